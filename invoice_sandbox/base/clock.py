@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
@@ -102,6 +101,8 @@ class Readings:
     replay.
     """
 
+    __slots__ = ("_places", "_recorded", "_system_clock", "count_logged", "gate", "taken", "waits")
+
     def __init__(
         self, system_clock: SystemClock, recorded: Iterable[Reading] = (), gate: Gate | None = None
     ) -> None:
@@ -111,7 +112,7 @@ class Readings:
         self.gate = gate
         self._places = 0
         self._system_clock = system_clock
-        self._recorded = deque(recorded)
+        self._recorded = iter(recorded)
 
     async def go_on(self) -> None:
         """Read the clocks again, after a wait."""
@@ -124,9 +125,8 @@ class Readings:
             self.taken[-1] = self.taken[-1]._replace(logged=await self.count_logged())
 
     def _take(self) -> None:
-        if self._recorded:
-            taken = self._recorded.popleft()
-        else:
+        taken = next(self._recorded, None)
+        if taken is None:
             taken = Reading(self._system_clock.now(), self._system_clock.monotonic())
         self.taken.append(taken)
 
@@ -201,9 +201,7 @@ class OperatingSystemClock:
         """What the machine's calendar shows, in UTC."""
         return self._calendar()
 
-    def monotonic(self) -> float:
-        """The machine's monotonic seconds."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
         """Wait for this real time."""
@@ -240,10 +238,15 @@ class ClockState:
     at: datetime = FROZEN_START
     shift: timedelta = timedelta()
 
+    def __post_init__(self) -> None:
+        """Keep only the milliseconds, which are all that clocks show."""
+        object.__setattr__(self, "at", in_milliseconds(self.at))
+
     def now(self, system_clock: SystemClock) -> datetime:
         """The workspace's instant, to the millisecond, in UTC."""
-        instant = self.at if self.mode == "frozen" else reading(system_clock).now + self.shift
-        return in_milliseconds(instant)
+        if self.mode == "frozen":
+            return self.at
+        return in_milliseconds(reading(system_clock).now + self.shift)
 
     def forward(self, span: timedelta) -> ClockState:
         """The clock moved forward by ``span``."""

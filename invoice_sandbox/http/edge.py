@@ -40,7 +40,7 @@ from invoice_sandbox.http.pipeline import (
 from invoice_sandbox.http.route import Page, Target
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.runtime.journal import Body, Headers, Input, JournalEntry, Why
+from invoice_sandbox.runtime.journal import Body, Headers, Input, JournalEntry, Why, length
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
 from invoice_sandbox.state import NoWorkspaceError, Workspace, hits
 from invoice_sandbox.state.hits import API, SANDBOX, Hit
@@ -71,6 +71,9 @@ _UNRECORDED: Final = "x-sandbox-journal"
 
 _KNOWN_HITS: Final = 4096
 """Operations with one of their statuses, for which the coverage hits are remembered."""
+
+_INJECTED: Final = frozenset({"fault", "preferred"})
+"""Members of an explanation from which a response may be injected."""
 
 _PREFERRED: Final = "Preference-Applied"
 """The header of a response that the client chose with ``Prefer``."""
@@ -175,7 +178,11 @@ class Edge:
 
     async def _response(self, request: Request, proceed: Proceed) -> Reply:
         try:
-            return await self._of_origin(request, proceed)
+            request.head.known(self._host_of)
+            origin = request.head.first.get("origin")
+            if origin is None:
+                return await proceed(request)
+            return await self._to_page(origin, request, proceed)
         except ClientGoneError:
             raise
         except ApiError as error:
@@ -190,12 +197,8 @@ class Edge:
             log.exception("%s: no response could be given", request.trace.request_id)
             return await error_reply(self._engine, request, reject("internal_error"))
 
-    async def _of_origin(self, request: Request, proceed: Proceed) -> Reply:
-        """The response, with the headers that let a page read it. Raises ApiError 400, 421, 431."""
-        request.head.known(self._host_of)
-        origin = request.header("origin")
-        if origin is None:
-            return await proceed(request)
+    async def _to_page(self, origin: str, request: Request, proceed: Proceed) -> Reply:
+        """The response to a page of an origin, with the headers that let it read it."""
         request.trace.headers.append(("Vary", "Origin"))
         if not _is_loopback(origin):
             return await proceed(request)
@@ -215,9 +218,11 @@ class Edge:
             return
         coverage, trace = self._engine.coverage, request.trace
         covered: tuple[Hit, ...] = ()
-        if request.header(_UNCOUNTED) != "off":
+        if request.head.first.get(_UNCOUNTED) != "off":
             if trace.endpoint is not None:
-                is_injected = bool(trace.why) and _is_injected(trace, reply)
+                is_injected = not trace.why.keys().isdisjoint(_INJECTED) and _is_injected(
+                    trace, reply
+                )
                 status = None if _is_reset(trace) else reply.status
                 covered = self._hits(trace.endpoint, status, is_injected)
             elif reply.status == HTTPStatus.METHOD_NOT_ALLOWED:
@@ -242,12 +247,13 @@ class Edge:
         if request.is_observer or _is_of_console(request.path):
             return reply
         kept_why, owner, readings = why, workspace, request.trace.readings
+        given = request.head.first
         assert readings is not None  # noqa: S101 - see __call__
         if workspace is not None and workspace.clock.mode == "live":
             # the journal has the real end of a request
             kept_why = why._replace(at=workspace.clock.now(self._clock))
         is_control = request.path.startswith(self._control_path)
-        if is_control or request.header(_UNRECORDED) == "off":
+        if is_control or given.get(_UNRECORDED) == "off":
             owner = None
         elif owner is None and reply.status == HTTPStatus.UNAUTHORIZED:
             owner = await self._owner_of_rejected(request.trace.revoked_key_of)
@@ -274,7 +280,7 @@ class Edge:
                         entry,
                     ),
                 )
-        if request.header(EXPLAIN) != "1":
+        if given.get(EXPLAIN) != "1":
             return reply
         short = _short(why.shown())
         return reply._replace(headers=(*reply.headers, ("X-Sandbox-Explain", short)))
@@ -383,7 +389,7 @@ def _is_injected(trace: Trace, reply: Reply) -> bool:
 def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalEntry:
     trace = request.trace
     is_reset = _is_reset(trace)
-    content_type = request.header("content-type") or ""
+    content_type = request.head.first.get("content-type", "")
     return JournalEntry(
         request_id=trace.request_id,
         seconds=seconds,
@@ -391,6 +397,7 @@ def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalE
         path=request.path,
         query=request.scope["query_string"].decode("latin-1"),
         path_secrets=_path_secrets(trace),
+        heads_length=request.head.length + length(reply.headers),
         request_headers=request.head.headers,
         request_body=Body(trace.content, content_type, is_valid_json=trace.is_json),
         status=None if is_reset else reply.status,

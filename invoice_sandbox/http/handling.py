@@ -181,7 +181,7 @@ class HandlerResponse:
             return result
         given = result if isinstance(result, Response) else Response(result)
         await _explain_scenario(trace, call, given.data)
-        if self.operation.lifecycle is not None and isinstance(given.data, Mapping):
+        if self.operation.lifecycle is not None and isinstance(given.data, dict):
             await _explain(trace, call, self.operation.lifecycle, given.data)
         return self.responses.reply(given)
 
@@ -309,7 +309,7 @@ async def _explain_scenario(trace: Trace, call: Call, data: Any) -> None:
     its own. A scenario that the request itself names comes first."""
     if call.scenarios.named is None:
         body = call.body.values() if isinstance(call.body, dict) else ()
-        made = data.get("id") if isinstance(data, Mapping) else None
+        made = data.get("id") if isinstance(data, dict) else None
         about = (*call.path.values(), made, *body)
         if (name := await call.scenarios.name_among(call.state, about)) is not None:
             trace.why["scenario"] = name

@@ -55,7 +55,8 @@ class Inject:
         """The injected response, or that of the stages behind. Raises ApiError 400."""
         if admitted.endpoint.is_control or admitted.request.is_observer:
             return await proceed(admitted, None)
-        scenario, workspace = self._named(admitted), admitted.workspace
+        is_named, workspace = _HEADER in admitted.request.head.first, admitted.workspace
+        scenario = self._named(admitted) if is_named else None
         if workspace is None or not (workspace.faults or scenario):
             return await proceed(admitted, scenario)
         fault = await self._select(workspace, admitted.endpoint.operation, scenario)
@@ -66,10 +67,8 @@ class Inject:
         inject = injection.after if fault.when == "after" else injection.before
         return await inject(lambda: proceed(admitted, scenario))
 
-    def _named(self, admitted: AdmittedRequest) -> Scenario | None:
-        name = admitted.request.header(_HEADER)
-        if name is None:
-            return None
+    def _named(self, admitted: AdmittedRequest) -> Scenario:
+        name = admitted.request.head.first[_HEADER]
         scenario = self._engine.project.scenario(name, "X-Sandbox-Scenario")
         admitted.request.trace.scenario = scenario
         return scenario

@@ -327,9 +327,9 @@ class Pipeline:
     send_reply: Callable[[Request, Reply, Send], Awaitable[None]]
     head_of: HeadOf = field(default_factory=lambda: lru_cache(maxsize=_KEPT_HEADS)(head_of))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Respond to one ASGI request, unless the client is gone."""
-        await self._run(self._inside, scope, receive, send)
+        return self._run(self._inside, scope, receive, send)
 
     async def reject(self, error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond with an error to a request whose workspace cannot be reached."""
@@ -365,7 +365,7 @@ class Pipeline:
 
     async def _carry_out(self, admitted: AdmittedRequest, scenario: Scenario | None) -> Reply:
         parsed = admitted.endpoint.read(admitted, scenario)
-        if parsed.request.header(PREFER) is not None:
+        if PREFER in parsed.request.head.first:
             preferred = await self.prefer(parsed)
             if preferred is not None:
                 return preferred
@@ -375,7 +375,7 @@ class Pipeline:
 class Entry(Protocol):
     """What comes before the pipeline where several processes share a store."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Respond to one ASGI request."""
         ...
 

@@ -137,8 +137,9 @@ class Why(NamedTuple):
 class JournalEntry(NamedTuple):
     """One request and its response, with all secrets: only ``Journal.entries`` shows it.
 
-    ``path_secrets`` are secrets that the path carries in declared parameters. A ``status`` of None
-    means that nothing of the response went out.
+    ``path_secrets`` are secrets that the path carries in declared parameters. ``heads_length``
+    counts the characters of all headers. A ``status`` of None means that nothing of the response
+    went out.
     """
 
     request_id: str
@@ -147,6 +148,7 @@ class JournalEntry(NamedTuple):
     path: str
     query: str
     path_secrets: tuple[str, ...]
+    heads_length: int
     request_headers: Headers
     request_body: Body
     status: int | None
@@ -349,10 +351,10 @@ def _shows(entry: Record, text: str) -> bool:
 
 def _size(entry: JournalEntry) -> int:
     """About how many bytes the entry takes: only its texts and bodies can be long."""
-    size = len(entry.path) + len(entry.query)
+    size = len(entry.path) + len(entry.query) + entry.heads_length
     for body in (entry.request_body, entry.response_body):
         size += len(body.content) if body.shown is None else len(body.shown["body"] or "")
-    return size + length(entry.request_headers) + length(entry.response_headers)
+    return size
 
 
 def length(headers: Headers) -> int:

@@ -14,7 +14,8 @@ _NAMES: Final = 256
 """Names of headers that are remembered."""
 
 _NOT_OURS: Final = "\0"
-"""Begins the line of a header that uvicorn has to see: it ends the connection, or is no header."""
+"""Not printable. Begins the line of a header that uvicorn has to see: it ends the connection, or is
+no header."""
 
 
 _NO_SCOPE: Final[Any] = {}
@@ -33,14 +34,15 @@ class Cycle(RequestResponseCycle):
         """Write the whole response in one piece. False: it must be sent as ASGI messages."""
         if self.response_started or self.disconnected or self.flow.write_paused:
             return False
-        lines = "".join([f"{_start_of_line(name)}{value}\r\n" for name, value in headers])
-        if _NOT_OURS in lines or not "".join([value for _, value in headers]).isprintable():
+        lines = [f"{_start_of_line(name)}{value}" for name, value in headers]
+        if not "".join(lines).isprintable():
             return False
         parts = [STATUS_LINE[status]]
         for name, value in self.default_headers:
             parts += (name, b": ", value, b"\r\n")
-        end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
-        parts += (lines.encode("latin-1"), end, body)
+        if not self.keep_alive:
+            lines.append("connection: close")
+        parts += ("\r\n".join([*lines, "", ""]).encode("latin-1"), body)
         self.response_started = self.response_complete = True
         self.waiting_for_100_continue = False
         self.transport.write(b"".join(parts))

@@ -71,7 +71,8 @@ class Protocol(HttpToolsProtocol):
 
     ``_phase`` is the part of a request that is being received: idle, head or body. While
     ``_is_replaying``, a new parser gets the head that another one has read. One timer, which runs
-    on from request to request, sees when ``_deadline`` has passed.
+    on from request to request, sees when ``_deadline`` has passed. ``_pause`` are the seconds
+    between two requests: no deadline is nearer when it is set.
     """
 
     patience: Patience = Patience()
@@ -95,11 +96,13 @@ class Protocol(HttpToolsProtocol):
     _watch: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
     _response_due = 0.0
+    _pause = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected; its first request must arrive in time."""
         super().connection_made(transport)
         self.flow = _Flow(transport, lambda: not self.pipeline and not self._unread)
+        self._pause = min(self.patience.head, float(self.timeout_keep_alive))
         self._is_extra = len(self.connections) > self.most_connections
         self._watch_client()
         if self._is_extra:
@@ -196,7 +199,9 @@ class Protocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         self._phase = "idle"
-        super().on_message_complete()
+        if not self.cycle.response_complete:
+            self.cycle.more_body = False
+            self.cycle.message_event.set()
 
     def on_response_complete(self) -> None:
         """Continue with what the client sent meanwhile."""
@@ -322,7 +327,10 @@ class Protocol(HttpToolsProtocol):
         A byte now and then does not extend it. The pipeline itself limits the time of a body that a
         request waits for.
         """
-        phase = None if self._is_rejected or self._unfinished() else self._phase
+        phase = None if self._is_rejected else self._phase
+        for cycle in self._cycles:
+            if not cycle.response_complete:
+                phase = None
         if phase == self._watched:
             return
         self._watched, self._deadline = phase, inf
@@ -331,11 +339,6 @@ class Protocol(HttpToolsProtocol):
             self._deadline = self.loop.time() + (self._pause if is_between else self.patience.head)
         if self._watch is None:
             self._watch_time()
-
-    @property
-    def _pause(self) -> float:
-        """Seconds between two requests. No deadline is nearer when it is set."""
-        return min(self.patience.head, float(self.timeout_keep_alive))
 
     def _watch_time(self) -> None:
         now = self.loop.time()

@@ -77,19 +77,13 @@ class Collection:
 
     def _find(self, key: str) -> tuple[int, Stored] | None:
         """The record and its position, or None."""
-        if not self.count_all:
-            return None
-        found = self._at(self.keys.counted(key), key)
-        if found is None:
-            for position in self.keys.others(key):
-                found = found or self._at(position, key)
-        return found
-
-    def _at(self, position: int, key: str) -> tuple[int, Stored] | None:
-        """The record in a position, if it is there and has the key; below 0 is nothing."""
-        if 0 <= position < self.rows.length and self.keys.names[position] == key:
-            stored = self.rows[position]
-            return None if stored is None else (position, stored)
+        if self.count_all:
+            rows, names = self.rows, self.keys.names
+            for position in self.keys.of(key):
+                if position < rows.length and names[position] == key:
+                    stored = rows[position]
+                    if stored is not None:
+                        return position, stored
         return None
 
     def with_record(self, key: str, record: Mapping[str, Any]) -> Collection:

@@ -54,37 +54,37 @@ class Hints:
     """Positions at which a name was found in some version, in the order of their first use.
 
     They are only added to, so all versions share them; whoever uses one looks whether it is right.
-    Several positions of a name are kept as bytes, which take little memory.
+    ``positions`` has several of a name as bytes, which take little memory.
     """
 
-    __slots__ = ("_positions",)
+    __slots__ = ("positions",)
 
     def __init__(self) -> None:
-        self._positions: dict[Hashable, int | bytes] = {}
+        self.positions: dict[Hashable, int | bytes] = {}
 
     def of(self, name: Hashable) -> tuple[int, ...]:
         """Where ``name`` may be."""
-        found = self._positions.get(name)
+        found = self.positions.get(name)
         if found is None:
             return ()
         return (found,) if isinstance(found, int) else tuple(memoryview(found).cast("I"))
 
     def add(self, name: Hashable, position: int) -> tuple[int, ...]:
         """Note another position, and return all of them."""
-        if name not in self._positions:
-            self._positions[name] = position
+        if name not in self.positions:
+            self.positions[name] = position
             return (position,)
         before = self.of(name)
         if position in before:
             return before
         after = (*before, position)
-        self._positions[name] = array("I", after).tobytes()
+        self.positions[name] = array("I", after).tobytes()
         return after
 
     def copy(self) -> Hints:
         """Independent ones."""
         copied = Hints()
-        copied._positions = self._positions.copy()
+        copied.positions = self.positions.copy()
         return copied
 
 
@@ -112,14 +112,14 @@ class Keys:
         if number < 0 or number + (self._distance or 0) != position:
             self._hints.add(key, position)
 
-    def others(self, key: str) -> tuple[int, ...]:
-        """Where else than at its number the key may be."""
-        return self._hints.of(key)
-
-    def counted(self, key: str) -> int:
-        """The position that the number at the end of the key stands for; below 0: there is none."""
+    def of(self, key: str) -> tuple[int, ...]:
+        """Where the key may be: in the position that its number stands for, or elsewhere."""
         number = _number(key)
-        return -1 if number < 0 else number + (self._distance or 0)
+        hints = self._hints.of(key) if key in self._hints.positions else ()
+        if number < 0:
+            return hints
+        counted = number + (self._distance or 0)
+        return hints if counted < 0 else (counted, *hints)
 
     def copy(self, length: int) -> Keys:
         """Those of the positions below ``length``, and the hints of all."""

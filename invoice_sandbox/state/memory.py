@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from invoice_sandbox.base.clock import ClockState, in_milliseconds, readings_of_request
 from invoice_sandbox.base.jsonio import packed
@@ -147,40 +147,66 @@ class BoundedLog:
         return Log(entries, self._dropped + older)
 
 
-class Lock(asyncio.Lock):
-    """A lock that notes when a request has waited for it, because a replay has to know who got it
-    first."""
+class Lock:
+    """A lock for one task at a time, those that wait in the order in which they came.
+
+    It notes when a request has waited for it, because a replay has to know who got it first.
+    """
+
+    __slots__ = ("__weakref__", "_turns", "is_held")
 
     def __init__(self) -> None:
-        super().__init__()
-        self.queued = 0
+        self.is_held = False
+        self._turns: list[asyncio.Future[None]] = []
 
-    async def acquire(self) -> Literal[True]:
-        """Wait until nobody else has the lock. Who came first gets it first."""
+    @property
+    def queued(self) -> int:
+        """How many wait."""
+        return len(self._turns)
+
+    async def acquire(self) -> None:
+        """Wait until nobody else has the lock."""
         readings = readings_of_request()
-        if readings is None:
-            return await self._acquired()
-        place = readings.may_wait()
-        if readings.gate is not None:
+        place = 0 if readings is None else readings.may_wait()
+        if readings is not None and readings.gate is not None:
             await readings.gate(place)
-        waits = self.locked() or self.queued > 0
-        await self._acquired()
-        if waits:
+        if not self.is_held:
+            self.is_held = True
+            return
+        await self._turn()
+        if readings is not None:
             try:
                 await readings.has_waited(place)
             except BaseException:  # such as for a workspace that was deleted meanwhile
                 self.release()
                 raise
-        return True
 
-    async def _acquired(self) -> Literal[True]:
-        if not (self.locked() or self.queued):
-            return await super().acquire()
-        self.queued += 1
+    async def _turn(self) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._turns.append(turn)
         try:
-            return await super().acquire()
-        finally:
-            self.queued -= 1
+            await turn
+        except BaseException:
+            if turn in self._turns:
+                self._turns.remove(turn)
+            elif not turn.cancelled():
+                self.release()  # it had just been handed over
+            raise
+
+    def release(self) -> None:
+        """Hand the lock to whoever has waited for it the longest."""
+        while self._turns:
+            turn = self._turns.pop(0)
+            if not turn.done():  # as it is when its task was cancelled
+                turn.set_result(None)
+                return
+        self.is_held = False
+
+    async def __aenter__(self) -> None:
+        await self.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release()
 
 
 class Space:
@@ -196,18 +222,18 @@ class Space:
             self.logs[name] = BoundedLog(_RECORDED_ENTRIES, _RECORDED_BYTES)
         self.claims: set[str] = set()
         self.snapshots_numbered = 0
-        self._news: asyncio.Event | None = None
+        self.news: asyncio.Event | None = None
 
     async def changed(self) -> None:
         """Wait until a log has another entry, or the workspace has ended."""
-        self._news = self._news or asyncio.Event()
-        await self._news.wait()
+        self.news = self.news or asyncio.Event()
+        await self.news.wait()
 
     def wake(self) -> None:
         """Let those go on that wait."""
-        if self._news is not None:
-            self._news.set()
-            self._news = None
+        if self.news is not None:
+            self.news.set()
+            self.news = None
 
 
 class MemoryStore:
@@ -412,7 +438,8 @@ class MemoryStore:
         space = self._spaces.get(workspace_id)
         if space is not None:
             space.logs[log].append(entry, size)
-            space.wake()
+            if space.news is not None:
+                space.wake()
 
     async def log(self, workspace_id: str, log: str) -> Log:
         """The entries of a log."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, unquote_plus
 
@@ -138,16 +139,16 @@ def reader(style: Style, shape: Shape, others: Collection[str] = ()) -> Candidat
     """
     types = shape.types
     if shape.is_plain and ("string" not in types or types <= {"string", "null"}):
-        return lambda given: _scalars(style, shape, given, literally=False)
+        return partial(_scalars, style, shape, literally=False)
     readers: list[Callable[[Given], list[Any]]] = []
     if "object" in types:
-        readers.append(lambda given: _objects(style, shape, given, others))
+        readers.append(partial(_objects, style, shape, others))
     if "array" in types:
-        readers.append(lambda given: _lists(style, shape, given))
+        readers.append(partial(_lists, style, shape))
     if types - {"array", "object"}:
-        readers.append(lambda given: _scalars(style, shape, given, literally=False))
-        readers.append(lambda given: _scalars(style, shape, given, literally=True))
-    return lambda given: _first_that_can(readers, given)
+        readers.append(partial(_scalars, style, shape, literally=False))
+        readers.append(partial(_scalars, style, shape, literally=True))
+    return partial(_first_that_can, readers)
 
 
 def _first_that_can(readers: Sequence[Candidates], given: Given) -> list[Any]:
@@ -192,7 +193,7 @@ def _list(parts: Sequence[str], shape: Shape, *, literally: bool) -> list[Any]:
     ]
 
 
-def _objects(style: Style, shape: Shape, given: Given, others: Collection[str]) -> list[Any]:
+def _objects(style: Style, shape: Shape, others: Collection[str], given: Given) -> list[Any]:
     if style.style == DEEP:
         entries = list(bracketed(style.name, given))
         return [_from_brackets(entries, shape, style.decode)] if entries else []

@@ -53,9 +53,10 @@ class Style:
         """The one value. Raises TextError when there are several, or the style is another."""
         if len(texts) > 1:
             raise TextError("is given more than once")
-        if self.style == "matrix":
-            return self.decode(self._after_name(texts[0]))
-        return self.decode(self._bare(texts[0]))
+        text = texts[0]
+        if self.style in _SIGNS:
+            text = self._after_name(text) if self.style == "matrix" else self._bare(text)
+        return self.decode(text)
 
     def items(self, texts: Sequence[str]) -> list[str]:
         """The values of a list. Raises TextError."""

@@ -137,9 +137,13 @@ class Conventions:
 
     def subjects(self, data: Mapping[str, Any]) -> list[str]:
         """The ids of the records that an event with ``data`` is about."""
-        values = [data.get(name) for name in self.subject_members]
-        listed = [one if isinstance(one, list) else [one] for one in values]
-        return list(dict.fromkeys(one for ids in listed for one in ids if isinstance(one, str)))
+        found: dict[str, None] = {}
+        for name in self.subject_members:
+            value = data.get(name)
+            for one in value if isinstance(value, list) else (value,):
+                if isinstance(one, str):
+                    found[one] = None
+        return list(found)
 
     def message(self, error: ApiError, base_url: str = "") -> str:
         """What is wrong and what to do, as this project words it."""
@@ -196,8 +200,15 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(template, str):
         return values.get(template[1:-1], template) if template[:1] == "{" else template
     if isinstance(template, dict):
-        members = ((name, fill(one, values)) for name, one in template.items())
-        return {name: value for name, value in members if value is not ABSENT}
+        filled = {}
+        for name, one in template.items():
+            if type(one) is str:
+                value = values.get(one[1:-1], one) if one[:1] == "{" else one
+            else:
+                value = fill(one, values)
+            if value is not ABSENT:
+                filled[name] = value
+        return filled
     if isinstance(template, list):
         return [fill(one, values) for one in template]
     return template

@@ -213,7 +213,7 @@ class Collection:
             if terms is None:
                 others.append(condition)
                 continue
-            one = union(self.index.positions(term, self._has) for term in terms)
+            one = union([self.index.positions(term, self._has) for term in terms])
             blocks = one if blocks is None else intersection(blocks, one)
         return blocks, tuple(others)
 

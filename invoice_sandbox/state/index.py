@@ -24,6 +24,8 @@ Term = tuple[str, ...]
 Terms = tuple[Term, ...]
 
 _ITEM: Final = "item"
+_OF_TERMS: Final = frozenset({"=", "has"})
+"""Operators that select one term."""
 
 Bits = tuple[tuple[int, int], ...]
 """Positions: the number of each block, and its positions as bits."""
@@ -169,8 +171,11 @@ class Index:
             if type(value) is str:
                 found.append((field, value))
             elif isinstance(value, (list, tuple)):
-                items = dict.fromkeys([one for one in value if type(one) is str])
-                found += [(field, one, _ITEM) for one in items]
+                items: dict[Term, None] = {}
+                for one in value:
+                    if type(one) is str:
+                        items[field, one, _ITEM] = None
+                found += items
         return found
 
     def wanted(self, condition: Condition) -> tuple[Term, ...] | None:
@@ -182,16 +187,18 @@ class Index:
             return None
         if operator == "in":
             return tuple([(field, one) for one in value]) if isinstance(value, tuple) else None
-        if not isinstance(value, str):
+        if not isinstance(value, str) or operator not in _OF_TERMS:
             return None
-        found: Mapping[str, Terms] = {"=": ((field, value),), "has": ((field, value, _ITEM),)}
-        return found.get(operator)
+        return ((field, value) if operator == "=" else (field, value, _ITEM),)
 
     def positions(self, term: Term, has: Has) -> Bits:
         """Where the records are that have the term."""
         found = self._many.get(term)
         if found is None:
-            return _toggled((), self._found(self._few.of(hash(term)), term, has))
+            name = hash(term)
+            if name not in self._few.positions:
+                return ()
+            return _toggled((), self._found(self._few.of(name), term, has))
         return _toggled(found, [position for one, position in self._changes() if one == term])
 
     def with_terms(self, position: int, terms: Iterable[Term], has: Has) -> Index:

@@ -646,7 +646,8 @@ class MemoryTransaction:
     ) -> None:
         """Schedule a call of ``action`` for the workspace's instant ``due``, in milliseconds: its
         clock shows no others, so what is due between two would have to wait for the later one."""
-        due = in_milliseconds(due)
+        if due.microsecond % 1000:
+            due = in_milliseconds(due)
         text = packed((action, arguments, scenario, place))
         if not is_retry:  # it takes the place of the attempt before it
             self._check_step(lane, len(text) + STEP_BYTES)

@@ -11,9 +11,7 @@ import base64
 import hashlib
 import json
 import math
-import os
 import re
-import sys
 from collections import deque
 from collections.abc import (
     Coroutine,
@@ -25,9 +23,8 @@ from collections.abc import (
 )
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -37,7 +34,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import Reading
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.base.ids import BASE62, KEY_BODY_LENGTH, key_checksum, new_key
-from invoice_sandbox.bundles.archive import Bundle, BundleError, load_bundle
+from invoice_sandbox.bundles.archive import Bundle
 from invoice_sandbox.bundles.compare import (
     Difference,
     compares_end,
@@ -64,12 +61,10 @@ from invoice_sandbox.bundles.saving import (
 )
 from invoice_sandbox.http.pipeline import EXCHANGE, RECORDED, Recorded
 from invoice_sandbox.http.send import CONNECTION
-from invoice_sandbox.openapi.load.fetching import NOT_FETCHED
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import PLACEHOLDER
-from invoice_sandbox.settings import SettingError
 from invoice_sandbox.state import USERS, Record
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import MemoryStore
@@ -543,66 +538,3 @@ def _unknown(number: int, source: Record) -> str:
 
 def _host(url: str) -> str:
     return url.partition("://")[2]
-
-
-# A process of its own, which a server starts
-
-MAX_CPU_SECONDS: Final = 60
-MAX_MEMORY: Final = 1024 * 1024 * 1024
-_MAX_SHOWN: Final = 500
-_MAX_NOTES: Final = 20
-_NO_NETWORK: Final = (
-    "the contract of the server refers to files over http(s), which a replay does not load"
-)
-_CHANGED: Final = (
-    "files of the server's project have changed since it started and can no longer be loaded; "
-    "restart the server, which reports what is wrong"
-)
-_NICE: Final = 19
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Replay the bundle on the standard input, with what the argument says of ``Served`` in JSON,
-    and print the outcome as the control API shows it."""
-    _limit()
-    print(json.dumps(_outcome_of(_served(json.loads(arguments[0])))))  # noqa: T201 - for the server
-
-
-def _limit() -> None:
-    """Leave the processor to the server, and take no more than may be taken."""
-    try:
-        import resource
-    except ImportError:  # not on Windows, which has no such limits
-        return
-    os.nice(_NICE)
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS))
-
-
-def _served(given: Mapping[str, Any]) -> Served:
-    paths = {name: given[name] and Path(given[name]) for name in ("project", "contract")}
-    scenarios = given["scenarios"] and Path(given["scenarios"])
-    return Served(**paths, scenarios=scenarios, folders=tuple(map(Path, given["folders"])))
-
-
-def _outcome_of(served: Served) -> dict[str, Any]:
-    try:
-        found = replay(load_bundle(sys.stdin.buffer, Path("bundle.zip")), served)
-    except (BundleError, SettingError) as error:
-        return {"problem": str(error)[:_MAX_SHOWN]}
-    except UserError as error:  # whose message may name files of the server
-        return {"problem": _NO_NETWORK if NOT_FETCHED in str(error) else _CHANGED}
-    difference = found.difference and {
-        name: value and value[:_MAX_SHOWN] for name, value in asdict(found.difference).items()
-    }
-    return {
-        "same": difference is None,
-        "requests": found.requests,
-        "withEnd": found.with_end,
-        "difference": difference,
-        "notes": [one[:_MAX_SHOWN] for one in found.notes[:_MAX_NOTES]],
-    }
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -113,8 +113,8 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         "invoice_sandbox.bundles.control:SIDE_BY_SIDE",
     ),
     "Duration of a replay": (seconds, "invoice_sandbox.bundles.control:MOST_SECONDS"),
-    "CPU time of a replay": (seconds, "invoice_sandbox.replay:MAX_CPU_SECONDS"),
-    "Memory of a replay": (size, "invoice_sandbox.replay:MAX_MEMORY"),
+    "CPU time of a replay": (seconds, "invoice_sandbox.cli.replay:MAX_CPU_SECONDS"),
+    "Memory of a replay": (size, "invoice_sandbox.cli.replay:MAX_MEMORY"),
     "Requests in a journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
     "Size of a journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
     "Requests per minute of a workspace and all created from it": (

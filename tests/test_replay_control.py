@@ -19,8 +19,9 @@ from invoice_sandbox.bundles import control
 from invoice_sandbox.bundles.archive import read_bundle, write_bundle
 from invoice_sandbox.bundles.control import MOST, MOST_OF_A_FAMILY
 from invoice_sandbox.bundles.saving import save_bundle
+from invoice_sandbox.cli.replay import MAX_CPU_SECONDS, MAX_MEMORY
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.replay import MAX_CPU_SECONDS, MAX_MEMORY, replay
+from invoice_sandbox.replay import replay
 from tests.receivers import receiving, response
 from tests.scenario_run import advance, data, register_new
 from tests.support import FROZEN, PATIENCE, Running, serving
@@ -81,7 +82,7 @@ def processes() -> list[Path]:
         with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
             children = (task / "children").read_text().split()
             found += [Path("/proc") / one for one in children]
-    return [one for one in found if b"invoice_sandbox.replay" in contents(one / "cmdline")]
+    return [one for one in found if b"invoice_sandbox.cli.replay" in contents(one / "cmdline")]
 
 
 def contents(file: Path) -> bytes:

@@ -43,7 +43,7 @@ SIDE_BY_SIDE: Final = 1
 """Replays of the server that run at a time."""
 
 MOST_SECONDS: Final = 120
-"""Real seconds of a replay; ``invoice_sandbox.replay`` limits its CPU time and memory."""
+"""Real seconds of a replay; ``invoice_sandbox.cli.replay`` limits its CPU time and memory."""
 
 _LISTED: Final = 20
 _PREFIX: Final = "rpl_sandbox"
@@ -186,7 +186,7 @@ async def _outcome(content: bytes, served: Served, stopping: asyncio.Event) -> R
 def _started(served: Served) -> subprocess.Popen[bytes]:
     """A process that replays what is written to it, without the settings of the server."""
     return subprocess.Popen(  # noqa: S603 - our own module
-        [sys.executable, "-P", "-m", "invoice_sandbox.replay", _arguments(served)],
+        [sys.executable, "-P", "-m", "invoice_sandbox.cli.replay", _arguments(served)],
         env={k: v for k, v in os.environ.items() if not k.startswith(ENVIRONMENT_PREFIX)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

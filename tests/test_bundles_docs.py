@@ -21,14 +21,16 @@ def test_the_page_shows_what_its_commands_print_and_every_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    printed = []
+    first, *lines, last = re.findall(r"^(?:\$ )?invoice-sandbox (.*)", PAGE, re.MULTILINE)
+    assert first == "serve --clock frozen --seed 7"  # which is SERVED
     with serving(SERVED) as server:
-        for line in commands(PAGE):
-            words = line.removeprefix("invoice-sandbox ").split()
-            ran = CliRunner(env={"INVOICE_SANDBOX_URL": server.url}).invoke(main, words)
-            assert ran.exit_code == 0, ran.output
-            printed.append(ran.output.strip("\n"))
-    assert with_outputs(PAGE, printed) == PAGE
+        runner = CliRunner(env={"INVOICE_SANDBOX_URL": server.url})
+        ran = [runner.invoke(main, line.split()) for line in lines]
+    assert [one.exit_code for one in ran] == [0] * len(commands(PAGE))
+    assert with_outputs(PAGE, [one.output.strip("\n") for one in ran]) == PAGE
+    judged = CliRunner().invoke(main, last.split())
+    assert (judged.exit_code, Path("report/report.json").exists()) == (1, True)
+    assert re.search(r"^INCONCLUSIVE: \d+ INCONCLUSIVE; ", judged.stdout, re.MULTILINE)
     parts = {re.sub(r"/.*\.", "/NAME.", name) for name in read_bundle(Path("bug.zip")).parts}
     table = PAGE.partition("## Content")[2].partition("\n\nThe bundle")[0]
     first_column = "".join(re.findall(r"^\|[^|]*\|", table, re.MULTILINE))

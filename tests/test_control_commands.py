@@ -277,11 +277,32 @@ def test_commands_and_operations_are_equal() -> None:
         ("coverage --only statses", "'statses' is unknown; did you mean statuses?"),
         ("--url http://127.0.0.1:1 clock", "--url comes after the command, as in 'invoice-sandbox"),
         ("clock advance", "pass either DURATION or --to"),
+        ("requests show req_1", "'show'; did you mean 'main requests --show req_1'?"),
+        ("requests show", "'show'; did you mean 'main requests --show REQUEST_ID'?"),
+        ("requests folow", "'folow'; did you mean 'main requests --follow'?"),
+        ("requests req_1", "'req_1'; did you mean 'main requests --show req_1'?"),
+        ("requests list", "'list'; did you mean 'main requests'?"),
+        ("agenda show", "'show'; did you mean 'main agenda'?"),
+        ("deliveries replay dlv_1", "'replay'; did you mean 'main replay dlv_1'?"),
+        (
+            "trigger offer.received off_1",
+            "mean 'main trigger offer.received --subject off_1'",
+        ),
+        (
+            "fault add reset",
+            "argument 'reset'; did you mean 'main fault add --kind reset'?",
+        ),
+        ("fault add", "Missing option '--kind'. Choose from: latency, status, error, reset, "),
+        ("fault add --key ilk_sandbox_x reset now", "'reset'; did you mean 'main fault add --kind"),
+        ("reset now", "Error: unexpected argument 'now'\n"),
+        ("clock --advance P1D", "no such option '--advance'; did you mean 'main clock advance'?"),
+        ("--serve", "no such option '--serve'; did you mean 'main serve'?"),
         ("coverage --levers", "--levers is now --control-api"),
     ],
 )
 def test_an_error_names_what_was_typed(line: str, message: str) -> None:
     misused = run(line)
+    assert "ilk_sandbox_x" not in misused.stderr
     assert (misused.exit_code, misused.stdout) == (2, "")
     assert message in misused.stderr
 
@@ -939,6 +960,10 @@ def test_wrong_usage_asks_no_server(line: str) -> None:
     assert (misused.exit_code, misused.stdout) == (2, "")
     assert "Error: " in misused.stderr or "Usage: " in misused.stderr
     assert "no sandbox responds" not in misused.stderr
+
+
+def test_help_is_shown_beside_an_argument_too_many() -> None:
+    assert run("requests show --help").stdout == run("requests --help").stdout
 
 
 def test_a_group_alone_is_misuse_unless_its_help_names_what_it_does() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from importlib import import_module
 from typing import Any, Final
@@ -42,8 +42,55 @@ class _Misuse(click.ClickException):
     exit_code = 2
 
 
+class Command(click.Command):
+    """A command that names an argument which it does not take, and what may have been meant."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given, more, order = self.make_parser(ctx).parse_args(list(args))
+        if more and not any(one.is_eager for one in order):  # such as --help
+            taken = [given.get(one.name) for one in self.params if isinstance(one, click.Argument)]
+            line = " ".join([ctx.command_path, *(one for one in taken if isinstance(one, str))])
+            meant = next(self._meant(ctx, line, *more), None)
+            advice = f"; did you mean '{meant}'?" if meant else ""
+            ctx.fail(f"unexpected argument '{more[0]}'{advice}")
+        return super().parse_args(ctx, args)
+
+    def _meant(self, ctx: click.Context, line: str, word: str, *more: str) -> Iterator[str]:
+        """What was meant by ``requests show ID``, ``deliveries replay ID`` or ``fault add reset``:
+        the likeliest command line first. ``line`` is it without the arguments that do not fit."""
+        from invoice_sandbox.base.errors import close_words
+
+        options = [one for one in self.params if isinstance(one, click.Option) and not one.hidden]
+        named = {name.removeprefix("--"): one for one in options for name in one.opts}
+        if word in _SHOWS and word not in named:
+            yield line
+        for name in close_words(word, named):
+            value = [] if named[name].is_flag else [*more[:1]] or [named[name].metavar or "VALUE"]
+            yield " ".join([line, f"--{name}", *value])
+        for one in options:
+            choices = one.type.choices if isinstance(one.type, click.Choice) else ()
+            if word in choices or ((one.metavar or "").endswith("ID") and "_" in word):
+                yield f"{line} {one.opts[0]} {word}"
+        root = ctx.find_root()
+        if isinstance(root.command, click.Group) and root.command.get_command(root, word):
+            yield " ".join([root.command_path, word, *more])
+
+
+_SHOWS: Final = frozenset({"list", "show"})
+"""Commands of some groups; another command shows its subject without such a word."""
+
+
+def _command_for(ctx: click.Context, error: click.NoSuchOption) -> None:
+    """Fail for ``clock --advance``, which is a command of the group."""
+    name, group = error.option_name.lstrip("-"), ctx.command
+    if isinstance(group, click.Group) and group.get_command(ctx, name):
+        ctx.fail(f"no such option '{error.option_name}'; did you mean '{ctx.command_path} {name}'?")
+
+
 class Commands(click.Group):
     """A group of commands: suggestions for misspelt ones, and whole sentences in its help."""
+
+    command_class = Command
 
     def listed(self, ctx: click.Context) -> Mapping[str, click.Command]:
         """Its commands by name, in order."""
@@ -82,6 +129,7 @@ class _Main(Commands):
             name = error.option_name
             if name in _AFTER_COMMANDS:
                 ctx.fail(f"{name} comes after the command, as in 'invoice-sandbox clock {name}'")
+            _command_for(ctx, error)
             raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -115,6 +163,8 @@ class _Main(Commands):
                 and error.option_name[1] in {"P", *string.digits}
             ):
                 inside.fail("a duration is not negative; no clock goes back")
+            if inside is not None:
+                _command_for(inside, error)
             raise
         except UserError as error:
             raise _Misuse(str(error)) from None

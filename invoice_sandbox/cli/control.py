@@ -33,6 +33,7 @@ import click
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration, parse_instant
 from invoice_sandbox.base.errors import InputProblem, InputProblems
+from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import (
     FILE,
     FOLDER,
@@ -272,7 +273,7 @@ class ControlCommand:
     def command(self) -> click.Command:
         """The command as click runs it."""
         summary = self.entry.get("summary", self.raw["summary"])
-        return click.Command(
+        return Command(
             self.words[-1],
             params=[*self._params(), *connection_options()],
             callback=self.run,
@@ -452,7 +453,7 @@ def _with_bundles(deliveries: click.Command) -> click.Command:
 
     target, *options = deliveries.params
     assert isinstance(target, click.Argument)  # noqa: S101 - the id in the path
-    return click.Command(
+    return Command(
         deliveries.name,
         params=[
             click.Argument(["id"], metavar="ID|FILE.zip", type=target.type),
@@ -495,7 +496,7 @@ def _with_show(listing: click.Command) -> click.Command:
         click.Option(["--show"], metavar="REQUEST_ID", help=help_text),
         click.Option(["--follow", "-f"], is_flag=True, help="Print new requests until Ctrl-C."),
     )
-    return click.Command(
+    return Command(
         listing.name,
         params=[*options, *listing.params],
         callback=run,

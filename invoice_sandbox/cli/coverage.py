@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
+from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import (
     FAILED,
     FILE,
@@ -67,7 +68,7 @@ _COVERAGE: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("files", metavar="[RECORDING]...", nargs=-1, type=FILE)
 @options(_COVERAGE)
 @with_connection

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import client, print_reply, with_connection
 from invoice_sandbox.cli.views import show_deliveries
 from invoice_sandbox.control.client import Reply
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--failed", is_flag=True, help="Only those that no receiver has accepted.")
 @with_connection
 def deliveries(failed: bool) -> None:

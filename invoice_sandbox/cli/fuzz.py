@@ -10,6 +10,7 @@ import click
 
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import UserError
+from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import (
     CONNECTION,
     FAILED,
@@ -100,7 +101,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@click.command()
+@click.command(cls=Command)
 @options(_OPTIONS)
 def fuzz(
     contracts: tuple[str, ...],

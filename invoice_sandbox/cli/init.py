@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import FILE
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.load.reading import read_contract
@@ -26,7 +27,7 @@ from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
 from invoice_sandbox.project.stateful import Collection, inferred
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
     "--contract",

@@ -38,6 +38,9 @@ _SAME_SUBJECT: Final = {"scenario": "scenarios", "scenarios": "scenario"}
 class OneOf(click.Choice[str]):
     """One of several words, with a suggestion for a misspelt one."""
 
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:  # noqa: ARG002 - click's signature
+        return f"Choose from: {', '.join(map(str, self.choices))}"
+
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         advice = did_you_mean(str(value), map(str, self.choices))
         if not advice:

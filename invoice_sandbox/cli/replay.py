@@ -68,8 +68,8 @@ def _lines(file: Path, found: Replayed) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Replay the bundle on the standard input, with what the argument says of ``Served`` in JSON,
-    and print the outcome as the control API shows it."""
+    """Replay the bundle on the standard input, and print the outcome as the control API shows it.
+    The argument is ``Served`` in JSON."""
     _limit()
     print(json.dumps(_outcome_of(_served(json.loads(arguments[0])))))  # noqa: T201 - for the server
 

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import close_words
+from invoice_sandbox.cli import Command
 from invoice_sandbox.http.edge import MEMBERS, REQUESTS
 from invoice_sandbox.http.pages import CONSOLE, DOCS
 from invoice_sandbox.runtime.engine import Engine
@@ -106,7 +107,7 @@ class JsonLines(logging.Formatter):
         return jsonio.dumps(members).decode()
 
 
-@click.command()
+@click.command(cls=Command)
 @_setting_options
 def serve(**texts: str | None) -> None:
     """Serve the sandbox until it is stopped.

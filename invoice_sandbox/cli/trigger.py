@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import client, print_reply, with_connection
 from invoice_sandbox.cli.views import show_triggered
 from invoice_sandbox.control.client import ControlClient, Reply, SandboxError
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("type_", metavar="TYPE")
 @click.option(
     "--subject",

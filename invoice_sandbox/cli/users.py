@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.control import commands_below
 from invoice_sandbox.cli.options import CommandGroup, connection_options, read_password
 from invoice_sandbox.state.passwords import hash_password
 
 
-@click.command("hash")
+@click.command("hash", cls=Command)
 def hash_command() -> None:
     """Print the Argon2 hash of a password, for 'passwordHash' in the file of 'serve --users'.
 

@@ -20,7 +20,9 @@ from invoice_sandbox.openapi.load.limitations import summarized
 from invoice_sandbox.openapi.load.operations import Note, base_path
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
+from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.contracts import contract_warnings
 from invoice_sandbox.project.loader import load_contract, load_project
 from tests.support import FROZEN, serving
 from tests.toy import contract, serving_contract
@@ -391,6 +393,27 @@ def test_what_has_no_effect_is_reported_with_its_place(
     lines = (tmp_path / "api.json").read_text().splitlines()
     assert lines[int(number) - 1][int(column) - 1 :].startswith(key)
     assert text == f" {message}"
+
+
+def test_operations_without_a_response_are_reported(tmp_path: Path) -> None:
+    def responding(schema: Any, media_type: str = "application/json", **more: Any) -> Any:
+        response = {"description": "ok", "content": {media_type: {"schema": schema}}, **more}
+        return {"get": {"responses": {"200": response}}}
+
+    header = {"$ref": "#/components/headers/Odd"}
+    paths = {
+        "/nothing": responding({"type": "object", "required": ["a"], "properties": {"a": False}}),
+        "/text": responding({"type": "string", "minLength": 2, "maxLength": 1}, "text/plain"),
+        "/header": responding(True, headers={"X-Odd": header}),
+        "/header-again": responding(True, headers={"X-Odd": header}),
+        "/continue": {"get": {"responses": {"100": {"description": "continue"}}}},
+        "/ok": responding({"required": ["a"]}),
+    }
+    odd = {"required": True, "schema": {"enum": ["\N{SNOWMAN}"]}}
+    read = read_contract(written(tmp_path, document(paths, components={"headers": {"Odd": odd}})))
+    lines = contract_warnings(read, compile_contract(read.document), every=True)
+    names = re.findall("this operation returns 501: get_(\\w+)", "\n".join(lines))
+    assert names == ["nothing", "text", "header", "header_again", "continue"]
 
 
 def test_a_document_that_is_served_as_it_says_has_no_warnings(tmp_path: Path) -> None:

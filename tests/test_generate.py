@@ -12,6 +12,8 @@ import pytest
 
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import contract_response
+from invoice_sandbox.openapi.schema.compile import Schemas
+from invoice_sandbox.openapi.schema.evident import Evident
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 from tests.keywords.contracts import path, response_contract
 from tests.keywords.suite import Group, groups
@@ -385,6 +387,87 @@ def test_a_value_is_generated_for_every_schema_of_the_official_suite(
         checker = operation.responses["200"].content["application/json"]
         assert checker is not None
         assert checker.is_valid(json.loads(json.dumps(body)))
+
+
+def component(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+COMPONENTS: dict[str, Any] = {
+    "Text": TEXT,
+    "Endless": obj({"next": component("Endless")}, "next"),
+    "Tree": obj({"kids": {"type": "array", "items": component("Tree")}}, "kids"),
+    "Pet": obj({"kind": TEXT}, "kind", discriminator={"propertyName": "kind"}),
+    **{f"L{i}": obj({"a": component(f"L{i + 1}")}, "a") for i in range(40)},
+    "L40": TEXT,
+    **{f"Far{i}": obj({"a": component(f"Far{i + 1}")}, "a") for i in range(2000)},
+    "Far2000": TEXT,
+}
+MANY: dict[str, Any] = {f"m{i}": TEXT for i in range(499)}
+EVIDENT: dict[str, Any] = {
+    "anything": True,
+    "a text": TEXT,
+    "one of several types": {"type": ["object", "null"], "properties": {"a": TEXT}},
+    "a text of a format": {**TEXT, "format": "date-time"},
+    "a number between bounds": {"type": "number", "minimum": 1, "exclusiveMaximum": 2},
+    "a word": {**TEXT, "enum": ["a"]},
+    "a number of a list": {"enum": [1, {}]},
+    "a list": {"type": "array", "items": False},
+    "a reference": component("Text"),
+    "a tree": component("Tree"),
+    "members": obj({"a": component("Text"), "b": False}, "a", description="Toy.", **{"x-a": 1}),
+    "other members": {"required": ["a"], "additionalProperties": TEXT},
+    "the first alternative": {"anyOf": [TEXT, component("Endless")]},
+    "500 values": obj(MANY, *MANY),
+    "249 references": obj(dict.fromkeys([*MANY][:249], component("Text")), *[*MANY][:249]),
+    "30 levels": component("L11"),
+}
+NOT_EVIDENT: dict[str, Any] = {
+    "nothing": False,
+    "a text that cannot be": {**TEXT, "minLength": 2, "maxLength": 1},
+    "a format of an object": {"type": "object", "format": "date"},
+    "a word that is a number": {**TEXT, "enum": [1]},
+    "a keyword that is not plain": obj({}, minProperties=1),
+    "an item": {"type": "array", "items": False, "minItems": 1},
+    "a reference and more": {**component("Text"), "minLength": 1},
+    "an address": {"$ref": "#there"},
+    "a tree without end": component("Endless"),
+    "a member that cannot be": obj({"a": False}, "a"),
+    "a member that is not declared": {"required": ["a"], "additionalProperties": False},
+    "alternatives with members": {"anyOf": [obj({"a": TEXT}, "a"), TEXT]},
+    "alternatives of alternatives": {"anyOf": [{"anyOf": [TEXT]}]},
+    "a part": {"allOf": [TEXT]},
+    "a discriminator": component("Pet"),
+    "501 values": obj({**MANY, "more": TEXT}, *MANY, "more"),
+    "250 references": obj(dict.fromkeys([*MANY][:250], component("Text")), *[*MANY][:250]),
+    "31 levels": component("L10"),
+    "2000 levels": component("Far0"),
+}
+
+
+@pytest.mark.parametrize("schema", EVIDENT.values(), ids=EVIDENT)
+def test_a_value_is_evident(schema: Any) -> None:
+    schemas = Schemas({"components": {"schemas": COMPONENTS}})
+    assert Evident(schemas).has_value(schema)
+    is_valid = schemas.compile(schema, "").is_valid
+    resolve = schemas.generation_view.at
+    assert is_valid(generate(schema, resolve=resolve, is_valid=is_valid, seed=1))
+
+
+@pytest.mark.parametrize("schema", NOT_EVIDENT.values(), ids=NOT_EVIDENT)
+def test_it_is_not(schema: Any) -> None:
+    assert not Evident(Schemas({"components": {"schemas": COMPONENTS}})).has_value(schema)
+
+
+def test_schemas_of_the_official_suite_with_an_evident_value_have_one(suite: Contract) -> None:
+    schemas, found = Schemas({}), 0
+    for one in suite.document["components"]["schemas"].values():
+        schema = {key: value for key, value in one.items() if key not in {"$id", "$schema"}}
+        if "$ref" not in json.dumps(schema) and Evident(schemas).has_value(schema):
+            is_valid = schemas.compile(schema, "").is_valid
+            assert is_valid(example_of(schema))
+            found += 1
+    assert found > 90
 
 
 def test_only_the_schemas_that_a_value_reaches_are_read() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
@@ -12,6 +12,7 @@ from invoice_sandbox.openapi.message.media_types import concrete, is_json, is_te
 from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.operation import Contract, DeclaredResponse, Operation
 from invoice_sandbox.openapi.schema.compile import Checker, Schema, SchemaError
+from invoice_sandbox.openapi.schema.evident import Evident
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "USUAL",
     "Choice",
     "ContractResponse",
+    "EvidentResponses",
     "NoResponseError",
     "NotAcceptableError",
     "NotOfferedError",
@@ -112,6 +114,37 @@ def contract_response(
     if declared is None:
         return ContractResponse(status, headers=headers)
     return ContractResponse(status, concrete(declared), source.body(response, declared), headers)
+
+
+class EvidentResponses:
+    """Whether operations of a contract evidently have a response: none has to be made to know."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._evident = Evident(contract.schemas)
+        self._headers: set[int] = set()
+
+    def has(self, operation: Operation) -> bool:
+        """Whether ``contract_response`` evidently returns the success; False: it is unknown."""
+        status, response = _chosen(operation, USUAL)
+        if response is None or status < _FIRST_FINAL:
+            return False
+        try:
+            self._make_headers(operation, response)
+        except NoResponseError:
+            return False
+        declared = _media_type(self._contract, operation, response, status, USUAL)
+        if declared is None:
+            return True
+        return self._evident.has_value(response.media[declared].get("schema", True))
+
+    def _make_headers(self, operation: Operation, response: DeclaredResponse) -> None:
+        """Make those that no other operation has. Raises NoResponseError."""
+        new = {name: one for name, one in response.headers.items() if id(one) not in self._headers}
+        source = _Source(self._contract, operation, "start-up", USUAL)
+        for _ in source.headers(replace(response, headers=new)):
+            pass
+        self._headers |= {id(one) for one in new.values()}
 
 
 def given_response(

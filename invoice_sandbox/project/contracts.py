@@ -20,7 +20,11 @@ from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import check_openapi, check_version
 from invoice_sandbox.openapi.operation import Contract, compile_contract
-from invoice_sandbox.openapi.responses import NoResponseError, contract_response
+from invoice_sandbox.openapi.responses import (
+    EvidentResponses,
+    NoResponseError,
+    contract_response,
+)
 from invoice_sandbox.openapi.schema.file_schema import check_form
 from invoice_sandbox.project.code import operation_names
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
@@ -222,8 +226,9 @@ def contract_warnings(
 
 def _unanswerable(contract: Contract, handlers: Collection[str]) -> Iterator[Note]:
     """The operations that neither a handler nor the contract has a valid response for."""
+    evident = EvidentResponses(contract)
     for operation in contract.operations.values():
-        if operation.id in handlers:
+        if operation.id in handlers or evident.has(operation):
             continue
         try:
             contract_response(contract, operation, "start-up")

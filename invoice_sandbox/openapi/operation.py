@@ -332,11 +332,10 @@ def _notes(
     raw: Mapping[str, Any],
 ) -> Iterator[Note]:
     """What is reported about one operation at start-up."""
-    pointers = {
-        (one["in"], one["name"]): pointer
-        for pointer, one in _raw_parameters(document, path, method, raw)
-    }
-    for parameter in operation.parameters:
+    noted = [one for one in operation.parameters if one.notes]
+    known = _raw_parameters(document, path, method, raw) if noted else ()
+    pointers = {(one["in"], one["name"]): pointer for pointer, one in known}
+    for parameter in noted:
         for text in parameter.notes:
             yield Note(pointers[parameter.location, parameter.name], f"{parameter.name}: {text}")
     here = ("paths", path, method)

@@ -53,8 +53,9 @@ class Package:
         """Every document in it."""
         self.fetch()
         with tarfile.open(self.tarball) as archive:
-            found = [name.removeprefix(self.prefix) for name in archive.getnames()]
-        return sorted(name for name in found if name.endswith((".json", ".yaml")))
+            found = [one for one in archive.getnames() if one.startswith(self.prefix)]
+        names = (one.removeprefix(self.prefix) for one in found)
+        return sorted(name for name in names if name.endswith((".json", ".yaml")))
 
     def documents(self, names: list[str]) -> list[Path]:
         """These documents as files, taken out of the tarball if they are not here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag
 
@@ -57,9 +58,11 @@ def at_pointer(value: Any, fragment: str) -> Any:
     return value
 
 
-def steps_of(fragment: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def steps_of(fragment: str) -> tuple[str, ...]:
     """The steps of the JSON Pointer of a URI fragment."""
-    return [unquote(one).replace("~1", "/").replace("~0", "~") for one in fragment[1:].split("/")]
+    steps = (unquote(one) for one in fragment[1:].split("/"))
+    return tuple(one.replace("~1", "/").replace("~0", "~") for one in steps)
 
 
 def dereference(document: Mapping[str, Any], value: Any) -> Any:

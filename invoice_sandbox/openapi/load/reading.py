@@ -87,7 +87,9 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
         limits, repairs = (
             tuple(Note(tuple(pointer), text) for pointer, text in one) for one in found[1:]
         )
-        return ReadContract(found[0], partial(Places().of, file), limits, repairs)
+        places = Places()
+        places.know(str(file), text)
+        return ReadContract(found[0], partial(places.of, file), limits, repairs)
     document, wrong = _limited(file, text), list[Invalid]()
     bundled = bundle(
         document,

@@ -9,7 +9,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -220,6 +220,11 @@ class Settings:
         """The server's address for clients, without a final slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (self.public_url or f"http://{host}:{port}").rstrip("/")
+
+    def local_url(self, port: int) -> str:
+        """The server's address for clients on this machine, without a final slash."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104  no bind
+        return replace(self, host=host, public_url=None).url(port)
 
 
 RECORDED: Final = (

@@ -158,11 +158,41 @@ def test_a_client_that_does_nothing_is_inconclusive(server: Running, tmp_path: P
 
 
 @pytest.mark.process
+def test_a_client_that_cannot_start_is_shown_with_its_error(
+    server: Running, tmp_path: Path
+) -> None:
+    command = """sh -c 'echo started; printf "no \\033[1mfile $SANDBOX_API_KEY" >&2; exit 2'"""
+    result = run(server, tmp_path, "--only", "scope-missing", command=command)
+    expected = "at least 1 request to listOffers with status 2xx; found 0 requests. The client "
+    assert (
+        f"{expected}ended with exit status 2: started / no  [1mfile [redacted].\n" in result.output
+    )
+
+
+@pytest.mark.process
+def test_requests_that_no_operation_matches_are_shown(server: Running, tmp_path: Path) -> None:
+    command = """sh -c 'curl -s -X POST -H "Authorization: Bearer $SANDBOX_API_KEY" \
+        "$SANDBOX_API_URL/api/offer"'"""
+    result = run(server, tmp_path, "--only", "scope-missing", command=command)
+    assert " No operation matches POST /api/offer: 404.\n" in result.output
+
+
+@pytest.mark.process
+def test_a_run_that_judges_nothing_does_not_pass(server: Running, tmp_path: Path) -> None:
+    result = run(server, tmp_path, "--only", "idempotent-retry", "--only", "webhook-order")
+    expected = "nothing was judged; --declare idempotency,webhooks if the client is capable of it"
+    assert (result.exit_code, expected in result.output) == (1, True), result.output
+    assert "Nothing was judged: the client does not" in (tmp_path / "report.html").read_text()
+    judged = CliRunner().invoke(main, ["acceptance", "judge", str(tmp_path / "bundle.zip")])
+    assert (judged.exit_code, expected in judged.output) == (1, True)
+
+
+@pytest.mark.process
 def test_the_output_of_the_client_is_kept_without_its_key(server: Running, tmp_path: Path) -> None:
     command = "sh -c 'echo my key is $SANDBOX_API_KEY; exit 7'"
     run(server, tmp_path, "--only", "scope-missing", command=command)
     (check,) = report(tmp_path)["checks"]
-    expected = {"exitStatus": 7, "output": "my key is [redacted]\n"}
+    expected = {"exitStatus": 7, "reported": None, "output": "my key is [redacted]\n"}
     assert check["cases"][0]["client"] == expected
     assert (tmp_path / "scope-missing.log").read_text() == "my key is [redacted]\n"
 

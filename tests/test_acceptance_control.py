@@ -61,16 +61,38 @@ def test_a_run_keeps_its_bundle(client: httpx.Client) -> None:
     assert b"PK" not in client.get("/sandbox/recording").content
 
 
+def problem(client: httpx.Client, run: str, **report: Any) -> tuple[int, str]:
+    """The status and the message of an error of a report about a task."""
+    found = client.put(f"{run}/task", json=report)
+    return found.status_code, found.json()["error"]["message"]
+
+
 def test_a_client_reports_only_the_task_that_the_run_waits_for(client: httpx.Client) -> None:
     run = announced(client)
-    late = client.put(f"{run}/task", json={"state": "done", "task": 2})
-    assert late.status_code == 409
-    assert data(client.put(f"{run}/task", json={"state": "ready"}))["reported"] == {
-        "task": 3,
-        "state": "ready",
-    }
+    status, text = problem(client, run, state="done", task=2)
+    assert (status, text.split(".")[0]) == (409, "The run waits for task 3, not for task 2")
+    ready = {"task": 3, "state": "ready"}
+    assert data(client.put(f"{run}/task", json=ready))["reported"] == ready
     data(client.put(run, json={**PROGRESS, "waitingFor": None}))
-    assert client.put(f"{run}/task", json={"state": "done"}).status_code == 409
+    status, text = problem(client, run, state="done", task=3)
+    assert (status, text.split(".")[0]) == (409, "The run waits for no task now, not for task 3")
+
+
+def test_a_report_without_the_number_of_its_task_is_rejected(client: httpx.Client) -> None:
+    run = announced(client)
+    status, text = problem(client, run, state="done")
+    assert (status, "task" in text) == (400, True), text
+    assert data(client.get(run))["reported"] is None
+
+
+def test_a_task_without_webhooks_has_nothing_to_be_ready_for(client: httpx.Client) -> None:
+    run = announced(client)
+    data(client.put(run, json={**PROGRESS, "waitingFor": {**WAITING, "webhooks": False}}))
+    status, text = problem(client, run, state="ready", task=3)
+    assert (status, text.split(",")[0]) == (409, "Task 3 receives no webhooks")
+    data(client.put(f"{run}/task", json={"state": "done", "task": 3}))
+    data(client.put(run, json={**PROGRESS, "waitingFor": {**WAITING, "webhooks": True}}))
+    data(client.put(f"{run}/task", json={"state": "ready", "task": 3}))
 
 
 def test_the_oldest_runs_are_dropped(client: httpx.Client) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 from threading import Event, Thread
 from typing import Any
 
@@ -61,6 +65,7 @@ checks:
         rules: [{that: It rejects what others signed., delivery: '*', response: not-2xx}]
 """
 RUNS = "/sandbox/acceptance/runs"
+SILENT = "The client reported 'done', and sent no request."
 
 
 class Somewhere:
@@ -124,8 +129,13 @@ def test_a_client_on_another_machine_does_one_task_after_the_other(
     assert result.exit_code == 0, result.output
     lists = [f"list the offers of A-{number}" for number in (7, 8, 7)]
     assert somewhere.asked == [*lists, "Receive webhooks."]
-    assert "waiting for you: list the offers of A-7 (list, until 20" in result.output
+    assert "waiting for you: list the offers of A-7 (task 1, list, until 20" in result.output
     (run,) = re.findall(r"Run (\S+) at", result.output)
+    reports = re.findall(r"  when \w+: invoice-sandbox acceptance (.*)", result.output)
+    assert reports == [
+        *(f"done {run} --task {number}" for number in (1, 2, 3)),
+        f"ready {run} --task 4",
+    ]
     with server.client(DEMO_KEY) as client:
         shown = client.get(f"{RUNS}/{run}").json()["data"]
         report = client.get(f"{RUNS}/{run}/report").json()["data"]
@@ -133,6 +143,12 @@ def test_a_client_on_another_machine_does_one_task_after_the_other(
     assert states == [("list", "finished", "PASS"), ("receive", "finished", "PASS")]
     assert (shown["state"], shown["verdict"], shown["waitingFor"]) == ("finished", "PASS", None)
     assert report == json.loads((tmp_path / "out" / "report.json").read_text())
+    ended = [one["cases"][0]["client"] for one in report["checks"]]
+    assert ended == [
+        {"exitStatus": None, "reported": state, "output": ""} for state in ("done", "ready")
+    ]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert ("Exit status" in page, page.count("The client reported: done.")) == (False, 1)
 
 
 def test_a_client_that_does_nothing_before_the_deadline_is_not_judged(
@@ -145,7 +161,12 @@ def test_a_client_that_does_nothing_before_the_deadline_is_not_judged(
 def test_done_without_any_request_is_inconclusive(server: Running, tmp_path: Path) -> None:
     with Somewhere(server, works=False):
         result = serve(server, tmp_path, "--only", "list")
-    assert "Before the check: It lists the offers. Expected at least 1 request" in result.output
+    expected = (
+        "Before the check: It lists the offers. Expected at least 1 request to listOffers with "
+    )
+    assert f"{expected}status 2xx; found 0 requests. {SILENT}" in result.output
+    again = CliRunner().invoke(main, ["acceptance", "judge", str(tmp_path / "out" / "bundle.zip")])
+    assert SILENT in again.output
 
 
 @pytest.mark.parametrize(
@@ -165,12 +186,29 @@ def test_misuse(server: Running, tmp_path: Path, words: list[str], message: str)
 @pytest.mark.slow
 def test_the_started_server_has_the_address_that_the_client_uses(tmp_path: Path) -> None:
     (tmp_path / "remote.yaml").write_text(PLAN)
-    url = f"http://localhost:{free_port()}"
-    words = ["--plan", str(tmp_path / "remote.yaml"), "--only", "list", "--out", str(tmp_path)]
-    words += ["--patience", "PT0.05S", "--port", url.rpartition(":")[2], "--public-url", url]
-    result = CliRunner().invoke(main, ["acceptance", "serve", *words])
-    assert f"Sandbox at {url} with the key ilk_sandbox_" in result.output
-    assert f"  SANDBOX_API_URL={url}\n" in result.output
+    port = free_port()
+    local, url = f"http://127.0.0.1:{port}", f"http://sandbox.invalid:{port}"
+    words = [sys.executable, "-m", "invoice_sandbox", "acceptance", "serve", "--public-url", url]
+    words += ["--plan", str(tmp_path / "remote.yaml"), "--only", "list", "--out", str(tmp_path)]
+    words += ["--patience", "PT0.05S", "--port", str(port), "--grace", "PT60S"]
+    with subprocess.Popen(words, stdout=PIPE, stderr=STDOUT, text=True) as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        while not lines or not lines[-1].startswith("The server responds"):
+            lines.append(process.stdout.readline())
+            assert lines[-1], lines
+        (key,) = re.findall(rf"^Sandbox at {url} with the key (\S+);", lines[0])
+        assert lines[1] == f"  export INVOICE_SANDBOX_URL={url} INVOICE_SANDBOX_KEY={key}\n"
+        assert (
+            lines[2]
+            == f"Warning: 'sandbox.invalid' does not resolve here; on this machine use {local}\n"
+        )
+        assert f"  SANDBOX_API_URL={url}\n" in lines
+        headers = {"Authorization": f"Bearer {key}"}
+        (run,) = httpx.get(f"{local}{RUNS}", headers=headers, timeout=PATIENCE).json()["data"]
+        assert (run["state"], run["verdict"]) == ("finished", "INCONCLUSIVE")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 1
 
 
 class _Away(PatientClient):

@@ -87,7 +87,9 @@ def test_a_signature_is_verified_with_the_folder_and_the_public_key(
 ) -> None:
     result = command("verify", signed, "--key", pair[1])
     assert result.exit_code == 0, result.output
-    assert result.output == "verified: FAILED, plan/partner, contract/0.1.0, tool, 2 files\n"
+    assert result.output == (
+        "signature valid; verdict FAILED (plan/partner, contract/0.1.0, tool, 2 files)\n"
+    )
 
 
 def test_the_statement_is_a_test_result_of_in_toto(signed: Path) -> None:

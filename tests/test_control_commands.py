@@ -376,7 +376,7 @@ CHANGING: dict[str, dict[str, Any]] = {
     "offer withdraw off_sandbox_0007": {"status": "Withdrawn"},
     "replay {delivery}": {"id": "{delivery}", "status": "Delivered", "attempt": 2},
     "acceptance show {run}": {"id": "{run}", "reported": None, "hasReport": True},
-    "acceptance ready {run}": {"reported": {"task": 1, "state": "ready"}},
+    "acceptance ready {run} --task 1": {"reported": {"task": 1, "state": "ready"}},
     "acceptance done {run} --task 1": {"reported": {"task": 1, "state": "done"}},
     "acceptance report {run}": {"verdict": "PASS", "checks": []},
     "users add Bo@corp.example --role auditor": {"email": "bo@corp.example", "status": "Active"},

@@ -52,7 +52,7 @@ EXAMPLES: Mapping[str, Any] = {
     "transitionInvoice": {"trigger": "verify"},
     "createAcceptanceRun": RUN,
     "updateAcceptanceRun": RUN,
-    "reportAcceptanceTask": {"state": "done"},
+    "reportAcceptanceTask": {"state": "done", "task": 1},
     "addUser": {"email": "ann@corp.example", "password": "correct horse", "role": "auditor"},
 }
 

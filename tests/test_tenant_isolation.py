@@ -194,7 +194,7 @@ TAKING = [
     Row("deleteListener", "listener", "DELETE", "/sandbox/listeners/{id}", status=404),
     Row("getAcceptanceRun", "run", "GET", "/sandbox/acceptance/runs/{id}", status=404),
     Row("updateAcceptanceRun", "run", "PUT", "/sandbox/acceptance/runs/{id}", PROGRESS, 404),
-    Row("reportAcceptanceTask", "run", "PUT", TASK, {"state": "done"}, 404),
+    Row("reportAcceptanceTask", "run", "PUT", TASK, {"state": "done", "task": 1}, 404),
     Row("getAcceptanceReport", "run", "GET", "/sandbox/acceptance/runs/{id}/report", status=404),
     Row("getAcceptanceBundle", "run", "GET", BUNDLE, status=404),
     Row("keepAcceptanceBundle", "run", "PUT", BUNDLE, status=404),

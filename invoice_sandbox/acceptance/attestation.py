@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from invoice_sandbox.acceptance.reports import contract_subject
 from invoice_sandbox.acceptance.runs import BUNDLE, PLAN, REPORT
-from invoice_sandbox.acceptance.verdicts import Verdict
+from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.bundles.archive import BundleError, read_bundle
 from invoice_sandbox.bundles.saving import CONTRACT
@@ -36,7 +36,8 @@ _PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 _STATEMENT: Final = "https://in-toto.io/Statement/v1"
 _PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
 _MAX_BYTES: Final = 64 * 1024 * 1024
-_PASSED: Final = frozenset({Verdict.PASS.value, Verdict.NOT_APPLICABLE.value})
+_NOT_FAILED: Final = {one.value for one in (*CONFORMANT, Verdict.NOT_APPLICABLE)}
+"""Verdicts of checks. A run that is not applicable has judged nothing, so it has not passed."""
 _INSTALL: Final = "signatures need: pip install './invoice-liquidity-sandbox[sign]'"
 
 
@@ -131,15 +132,13 @@ def _statement(folder: Path) -> dict[str, Any]:
             "configuration": configuration,
             "passedTests": [name for name, one in checks.items() if one == Verdict.PASS.value],
             "warnedTests": [name for name, one in checks.items() if one == Verdict.WARN.value],
-            "failedTests": [name for name, one in checks.items() if _result(one) == "FAILED"],
+            "failedTests": [name for name, one in checks.items() if one not in _NOT_FAILED],
         },
     }
 
 
 def _result(verdict: str) -> str:
-    if verdict == Verdict.WARN.value:
-        return "WARNED"
-    return "PASSED" if verdict in _PASSED else "FAILED"
+    return {Verdict.PASS.value: "PASSED", Verdict.WARN.value: "WARNED"}.get(verdict, "FAILED")
 
 
 def _descriptor(name: str, digest: str) -> dict[str, Any]:

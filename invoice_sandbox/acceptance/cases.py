@@ -11,6 +11,7 @@ from typing import Any, Final
 from invoice_sandbox.acceptance.clients import (
     Assignment,
     Client,
+    Ending,
     Endpoint,
     Session,
     seconds_now,
@@ -61,8 +62,7 @@ class CaseReport:
     requests: Sequence[Mapping[str, Any]] = ()
     deliveries: Sequence[Mapping[str, Any]] = ()
     task: Mapping[str, Any] = field(default_factory=dict)
-    exit_status: int | None = None
-    output: str = ""
+    ending: Ending = field(default_factory=Ending)
     before: CaseReport | None = None
     after: CaseReport | None = None
     record: CaseRecord | None = None
@@ -156,7 +156,7 @@ class _CaseRun:
         client = self._start(task)
         try:
             self._accompany()
-            if client.exit_status is None:
+            if not client.has_ended:
                 self.until = str(self.control.ask("GET", "/clock")["now"])
         finally:
             client.stop()
@@ -238,7 +238,7 @@ class _CaseRun:
 
     def _until(self, is_over: Callable[[], bool], limit: float) -> bool:
         """Wait for something, until the client has ended. False: a limit was reached."""
-        while self.session is not None and self.session.exit_status is None:
+        while self.session is not None and not self.session.has_ended:
             if self.interrupted.is_set():
                 raise InterruptedRunError
             if is_over():
@@ -263,15 +263,15 @@ class _CaseRun:
         seen = replace(self.observer.observe(), until=until)
         record = self._record()
         secrets = [str(self.values[one]) for one in _SECRETS if self.values.get(one)]
+        ending = client.ending(secrets)
         return CaseReport(
             name=self.case.name,
-            verdict=judge(filled(self.case, self.values), self.check.level, seen),
+            verdict=judge(filled(self.case, self.values), self.check.level, seen, ending),
             seen=seen,
             requests=list(reversed(self.control.ask("GET", "/requests?limit=1000"))),
             deliveries=with_payloads(record.recording),
             task=task,
-            exit_status=client.exit_status,
-            output=client.output(secrets),
+            ending=ending,
             record=record,
         )
 

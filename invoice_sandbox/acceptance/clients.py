@@ -33,12 +33,22 @@ class Assignment:
     endpoint: Endpoint | None = None
 
 
+@dataclass(frozen=True)
+class Ending:
+    """How a client ended: the exit status of a command, None for any other client; what a client on
+    another machine last ``reported``; the end of the output. Evidence, never the verdict."""
+
+    exit_status: int | None = None
+    reported: str | None = None
+    output: str = ""
+
+
 class Session(Protocol):
     """A client that does a task."""
 
     @property
-    def exit_status(self) -> int | None:
-        """None until it is done."""
+    def has_ended(self) -> bool:
+        """Whether it is done."""
         ...
 
     def has_begun(self, requests: Callable[[], int]) -> bool:
@@ -49,8 +59,8 @@ class Session(Protocol):
         """End it."""
         ...
 
-    def output(self, secrets: Sequence[str]) -> str:
-        """The end of what it printed, without ``secrets``."""
+    def ending(self, secrets: Sequence[str]) -> Ending:
+        """How it ended; what it printed is without ``secrets``."""
         ...
 
 
@@ -88,6 +98,11 @@ class Client(Protocol):
 def sleep_a_little() -> None:
     """Wait until it is worth to look again."""
     time.sleep(_POLL)
+
+
+def wait(seconds: float) -> None:
+    """Wait this long, in real time."""
+    time.sleep(seconds)
 
 
 def seconds_now() -> float:

@@ -89,6 +89,8 @@ def _conclusion(run: RunReport) -> str:
         return "The client is not conformant: it broke rules that it must keep."
     if run.verdict in CONFORMANT:
         return "The client is conformant in every check that applies to it."
+    if run.verdict is Verdict.NOT_APPLICABLE:
+        return "Nothing was judged: the client does not declare what the checks need."
     return "The client is not verified yet: some checks have no final verdict."
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from invoice_sandbox.acceptance.clients import Assignment, Endpoint
+from invoice_sandbox.acceptance.clients import Assignment, Ending, Endpoint
 
 _SECONDS_TO_LISTEN: Final = 30.0
 _SECONDS_TO_STOP: Final = 3.0
@@ -67,9 +67,9 @@ class ClientProcess:
             )
 
     @property
-    def exit_status(self) -> int | None:
-        """The exit status, negative for a signal; None while it runs."""
-        return self._process.poll()
+    def has_ended(self) -> bool:
+        """Whether the command has ended."""
+        return self._process.poll() is not None
 
     def has_begun(self, requests: Callable[[], int]) -> bool:  # noqa: ARG002 - begins by itself
         """Whether it accepts connections, if it must."""
@@ -84,13 +84,13 @@ class ClientProcess:
         self._signal(signal.SIGKILL)
         self._process.wait()
 
-    def output(self, secrets: Sequence[str]) -> str:
-        """The end of its output, without ``secrets``."""
+    def ending(self, secrets: Sequence[str]) -> Ending:
+        """Its exit status, negative for a signal, and the end of what it printed."""
         text = self._log.read_text(encoding="utf-8", errors="replace")
         for secret in secrets:
             text = text.replace(secret, "[redacted]")
         self._log.write_text(text, encoding="utf-8")
-        return text[-_SHOWN:]
+        return Ending(self._process.poll(), output=text[-_SHOWN:])
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):

@@ -39,7 +39,6 @@ class Progress:
             ],
         }
         self.id = str(control.ask("POST", _RUNS, self._shown)["id"])
-        self.url = control.url
         self._place = path(f"{_RUNS}/{{id}}", id=self.id)
 
     def begin(self, check: Check) -> None:

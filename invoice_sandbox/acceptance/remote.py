@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.clients import Assignment, Endpoint, seconds_now
+from invoice_sandbox.acceptance.clients import Assignment, Ending, Endpoint, seconds_now
 from invoice_sandbox.acceptance.progress import Progress
 from invoice_sandbox.control.client import ControlClient, SandboxError
 
@@ -41,13 +41,15 @@ class PatientClient(ControlClient):
 class RemoteClient:
     """A client somewhere else. ``patience`` is how many seconds it has to begin a task.
 
-    ``webhooks`` is the URL where it receives webhooks. ``on_wait`` gets what the run waits for.
+    It reaches the server at ``server`` and receives webhooks at ``webhooks``. ``on_wait`` gets
+    what the run waits for.
     """
 
     progress: Progress
     declared: frozenset[str]
     patience: float
     on_wait: Callable[[Mapping[str, Any]], None]
+    server: str
     webhooks: str = ""
     side_by_side: int = 1
 
@@ -58,7 +60,7 @@ class RemoteClient:
     def start(self, assignment: Assignment) -> RemoteSession:
         """Publish the task. Raises SandboxError."""
         until = datetime.now(UTC) + timedelta(seconds=self.patience)
-        given = dict(assignment.environment)
+        given = {**assignment.environment, "SANDBOX_API_URL": self.server}
         if assignment.endpoint is not None:
             given["ACCEPTANCE_WEBHOOK_URL"] = assignment.endpoint.url
         waiting = self.progress.wait_for(
@@ -66,6 +68,7 @@ class RemoteClient:
                 "check": assignment.check,
                 "text": assignment.text,
                 "deadline": until.isoformat(timespec="seconds").replace("+00:00", "Z"),
+                "webhooks": assignment.endpoint is not None,
                 "environment": given,
             }
         )
@@ -82,9 +85,9 @@ class RemoteSession:
         self._asked = 0.0
 
     @property
-    def exit_status(self) -> int | None:
-        """0 when the client has reported that it is done."""
-        return 0 if self._state() == "done" else None
+    def has_ended(self) -> bool:
+        """Whether the client has reported that it is done."""
+        return self._state() == "done"
 
     def has_begun(self, requests: Callable[[], int]) -> bool:
         """Whether it has sent a request, or reported that it receives webhooks."""
@@ -94,9 +97,9 @@ class RemoteSession:
         """Wait for nothing any more."""
         self._progress.wait_for(None)
 
-    def output(self, secrets: Sequence[str]) -> str:  # noqa: ARG002 - there is none
-        """Nothing."""
-        return ""
+    def ending(self, secrets: Sequence[str]) -> Ending:  # noqa: ARG002 - it prints nothing here
+        """What the client has reported; nobody knows its exit status."""
+        return Ending(reported=self._reported)
 
     def _state(self) -> str | None:
         if self._reported != "done" and seconds_now() - self._asked > _POLL:

@@ -149,7 +149,11 @@ def _case(case: CaseReport, pointers: Mapping[str, str]) -> dict[str, Any]:
         "summary": case.verdict.summary,
         "task": case.task,
         "rules": [_rule(one, pointers) for one in case.verdict.results],
-        "client": {"exitStatus": case.exit_status, "output": case.output},
+        "client": {
+            "exitStatus": case.ending.exit_status,
+            "reported": case.ending.reported,
+            "output": case.ending.output,
+        },
     }
 
 

@@ -152,13 +152,24 @@ def _count(rule: Rule, requests: list[Request]) -> Result:
         outcome = Outcome.BROKEN
     elif number < least:
         outcome = Outcome.ABSENT
-    return _result(rule, outcome, _bounds(least, most), _requests(number), requests)
+    return _result(rule, outcome, _bounds(rule, least, most), _requests(number), requests)
 
 
-def _bounds(least: int, most: int | None) -> str:
-    if most is None:
-        return f"at least {_requests(least)}"
-    return _requests(most) if least == most else f"at most {_requests(most)}"
+def _bounds(rule: Rule, least: int, most: int | None) -> str:
+    number, limit = (least, "at least ") if most is None else (most, "at most ")
+    return f"{'' if least == most else limit}{_requests(number)}{_meant(rule)}"
+
+
+def _meant(rule: Rule) -> str:
+    """Which requests a rule counts: the operations, the status and the value that they name."""
+    operations = listed(rule["request"])
+    to = "" if EVERY in operations else f" to {' or '.join(operations)}"
+    status = rule.get("status")
+    status = {None: "", NONE: " without a response", "any": " with a response"}.get(
+        status, f" with status {status}"
+    )
+    naming = f" naming {rule['names']}" if "names" in rule else ""
+    return f"{to}{status}{naming}"
 
 
 def _requests(number: int) -> str:

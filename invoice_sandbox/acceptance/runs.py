@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from invoice_sandbox import __version__
 from invoice_sandbox.acceptance.cases import CaseReport, filled, with_payloads
+from invoice_sandbox.acceptance.clients import Ending
 from invoice_sandbox.acceptance.observations import observations_of
 from invoice_sandbox.acceptance.passive import passive_report
 from invoice_sandbox.acceptance.plan import Case, Check, Plan, read_plan, vocabulary_of
@@ -83,8 +84,9 @@ def _kept(case: CaseReport) -> dict[str, Any]:
         "periods": record.periods,
         "until": record.until,
         "task": case.task,
-        "exitStatus": case.exit_status,
-        "output": case.output,
+        "exitStatus": case.ending.exit_status,
+        "reported": case.ending.reported,
+        "output": case.ending.output,
     }
 
 
@@ -146,15 +148,15 @@ def _again(check: Check, case: Case, bundle: Bundle) -> CaseReport:
         journal, deliveries, kept["marks"], lambda key: int(periods.get(key, latest))
     )
     seen = replace(seen, until=None if until is None else parse_instant(until))
+    ending = Ending(kept["exitStatus"], kept.get("reported"), kept["output"])
     return CaseReport(
         name=case.name,
-        verdict=judge(filled(case, kept["values"]), check.level, seen),
+        verdict=judge(filled(case, kept["values"]), check.level, seen, ending),
         seen=seen,
         requests=journal,
         deliveries=with_payloads({"deliveries": deliveries, "end": bundle.json(END)}),
         task=kept["task"],
-        exit_status=kept["exitStatus"],
-        output=kept["output"],
+        ending=ending,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from invoice_sandbox.acceptance.clients import Ending
 from invoice_sandbox.acceptance.observations import Observations
 from invoice_sandbox.acceptance.plan import Case
 from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate
@@ -24,8 +25,16 @@ class Verdict(Enum):
     NOT_APPLICABLE = "NOT_APPLICABLE"
 
 
-CONFORMANT: Final = frozenset({Verdict.PASS, Verdict.WARN, Verdict.NOT_APPLICABLE})
-"""The verdicts of a client that broke no rule it must keep."""
+CONFORMANT: Final = frozenset({Verdict.PASS, Verdict.WARN})
+"""The verdicts of a client that was judged and broke no rule it must keep."""
+
+_NO_ENDING: Final = Ending()
+_SHOWN_LINES: Final = 2
+_SHOWN_REQUESTS: Final = 3
+_SHOWN_LETTERS: Final = 200
+
+_TOO_LITTLE: Final = frozenset({Outcome.ABSENT, Outcome.UNJUDGED})
+"""Outcomes of rules about what a client did not do."""
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -36,21 +45,33 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """The verdict on a case, a sentence, and the result that decided it, if there is one."""
+    """The verdict on a case, a sentence, and the result that decided it, if there is one.
+
+    ``explanation`` is what explains that a client did too little, if it did.
+    """
 
     verdict: Verdict
     summary: str
     decisive: Result | None = None
     results: tuple[Result, ...] = ()
+    explanation: str = ""
 
 
-def judge(case: Case, level: str, seen: Observations) -> CaseVerdict:
+def judge(case: Case, level: str, seen: Observations, ending: Ending = _NO_ENDING) -> CaseVerdict:
     """The verdict on what a client did in a case. The values of the case must be filled in.
 
     A broken control shows that the client fails at something more basic, so that the rules say
     nothing. Otherwise what a client did wrong counts always; what it failed to do, or did not do
     wrong, counts only if the controls show that it was working.
     """
+    explanation = _explanation(seen, ending)
+    verdict = _judged(case, level, seen)
+    is_too_little = verdict.decisive is not None and verdict.decisive.outcome in _TOO_LITTLE
+    text = verdict.summary + explanation if is_too_little else verdict.summary
+    return replace(verdict, summary=text, explanation=explanation)
+
+
+def _judged(case: Case, level: str, seen: Observations) -> CaseVerdict:
     controls = [evaluate(rule, seen) for rule in case.controls]
     rules = [evaluate(rule, seen) for rule in case.rules]
     results = (*controls, *rules)
@@ -87,8 +108,35 @@ def controlled(verdict: CaseVerdict, before: CaseVerdict, after: CaseVerdict) ->
     failed = _first(probed, Outcome.BROKEN) or (None if wrong else missing)
     if failed is None:
         return every
-    text = f"Cannot be judged. {failed.rule['that']} Expected {failed.expected}; found "
-    return replace(every, verdict=Verdict.INCONCLUSIVE, summary=f"{text}{failed.actual}.")
+    text = f"Cannot be judged. {as_sentence(failed)}"
+    if failed.outcome in _TOO_LITTLE:
+        text += before.explanation if failed in first else after.explanation
+    return replace(every, verdict=Verdict.INCONCLUSIVE, summary=text)
+
+
+def _explanation(seen: Observations, ending: Ending) -> str:
+    """How a client ended, and its requests that no operation matches, as sentences that follow
+    another one."""
+    how = "The client had not ended" if seen.until is not None else "The client ended"
+    if ending.reported is not None:
+        nothing = "" if seen.requests else ", and sent no request"
+        how = f"The client reported '{ending.reported}'{nothing}"
+    elif ending.exit_status is not None and seen.until is None:
+        status = ending.exit_status
+        how += f" with exit status {status}" if status >= 0 else f" by signal {-status}"
+    printed = [line.strip() for line in ending.output.splitlines() if line.strip()]
+    last = " / ".join(map(_plain, printed[-_SHOWN_LINES:]))
+    sentences = f" {how}: {last.removesuffix('.')}." if last else f" {how}."
+    lines = dict.fromkeys(one.line for one in seen.requests if one.operation is None)
+    if lines:
+        shown = ", ".join(map(_plain, [*lines][:_SHOWN_REQUESTS]))
+        sentences += f" No operation matches {shown}."
+    return sentences
+
+
+def _plain(text: str) -> str:
+    """The beginning of a text of the client, without control characters."""
+    return "".join(one if one.isprintable() else " " for one in text[:_SHOWN_LETTERS])
 
 
 def _when(time: str, result: Result) -> Result:

@@ -7,12 +7,17 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from socket import getaddrinfo
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 
 from invoice_sandbox.acceptance.attestation import InvalidAttestationError, sign, verify
+from invoice_sandbox.acceptance.clients import wait
 from invoice_sandbox.acceptance.plan import plan_of
 from invoice_sandbox.acceptance.process import CommandClient
 from invoice_sandbox.acceptance.progress import Progress
@@ -30,20 +35,21 @@ from invoice_sandbox.acceptance.selftest import (
     problems,
     selftest_table,
 )
-from invoice_sandbox.acceptance.verdicts import CONFORMANT
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.bundles.archive import read_bundle
 from invoice_sandbox.cli import Commands
 from invoice_sandbox.cli.acceptance_run import (
+    INTERRUPTED,
     OPTIONS,
     Chosen,
-    counted,
+    conclusion,
     known_names,
     loaded_plan,
     print_check,
     run_checks,
     server_of,
+    status_of,
     write_reports,
 )
 from invoice_sandbox.cli.control import commands_below
@@ -53,7 +59,10 @@ from invoice_sandbox.cli.options import (
     FOLDER,
     options,
 )
+from invoice_sandbox.cli.views import show_task
+from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project.loader import default_project
+from invoice_sandbox.settings import is_loopback
 
 _CLIENTS: Final = Path("tests/acceptance/clients.yaml")
 _TABLE: Final = "<!-- generated: selftest -->"
@@ -76,6 +85,13 @@ _REMOTE: Final[dict[str, dict[str, Any]]] = {
         "show_default": True,
         "callback": lambda _context, _parameter, text: _seconds(text),
         "help": "How long the run waits for the client to begin a task.",
+    },
+    "--grace": {
+        "metavar": "DURATION",
+        "default": "PT15S",
+        "show_default": True,
+        "callback": lambda _context, _parameter, text: _seconds(text),
+        "help": "How long the started server still responds when the run is over.",
     },
     "--host": {
         "metavar": "ADDRESS",
@@ -104,7 +120,7 @@ def run(command: str, **given: Any) -> None:
     """Run the client once for each case of a plan, and judge what it did.
 
     Writes report.json, report.html, junit.xml and ctrf.json. Status 0 when the client is
-    conformant, 1 when it is not, 130 when the run was interrupted.
+    conformant, 1 when it is not or nothing was judged, 130 when the run was interrupted.
 
     \b
     invoice-sandbox acceptance run --exec 'python client.py' --out report
@@ -117,7 +133,8 @@ def run(command: str, **given: Any) -> None:
         return CommandClient(parts, declared, chosen.out)
 
     with server_of(chosen) as control:
-        run_checks(chosen, control, client)
+        status = run_checks(chosen, control, client)
+    sys.exit(status)
 
 
 @acceptance.command()
@@ -125,6 +142,7 @@ def run(command: str, **given: Any) -> None:
 def serve(
     webhook_url: str | None,
     patience: float,
+    grace: float,
     host: str | None,
     port: str | None,
     public_url: str | None,
@@ -134,10 +152,12 @@ def serve(
 
     Each task is shown here, by 'acceptance show RUN' and by the control API, with the URL, the key
     and the deadline. A client that receives webhooks reports that it is ready; any other may report
-    that it is done. The client and whoever watches may disconnect at any time.
+    that it is done. The client and whoever watches may disconnect at any time. A started server
+    responds for a while after the end.
 
     \b
-    invoice-sandbox acceptance serve --out report --host 0.0.0.0 --port 8080
+    invoice-sandbox acceptance serve --out report --host 0.0.0.0 --port 8080 \\
+      --public-url http://sandbox.example:8080
     invoice-sandbox acceptance serve --out report --server https://sandbox.example --key KEY
     """
     chosen = Chosen(**given)
@@ -149,19 +169,34 @@ def serve(
     def client(progress: Progress, declared: frozenset[str]) -> RemoteClient:
         if "webhooks" in declared and webhook_url is None:
             raise UserError("--declare webhooks needs --webhook-url")
-        click.echo(f"Run {progress.id} at {progress.url}")
-        return RemoteClient(progress, declared, patience, _waiting, webhook_url or "")
+        click.echo(f"Run {progress.id} at {address}")
+        waiting = partial(show_task, progress.id)
+        return RemoteClient(progress, declared, patience, waiting, address, webhook_url or "")
 
     with server_of(chosen, **settings) as started:
+        address = (public_url or started.url).rstrip("/")
         if chosen.server is None:
-            click.echo(f"Sandbox at {started.url} with the key {started.key}")
-        run_checks(chosen, PatientClient(started.url, started.key), client)
+            _started(address, started)
+            if public_url is None and host is not None and not is_loopback(host):
+                click.echo("Warning: clients elsewhere need --public-url", err=True)
+        status = run_checks(chosen, PatientClient(started.url, started.key), client)
+        if chosen.server is None and status != INTERRUPTED and grace:
+            click.echo(f"The server responds for another {grace:g} s; Ctrl-C ends it.")
+            with suppress(KeyboardInterrupt):
+                wait(grace)
+    sys.exit(status)
 
 
-def _waiting(task: Mapping[str, Any]) -> None:
-    click.echo(f"waiting for you: {task['text']} ({task['check']}, until {task['deadline']})")
-    for name, text in task["environment"].items():
-        click.echo(f"  {name}={text}")
+def _started(address: str, started: ControlClient) -> None:
+    """Print how clients and commands reach a started server, and what is wrong with that."""
+    click.echo(f"Sandbox at {address} with the key {started.key}; the commands need:")
+    click.echo(f"  export INVOICE_SANDBOX_URL={address} INVOICE_SANDBOX_KEY={started.key}")
+    host = urlsplit(address).hostname
+    try:
+        getaddrinfo(host, None)
+    except (OSError, UnicodeError):
+        text = f"Warning: '{host}' does not resolve here; on this machine use {started.url}"
+        click.echo(text, err=True)
 
 
 def _seconds(text: str) -> float:
@@ -201,8 +236,8 @@ def judge_bundle(file: Path, plan: Path | None, out: Path | None) -> None:
         out.mkdir(parents=True, exist_ok=True)
         write_reports(out, report, subject)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    click.echo(f"{report.verdict.value}: {counted(report)}; report sha256:{digest}")
-    sys.exit(0 if report.verdict in CONFORMANT else FAILED)
+    click.echo(f"{conclusion(report)}; report sha256:{digest}")
+    sys.exit(status_of(report))
 
 
 def _text_of(plan: Path) -> tuple[str, bytes]:
@@ -307,6 +342,9 @@ def sign_reports(folder: Path, key: Path) -> None:
 def verify_reports(folder: Path, key: Path) -> None:
     """Verify the signature and the digest of every file in DIR, without a network.
 
+    Status 0 when the signature is valid, whatever the verdict; 1 when it is not; 2 without a file
+    or a key that can be read.
+
     \b
     invoice-sandbox acceptance verify report --key public.pem
     """
@@ -314,14 +352,14 @@ def verify_reports(folder: Path, key: Path) -> None:
         statement = verify(folder, key)
     except InvalidAttestationError as error:
         raise click.ClickException(f"not verified: {error}") from None
-    click.echo(_signed("verified", statement))
+    click.echo(_signed("signature valid", statement))
 
 
 def _signed(done: str, statement: Mapping[str, Any]) -> str:
     predicate = statement["predicate"]
     names = ", ".join(one["name"] for one in predicate["configuration"])
     files = len(statement["subject"])
-    return f"{done}: {predicate['result']}, {names}, {files} files"
+    return f"{done}; verdict {predicate['result']} ({names}, {files} files)"
 
 
 def _command(text: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,7 +39,9 @@ from invoice_sandbox.control.client import ControlClient, SandboxError, checked_
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.testing.server import Options, serving
 
-_INTERRUPTED: Final = 130
+INTERRUPTED: Final = 130
+"""Exit status of a run that was interrupted."""
+
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--out": {
         "metavar": "DIR",
@@ -113,8 +114,8 @@ def run_checks(
     chosen: Chosen,
     control: ControlClient,
     client_of: Callable[[Progress, frozenset[str]], Client],
-) -> None:
-    """Run the checks and write the reports. Ends the process with its status."""
+) -> int:
+    """Run the checks and write the reports. Returns the exit status of the command."""
     out = chosen.out
     file = chosen.plan or plan_of(chosen.project or default_project())
     plan = loaded_plan(file, control)
@@ -155,9 +156,9 @@ def run_checks(
             print_check(finished[name])
     if not report.is_complete:
         click.echo(f"Interrupted; {out}/report.json has the finished checks.", err=True)
-        sys.exit(_INTERRUPTED)
-    click.echo(f"{report.verdict.value}: {counted(report)}; {out}/report.html")
-    sys.exit(0 if report.verdict in CONFORMANT else FAILED)
+        return INTERRUPTED
+    click.echo(f"{conclusion(report)}; {out}/report.html")
+    return status_of(report)
 
 
 def loaded_plan(file: Path, control: ControlClient) -> Plan:
@@ -215,8 +216,20 @@ def write_reports(out: Path, report: RunReport, subject: Subject) -> str:
     return texts["report.json"]
 
 
-def counted(report: RunReport) -> str:
-    """How many checks have each verdict, worst first."""
+def conclusion(report: RunReport) -> str:
+    """The verdict on a run, and how many checks have each, worst first; of a run that judged
+    nothing also what the client would have to declare."""
     verdicts = [one.verdict for one in report.checks]
     counts = [f"{verdicts.count(one)} {one.value}" for one in Verdict if one in verdicts]
-    return ", ".join(counts)
+    text = f"{report.verdict.value}: {', '.join(counts)}"
+    if report.verdict is not Verdict.NOT_APPLICABLE:
+        return text
+    cases = [case for one in report.checks for case in one.check.cases]
+    needed = ",".join(dict.fromkeys(one.when for one in cases if one.when is not None))
+    advice = f"; --declare {needed} if the client is capable of it" if needed else ""
+    return f"{text}; nothing was judged{advice}"
+
+
+def status_of(report: RunReport) -> int:
+    """The exit status of a command that judged a client."""
+    return 0 if report.verdict in CONFORMANT else FAILED

@@ -207,13 +207,20 @@ def _inbox(inbox: Row) -> None:
 def _acceptance_run(run: Row) -> None:
     print_lines([run["id"], run["plan"], run["state"], run["verdict"] or "no verdict yet"])
     print_table(_CHECKS, run["checks"])
-    task = run["waitingFor"]
-    if task is not None:
+    if run["waitingFor"] is not None:
         click.echo()
-        until = f", until {task['deadline']}" if "deadline" in task else ""
-        print_lines(["waiting for you:", f"{task['text']} ({task['check']}{until})"])
-        for name, text in task["environment"].items():
-            click.echo(f"  {plain(name)}={plain(text)}")
+        show_task(run["id"], run["waitingFor"])
+
+
+def show_task(run: str, task: Row) -> None:
+    """What a run waits for, and how to report it."""
+    until = f", until {task['deadline']}" if "deadline" in task else ""
+    number = task["task"]
+    print_lines([f"waiting for you: {task['text']} (task {number}, {task['check']}{until})"])
+    for name, text in task["environment"].items():
+        click.echo(f"  {plain(name)}={plain(text)}")
+    state = "ready" if task.get("webhooks") else "done"
+    click.echo(f"  when {state}: invoice-sandbox acceptance {state} {run} --task {number}")
 
 
 def _acceptance_report(report: Row) -> None:

@@ -66,17 +66,25 @@ async def update_acceptance_run(call: ControlCall) -> Record:
 
 
 async def report_acceptance_task(call: ControlCall) -> Record:
-    """Keep what the client reports. Raises ApiError 404, and 409 for a task that is not current."""
+    """Keep what the client reports. Raises ApiError 404, and 409 for a task that is not current or
+    receives no webhooks to be ready for."""
     async with call.engine.store.transaction(call.workspace.id) as state:
         run = await _named(state, call)
-        current = (run["waitingFor"] or {}).get("task")
-        if current is None or call.body.get("task", current) != current:
+        waiting, reported = run["waitingFor"] or {}, call.body["task"]
+        if waiting.get("task") != reported:
+            current = f"task {waiting['task']}" if waiting else "no task now"
             raise reject(
                 "conflict",
-                problem="The run does not wait for this task",
+                problem=f"The run waits for {current}, not for task {reported}",
                 advice="GET /sandbox/acceptance/runs/{id} shows what it waits for.",
             )
-        run["reported"] = {"task": current, "state": call.body["state"]}
+        if call.body["state"] == "ready" and not waiting.get("webhooks", True):
+            raise reject(
+                "conflict",
+                problem=f"Task {reported} receives no webhooks, so it cannot be ready for them",
+                advice="It begins with the first request; report 'done' at its end.",
+            )
+        run["reported"] = {"task": reported, "state": call.body["state"]}
         await state.put(_RUNS, run["id"], run)
     return _shown(call, run)
 

@@ -77,8 +77,8 @@ async def _serve(texts: dict[str, str | None], on_ready: Callable[[dict[str, Any
 
     settings = read_settings(texts)
     with listen(settings) as listener:
-        url = settings.url(listener.getsockname()[1])
-        sandbox = await create_app(settings, url=url)
+        port = listener.getsockname()[1]
+        sandbox = await create_app(settings, url=settings.url(port))
 
         def stop() -> None:
             server.should_exit = True
@@ -90,7 +90,7 @@ async def _serve(texts: dict[str, str | None], on_ready: Callable[[dict[str, Any
         def ready() -> None:
             on_ready(
                 {
-                    "url": url,
+                    "url": settings.local_url(port),
                     "key": settings.key,
                     "lease_port": lease_port.sockets[0].getsockname()[1],
                 }

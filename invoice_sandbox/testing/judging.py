@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.clients import Assignment, Endpoint
+from invoice_sandbox.acceptance.clients import Assignment, Ending, Endpoint
 from invoice_sandbox.acceptance.observations import Observer
 from invoice_sandbox.acceptance.passive import passive_check
 from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, plan_of, served_vocabulary
@@ -72,7 +72,7 @@ def judge(
         if client is None
         else _run(plan, known[check_id], control, client, declare)
     )
-    if report.verdict not in {*CONFORMANT, Verdict.REVIEW}:
+    if report.verdict not in {*CONFORMANT, Verdict.REVIEW, Verdict.NOT_APPLICABLE}:
         raise AssertionError(_text(report))
     return report
 
@@ -106,7 +106,7 @@ def _text(report: CheckReport) -> str:
         ]
     lines += [f"  not visible in a recording: {one}" for one in report.not_visible]
     case = next(one for one in report.cases if one.verdict is report.decisive)
-    return "\n".join([*lines, *case.output.splitlines()])
+    return "\n".join([*lines, *case.ending.output.splitlines()])
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class _FunctionClient:
 
 @dataclass
 class _Call:
-    """A call of the function. An error of it is evidence, like the exit status of a command."""
+    """A call of the function. An error of it is evidence, like the output of a command."""
 
     function: ClientFunction
     task: ClientTask
@@ -145,9 +145,9 @@ class _Call:
         self.thread.start()
 
     @property
-    def exit_status(self) -> int | None:
-        """1 after an error."""
-        return None if self.thread.is_alive() else int(bool(self.error))
+    def has_ended(self) -> bool:
+        """Whether the function has returned."""
+        return not self.thread.is_alive()
 
     def has_begun(self, requests: Callable[[], int]) -> bool:  # noqa: ARG002 - it begins at once
         """Whether it accepts connections, if it must."""
@@ -158,12 +158,12 @@ class _Call:
         self.task.stopped.set()
         self.thread.join(_SECONDS_TO_STOP)
 
-    def output(self, secrets: Sequence[str]) -> str:
+    def ending(self, secrets: Sequence[str]) -> Ending:
         """The error that it raised."""
         text = self.error
         for secret in secrets:
             text = text.replace(secret, "[redacted]")
-        return text
+        return Ending(output=text)
 
     def _run(self) -> None:
         try:

@@ -44,7 +44,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Address:
-    """URL and API key of a started server, and the port for leases."""
+    """URL of a started server on this machine, its API key, and the port for leases."""
 
     url: str
     key: str = field(repr=False)

@@ -89,7 +89,7 @@ class Metrics:
         with suppress(ApiError):  # while the store cannot be asked, the number of before
             self._workspaces.set(await engine.store.count_workspaces())
         self._lag.set(engine.agenda.lag())
-        for part, works in engine.readiness().items():
+        for part, works in engine.store.readiness().items():
             self._ready.labels(part).set(works)
         for state, count in engine.store.pool().items():
             self._pool.labels(state).set(count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -68,10 +68,6 @@ class Engine:
     beside: set[asyncio.Task[None]] = field(default_factory=set)
     streams: Budget = field(default_factory=lambda: Budget(STREAMS))
 
-    def readiness(self) -> Mapping[str, bool]:
-        """What every request needs, by its name, and whether it works now."""
-        return {"store": _works(self.store.check)}
-
     def end_streams(self) -> None:
         """End what would never end by itself, as the server stops."""
         self.stopping.set()
@@ -125,11 +121,3 @@ class Engine:
         if workspace is None:
             raise RuntimeError("the first workspace was deleted")
         return workspace
-
-
-def _works(check: Callable[[], None]) -> bool:
-    try:
-        check()
-    except ApiError:
-        return False
-    return True

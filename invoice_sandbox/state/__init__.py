@@ -370,6 +370,11 @@ class Store(Protocol):
         """Raise ApiError 503 while changes cannot be kept."""
         ...
 
+    def readiness(self) -> Mapping[str, bool]:
+        """Whether each part works now: "store", which every request needs, and "jobs", if
+        processes share the workspaces: this one takes what is due in those that nobody runs."""
+        ...
+
     def pool(self) -> Mapping[str, int]:
         """How many connections to a database server are used and idle, and how many requests to it
         wait for one; empty without such a server."""

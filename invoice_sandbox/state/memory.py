@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import ClockState, in_milliseconds, readings_of_request
+from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.state import (
@@ -254,6 +255,14 @@ class MemoryStore:
 
     def check(self) -> None:
         """Nothing: memory can always be changed."""
+
+    def readiness(self) -> Mapping[str, bool]:
+        """Whether changes can be kept."""
+        try:
+            self.check()
+        except ApiError:
+            return {"store": False}
+        return {"store": True}
 
     def pool(self) -> Mapping[str, int]:
         """Nothing: there is no database server."""

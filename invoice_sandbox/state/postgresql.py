@@ -6,16 +6,11 @@ a transaction names. The schema, and every function that is called here, is in `
 
 The driver is psycopg: like ``sqlite3`` it can be used by the one thread that writes, it sends a
 batch without waiting for the response to each statement, and its pool connects again by itself.
-
-What is due in a workspace that nobody runs is taken up by whichever replica asks first. Replicas
-ask every second; ``Hints`` lets them ask at once. A hint may be lost, or sent by anybody.
 """
 
 from __future__ import annotations
 
-import selectors
-import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import groupby
@@ -25,13 +20,14 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from invoice_sandbox.state.jobs import CONNECTIONS_OF_JOBS, Jobs, OfFamily, usage
 from invoice_sandbox.state.rows import TABLES, Change, Row, StoreError, Table
 from invoice_sandbox.state.sql import Dialect, statements
 
 LEASE: Final = 10.0
 """Seconds after which a replica that does not extend its lease has ended."""
 
-SCHEMA: Final = "0003"
+SCHEMA: Final = "0004"
 """The version of the schema that this server uses: that of the newest migration."""
 
 _ROLE: Final = "invoice_sandbox_server"
@@ -39,20 +35,10 @@ _REPLACED: Final = "IS001"
 _WRITTEN: Final = "IS002"
 """Errors of the functions: another replica took the place of this one; the batch was written."""
 
-CONNECTIONS: Final = 5
-"""One of them is for hints."""
-
-_CHANNEL: Final = "invoice_sandbox"
-_SECONDS_TO_LISTEN: Final = 1.0
+CONNECTIONS: Final = 4 + CONNECTIONS_OF_JOBS
 _SECONDS_TO_CONNECT: Final = 5
 _MILLISECONDS_TO_WAIT: Final = 10_000
 """For a response or for another transaction. After that a statement is an error."""
-
-_OPTIONS: Final = (
-    f"-c role={_ROLE} -c search_path=invoice_sandbox -c client_min_messages=warning "
-    f"-c statement_timeout={_MILLISECONDS_TO_WAIT} "
-    f"-c idle_in_transaction_session_timeout={_MILLISECONDS_TO_WAIT}"
-)
 
 _BYTES: Final = frozenset({"name", "content", "snapshot"})
 """Columns of texts that may hold any character, and of JSON."""
@@ -61,14 +47,18 @@ _AS_TEXT: Final = b"\n"
 """Begins JSON that was packed as ``str``: it has numbers that only a Decimal keeps."""
 
 
-_NETWORK: Final[Mapping[str, int]] = {
-    "connect_timeout": _SECONDS_TO_CONNECT,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": _MILLISECONDS_TO_WAIT,
-}
-"""A connection ends soon if nothing comes back from the other end."""
+def _options(schema: str) -> Mapping[str, Any]:
+    """Of a connection, which ends soon if nothing comes back from the other end."""
+    return {
+        "options": f"-c role={_ROLE} -c search_path={schema} -c client_min_messages=warning "
+        f"-c statement_timeout={_MILLISECONDS_TO_WAIT} "
+        f"-c idle_in_transaction_session_timeout={_MILLISECONDS_TO_WAIT}",
+        "connect_timeout": _SECONDS_TO_CONNECT,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": _MILLISECONDS_TO_WAIT,
+    }
 
 
 class ReplacedError(StoreError):
@@ -115,11 +105,12 @@ class Database:
     def __init__(self, dsn: str) -> None:
         """Connect. The schema must be there."""
         self.shown = shown(dsn)
+        self._dsn = dsn
         self._pool = ConnectionPool(
             dsn,
-            kwargs={"autocommit": True, "options": _OPTIONS, **_NETWORK},
+            kwargs={"autocommit": True, **_options("invoice_sandbox")},
             min_size=1,
-            max_size=CONNECTIONS,
+            max_size=CONNECTIONS - CONNECTIONS_OF_JOBS,
             timeout=_SECONDS_TO_CONNECT,
             open=False,
             name="invoice-sandbox",
@@ -200,14 +191,13 @@ class Database:
 
     def pool(self) -> Mapping[str, int]:
         """How many connections are used and idle, and how many callers wait for one."""
-        found = self._pool.get_stats()
-        idle = found["pool_available"]
-        waiting = found.get("requests_waiting", 0)
-        return {"used": found["pool_size"] - idle, "idle": idle, "waiting": waiting}
+        return usage(self._pool.get_stats())
 
-    def hints(self) -> Hints:
-        """The hints of other replicas."""
-        return Hints(self._pool)
+    def jobs(
+        self, tasks: Mapping[str, OfFamily], look_after: Callable[[], Awaitable[None]]
+    ) -> Jobs:
+        """Takes jobs, with connections of its own."""
+        return Jobs(self._dsn, _options("invoice_sandbox_jobs"), LEASE, tasks, look_after)
 
     def check(self) -> None:
         """Replace connections that were cut."""
@@ -253,13 +243,12 @@ class Replica:
         self._database = database
         self._batch = 1
 
-    def beat(self) -> tuple[list[str], int]:
-        """Extend the lease. The families that others want, and how many others there are."""
+    def beat(self) -> int:
+        """Extend the lease. How many other replicas there are."""
         found = self._database.call("beat", self.number, LEASE)
         if not found:
             raise ReplacedError(self._database.shown)
-        ((wanted, others),) = found
-        return wanted, others
+        return int(found[0][0])
 
     def claim(
         self, digests: Sequence[str] = (), name: str | None = None, *, is_wanted: bool = False
@@ -272,11 +261,14 @@ class Replica:
         found = self._database.call("claim", self.number, list(digests), name, is_wanted)
         return Claim(*found[0]) if found else None
 
-    def take_due(self, most: int) -> tuple[list[str], float | None]:
-        """At most so many families that no replica runs, in which something is due; this one runs
-        them now. And in how many seconds something is due in another one; None: not yet known."""
-        ((taken, seconds),) = self._database.call("take_due", self.number, most)
-        return taken, seconds
+    def take_due(self, family: str) -> bool:
+        """Run a family from now on, if no replica does and something in it is due."""
+        ((is_taken,),) = self._database.call("take_due", self.number, family)
+        return bool(is_taken)
+
+    def look_after(self) -> None:
+        """End the other replicas whose lease is over, and write the jobs that are missing."""
+        self._database.call("look_after", self.number)
 
     def reserve(self, workspace: str, position: int, used: str, family: str) -> bool:
         """Add an empty workspace to a family that this replica runs. False: its id is taken."""
@@ -312,75 +304,6 @@ class Replica:
         """End this replica, or leave it to its lease if the database cannot be reached."""
         with suppress(StoreError):
             self._database.retire(self.number)
-
-
-class Hints:
-    """Lets one thread wait until another replica says that there may be something to do.
-
-    That is a NOTIFY without content. One that comes while the connection is cut is lost.
-    """
-
-    def __init__(self, pool: ConnectionPool) -> None:
-        self._pool = pool
-        self._connection: psycopg.Connection | None = None
-        self._socket = -1  # a connection that has ended does not know it any more
-        self._selector = selectors.DefaultSelector()
-        self._waking, self._woken = socket.socketpair()
-        self._woken.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ)
-
-    def listen(self) -> None:
-        """Listen from now on, unless it does. If it cannot connect, there are no hints."""
-        if self._connection is not None:
-            return
-        with suppress(psycopg.Error):
-            connection = self._pool.getconn(_SECONDS_TO_LISTEN)
-            try:
-                connection.execute(f"LISTEN {_CHANNEL}")
-            except psycopg.Error:
-                self._give_back(connection)
-                raise
-            self._connection, self._socket = connection, connection.fileno()
-            self._selector.register(self._socket, selectors.EVENT_READ)
-
-    def wait(self, seconds: float) -> None:
-        """Return when there is a hint, when another thread calls ``wake``, or after ``seconds``."""
-        for key, _ in self._selector.select(seconds):
-            if key.fileobj is self._woken:
-                self._woken.recv(4096)
-            else:
-                self._read()
-
-    def wake(self) -> None:
-        """End the present ``wait``, or else the next one. Any thread may call this."""
-        with suppress(OSError):  # it was closed
-            self._waking.send(b"\0")
-
-    def close(self) -> None:
-        """Listen no more."""
-        self._drop()
-        self._selector.close()
-        for one in (self._waking, self._woken):
-            one.close()
-
-    def _read(self) -> None:
-        assert self._connection is not None  # noqa: S101  it is what the selector waits for
-        try:
-            for _ in self._connection.notifies(timeout=0):
-                pass
-        except psycopg.Error:
-            self._drop()
-
-    def _drop(self) -> None:
-        if self._connection is not None:
-            self._selector.unregister(self._socket)
-            self._give_back(self._connection)
-            self._connection = None
-
-    def _give_back(self, connection: psycopg.Connection) -> None:
-        with suppress(psycopg.Error):  # it has ended
-            connection.execute("UNLISTEN *")
-        self._pool.putconn(connection)
 
 
 class _WrittenError(Exception):

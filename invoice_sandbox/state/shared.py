@@ -9,8 +9,8 @@ Every second a process extends its lease. When the lease is over, another proces
 families, and from then on everything that the first one writes fails. It knows when its lease ends,
 and then responds 503 instead of with what may be out of date.
 
-A process that stops running a family writes down when something in it is due. At that instant each
-process asks for such families, and gets a few at a time, so that all of them get some.
+A process that stops running a family writes down when something in it is due. That is a job of the
+job engine (``jobs``) for whichever process takes it at that instant.
 """
 
 from __future__ import annotations
@@ -40,11 +40,6 @@ from invoice_sandbox.state.writer import Writer, unavailable
 _SECONDS_BETWEEN_BEATS: Final = 1.0
 _SECONDS_TO_TAKE: Final = 2 * LEASE
 _SECONDS_BETWEEN_CLAIMS: Final = 0.1
-_SECONDS_BETWEEN_LOOKS: Final = 0.02
-"""At least, however many hints there are."""
-
-_MOST_DUE: Final = 4
-"""Families that a process takes at a time because something in them is due."""
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -74,6 +69,8 @@ class SharedStore(PersistentStore):
         self._clock: FollowingClock | None = None
         self._began_as: ContextVar[Replica | None] = ContextVar("began_as", default=None)
         self._lease = _Lease(self, began + LEASE)
+        tasks = {"take_up": self._take_up, "hand_over": self.hand_over}
+        self._jobs = database.jobs(tasks, self._look_after)
 
     is_shared = True
 
@@ -99,7 +96,12 @@ class SharedStore(PersistentStore):
 
     def pool(self) -> Mapping[str, int]:
         """Connections to the database."""
-        return self.shared.pool()
+        own, jobs = self.shared.pool(), self._jobs.pool()
+        return {name: count + jobs.get(name, 0) for name, count in own.items()}
+
+    def readiness(self) -> Mapping[str, bool]:
+        """Whether jobs are taken."""
+        return {**super().readiness(), "jobs": self._jobs.work}
 
     def transaction(self, workspace_id: str) -> RecordedOpening:
         """A transaction. ``flush`` knows as which replica the work of this task began."""
@@ -128,6 +130,7 @@ class SharedStore(PersistentStore):
 
     async def abandon(self) -> None:
         """Let other processes run everything, without keeping anything more."""
+        await self._jobs.close()
         await asyncio.to_thread(self._lease.end)
         await self._writer.close()
         if self._writer.problem is None:
@@ -185,6 +188,7 @@ class SharedStore(PersistentStore):
         """Call ``on_open`` with the id of each workspace that this process runs."""
         self._on_open = on_open
         await super().watch(on_open)
+        self._jobs.start(lambda: self.database.number)
 
     async def _open(self, claim: Claim) -> bool:
         """Load the family of a claim, unless it is here. False: another process runs it.
@@ -272,13 +276,20 @@ class SharedStore(PersistentStore):
             log.warning("%s", error)
             raise unavailable() from None
 
-    # --- what the process does every second, and when there is a hint
+    # --- jobs, and what the process does every second
 
-    async def go_on(self, wanted: Sequence[str], taken: Sequence[str]) -> None:
-        """Others want families of this process, and it has taken some in which something is due."""
-        self.unopened.update(taken)
-        for family in wanted:
-            await self.hand_over(family)
+    async def _take_up(self, family: str) -> None:
+        """Run a family in which something is due, unless a process runs it already."""
+        replica = self.database
+        if await self._asked(replica.take_due, family):
+            await self._open(Claim(family, replica.number, ""))
+
+    async def _look_after(self) -> None:
+        """Let other processes run what was run by one that has ended without a word."""
+        await self._asked(self.database.look_after)
+
+    async def go_on(self) -> None:
+        """Open what could not be opened."""
         for family in tuple(self.unopened):
             await self._open(Claim(family, self.database.number, ""))
 
@@ -296,6 +307,7 @@ class SharedStore(PersistentStore):
         self.database = await asyncio.to_thread(self.shared.register, self.address)
         self._writer = Writer(self.database.write)
         self._lease.ends = began + LEASE
+        self._jobs.restart()
         log.error("Another server has run the workspaces of this one, which has begun again")
 
     # --- what concerns workspaces that others may run
@@ -393,16 +405,11 @@ def _first(due: Iterable[float | None]) -> float | None:
 
 
 class _Lease:
-    """Extends the lease of the process in a thread of its own: a busy event loop loses none.
-
-    The thread also looks for what is due in families that nobody runs: each second, when the next
-    of them is due, when another process gives a hint, and when what it found was taken up.
-    """
+    """Extends the lease of the process in a thread of its own: a busy event loop loses none."""
 
     def __init__(self, store: SharedStore, ends: float) -> None:
         self.ends = ends
         self._store = store
-        self._hints = store.shared.hints()
         self._loop = asyncio.get_running_loop()
         self._work: Future[None] | None = None
         self._is_ending = threading.Event()
@@ -417,23 +424,19 @@ class _Lease:
     def end(self) -> None:
         """Extend it no more."""
         self._is_ending.set()
-        self._hints.wake()
         self._thread.join(LEASE)
 
     def _run(self) -> None:
-        pause = _SECONDS_BETWEEN_BEATS
-        while not self._is_ending.wait(_SECONDS_BETWEEN_LOOKS):
-            self._hints.wait(max(pause - _SECONDS_BETWEEN_LOOKS, 0))
-            if not self._is_ending.is_set():
-                pause = self._look()
-        self._hints.close()
+        while not self._is_ending.wait(_SECONDS_BETWEEN_BEATS):
+            self._beat(self._store.database)
 
-    def _look(self) -> float:
-        """Extend the lease, and take up what is due. Returns the seconds until the next look."""
-        replica = self._store.database
+    def _beat(self, replica: Replica) -> None:
+        began = time.monotonic()
         try:
-            pause = self._beat(replica)
-            self._hints.listen()
+            self._store.others = replica.beat()
+            self.ends = began + LEASE
+            if self._store.unopened:
+                self._begin(self._store.go_on())
         except ReplacedError:
             if self._store.database is replica:
                 self.ends = 0  # before it begins again, which waits for what it is doing now
@@ -443,35 +446,13 @@ class _Lease:
             self._store.shared.check()
         except Exception:
             log.exception("the lease could not be extended")
-        else:
-            return pause
-        return _SECONDS_BETWEEN_BEATS
-
-    def _beat(self, replica: Replica) -> float:
-        began = time.monotonic()
-        wanted, self._store.others = replica.beat()
-        self.ends = began + LEASE
-        if self._is_busy():  # when it is not any more, it wakes this thread
-            return _SECONDS_BETWEEN_BEATS
-        taken, seconds = ([], None) if self._store.unopened else replica.take_due(_MOST_DUE)
-        if wanted or taken or self._store.unopened:
-            self._begin(self._store.go_on(wanted, taken))
-        return _SECONDS_BETWEEN_BEATS if seconds is None else min(seconds, _SECONDS_BETWEEN_BEATS)
-
-    def _is_busy(self) -> bool:
-        return self._work is not None and not self._work.done()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Let the event loop do it, unless it still does what was begun before."""
-        if self._is_busy():
+        if self._work is None or self._work.done():
+            self._work = asyncio.run_coroutine_threadsafe(_logged(work), self._loop)
+        else:
             work.close()
-            return
-        self._work = asyncio.run_coroutine_threadsafe(_logged(work), self._loop)
-        self._work.add_done_callback(self._on_done)
-
-    def _on_done(self, _: Future[None]) -> None:
-        if not self._store.unopened:  # what could not be opened is tried again in a second
-            self._hints.wake()
 
 
 async def _logged(work: Coroutine[Any, Any, None]) -> None:

@@ -229,7 +229,6 @@ def test_due_workspaces_that_nobody_runs_are_shared_out(two: Two) -> None:
                 "UPDATE invoice_sandbox.workspaces SET due = extract(epoch FROM clock_timestamp()) "
                 "WHERE owner IS NULL AND workspace = family"
             )
-            connection.execute("NOTIFY invoice_sandbox")
         until(lambda: not owners(two.dsn)[None], "they are taken")
         found = owners(two.dsn) - before
         if len(found) == 2 and min(found.values()) >= 4:

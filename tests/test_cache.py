@@ -408,7 +408,10 @@ def test_a_scenario_is_checked_again_when_what_it_names_has_changed(tmp_path: Pa
         load_project(folder)
 
 
-NOT_NEEDED = ("connexion", "yaml", "httpx", "httpcore", "werkzeug", "flask", "jsonschema", "rich")
+NOT_NEEDED = (
+    *("connexion", "yaml", "httpx", "httpcore", "werkzeug", "flask", "jsonschema", "rich"),
+    *("psycopg", "procrastinate", "alembic"),
+)
 START = """
 import asyncio, sys
 import invoice_sandbox.cli.serve

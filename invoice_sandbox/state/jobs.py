@@ -81,7 +81,6 @@ class Jobs:
         self._app.periodic(cron=_EVERY_SECOND)(every(_logged(self._run_look_after)))
         self._worker: Worker | None = None
         self._task: asyncio.Task[None] | None = None
-        self._is_closing = False
 
     def start(self, number: Callable[[], int]) -> None:
         """Take jobs from now on, as the replica with that number."""
@@ -107,35 +106,42 @@ class Jobs:
 
     async def close(self) -> None:
         """Finish the jobs that have begun, and take no more."""
-        self._is_closing = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        with suppress(psycopg.Error, ConnectorException):
-            await self._connector.close_async()
 
     async def _run(self, number: Callable[[], int]) -> None:
-        while not self._is_closing:
-            self._worker = Worker(
-                self._app,
-                [_QUEUE, f"replica {number()}"],
-                concurrency=_MOST,
-                fetch_job_polling_interval=_SECONDS_BETWEEN_LOOKS,
-                shutdown_graceful_timeout=_SECONDS_TO_STOP,
-                delete_jobs="always",
-                install_signal_handlers=False,
-                update_heartbeat_interval=_SECONDS_BETWEEN_HEARTBEATS,
-                stalled_worker_timeout=self._lease,
-            )
-            try:
-                await self._connector.open_async()
-                await self._worker.run()
-            except (psycopg.Error, ConnectorException) as error:
-                log.warning("no jobs are taken: %s", error.__cause__ or error)
-            except Exception:
-                log.exception("no jobs are taken")
+        own = asyncio.current_task()
+        assert own is not None  # noqa: S101  it is ``_task``
+        try:
+            while not own.cancelling():  # the worker may fail as it is cancelled
+                await self._run_worker(number())
+                await asyncio.sleep(_PAUSE)
+        finally:
+            with suppress(psycopg.Error, ConnectorException):
+                await self._connector.close_async()
+
+    async def _run_worker(self, number: int) -> None:
+        self._worker = Worker(
+            self._app,
+            [_QUEUE, f"replica {number}"],
+            concurrency=_MOST,
+            fetch_job_polling_interval=_SECONDS_BETWEEN_LOOKS,
+            shutdown_graceful_timeout=_SECONDS_TO_STOP,
+            delete_jobs="always",
+            install_signal_handlers=False,
+            update_heartbeat_interval=_SECONDS_BETWEEN_HEARTBEATS,
+            stalled_worker_timeout=self._lease,
+        )
+        try:
+            await self._connector.open_async()
+            await self._worker.run()
+        except (psycopg.Error, ConnectorException) as error:
+            log.warning("no jobs are taken: %s", error.__cause__ or error)
+        except Exception:
+            log.exception("no jobs are taken")
+        finally:
             self._worker = None
-            await asyncio.sleep(_PAUSE)
 
     async def _run_look_after(self, timestamp: int) -> None:  # noqa: ARG002  the engine passes it
         await self._look_after()

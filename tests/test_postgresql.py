@@ -133,6 +133,7 @@ def test_a_server_whose_schema_a_newer_one_upgrades_writes_nothing_and_says_why(
             replica = shared(old).database.number
             connection.execute("DELETE FROM invoice_sandbox.replicas WHERE replica = %s", [replica])
         until(lambda: f"its schema is 9999, this server uses {SCHEMA}" in caplog.text, "the reason")
+        until(lambda: not takes_jobs(one), "it leaves the jobs to the other one")
         rejected = create(one, "INV-2")
         assert (rejected.status_code, rejected.headers["Retry-After"]) == (503, "1")
         assert one.get("/sandbox/health").status_code == 503

@@ -82,12 +82,12 @@ class Jobs:
         self._worker: Worker | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, number: Callable[[], int]) -> None:
-        """Take jobs from now on, as the replica with that number."""
+    def start(self, number: Callable[[], int | None]) -> None:
+        """Take jobs from now on, as the replica with that number; None: take none at present."""
         self._task = asyncio.get_running_loop().create_task(self._run(number), context=Context())
 
     def restart(self) -> None:
-        """Begin again, as the replica has another number."""
+        """Take no more jobs until the replica has another number."""
         if self._worker is not None:
             self._worker.stop()
 
@@ -110,12 +110,13 @@ class Jobs:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _run(self, number: Callable[[], int]) -> None:
+    async def _run(self, number: Callable[[], int | None]) -> None:
         own = asyncio.current_task()
         assert own is not None  # noqa: S101  it is ``_task``
         try:
             while not own.cancelling():  # the worker may fail as it is cancelled
-                await self._run_worker(number())
+                if (replica := number()) is not None:
+                    await self._run_worker(replica)
                 await asyncio.sleep(_PAUSE)
         finally:
             with suppress(psycopg.Error, ConnectorException):

@@ -188,7 +188,11 @@ class SharedStore(PersistentStore):
         """Call ``on_open`` with the id of each workspace that this process runs."""
         self._on_open = on_open
         await super().watch(on_open)
-        self._jobs.start(lambda: self.database.number)
+        self._jobs.start(self._registered)
+
+    def _registered(self) -> int | None:
+        """The number of the replica; None: it was replaced, and has not begun again yet."""
+        return None if self._lease.is_over() else self.database.number
 
     async def _open(self, claim: Claim) -> bool:
         """Load the family of a claim, unless it is here. False: another process runs it.
@@ -299,6 +303,7 @@ class SharedStore(PersistentStore):
         Raises StoreError, also if a newer server has upgraded the schema. It is tried every second.
         """
         self._lease.ends = 0
+        self._jobs.restart()
         self.unopened.clear()
         while self._spaces:
             await self._close(list(self._spaces))
@@ -307,7 +312,6 @@ class SharedStore(PersistentStore):
         self.database = await asyncio.to_thread(self.shared.register, self.address)
         self._writer = Writer(self.database.write)
         self._lease.ends = began + LEASE
-        self._jobs.restart()
         log.error("Another server has run the workspaces of this one, which has begun again")
 
     # --- what concerns workspaces that others may run
@@ -418,8 +422,12 @@ class _Lease:
 
     def check(self) -> None:
         """Raise ApiError 503 if the lease is over."""
-        if time.monotonic() >= self.ends:
+        if self.is_over():
             raise unavailable()
+
+    def is_over(self) -> bool:
+        """Whether the lease is over."""
+        return time.monotonic() >= self.ends
 
     def end(self) -> None:
         """Extend it no more."""

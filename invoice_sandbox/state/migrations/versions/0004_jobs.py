@@ -162,7 +162,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = invoice_sandbox, pg_temp AS 
   WHERE w.workspace = ANY (names) AND w.owner = own;
 END $$;
 
--- Which families others want, jobs say.
+-- As before, without the families that others want, for which there are jobs.
 DROP FUNCTION beat(bigint, double precision);
 CREATE FUNCTION beat(own bigint, seconds double precision) RETURNS TABLE (others bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = invoice_sandbox, pg_temp AS $$ BEGIN

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import structs
+
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.http.pipeline import Endpoint, Reply, Request, printable
@@ -41,7 +43,9 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
             shown = await _shown(engine, request, endpoint, status)
             if shown is not None:
                 reason = printable(conventions.message(error, url))[:_MAX_REASON_LENGTH]
-                return shown._replace(headers=(*shown.headers, *error.headers, (REASON, reason)))
+                return structs.replace(
+                    shown, headers=(*shown.headers, *error.headers, (REASON, reason))
+                )
     media_type, body = next(conventions.error_bodies(error, request_id, url))
     return Reply(error.status, jsonio.dumps(body), media_type, error.headers)
 

@@ -18,6 +18,8 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from msgspec import structs
+
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import Readings
 from invoice_sandbox.base.errors import ApiError, reject
@@ -169,7 +171,7 @@ class Edge:
             await self._engine.store.flush()
         except ApiError as error:
             failed = await error_reply(self._engine, request, error)
-            return failed._replace(headers=(*common, *failed.headers))
+            return structs.replace(failed, headers=(*common, *failed.headers))
         return reply
 
     def _random_id(self) -> str:
@@ -251,13 +253,13 @@ class Edge:
         assert readings is not None  # noqa: S101 - see __call__
         if workspace is not None and workspace.clock.mode == "live":
             # the journal has the real end of a request
-            kept_why = why._replace(at=workspace.clock.now(self._clock))
+            kept_why = structs.replace(why, at=workspace.clock.now(self._clock))
         is_control = request.path.startswith(self._control_path)
         if is_control or given.get(_UNRECORDED) == "off":
             owner = None
         elif owner is None and reply.status == HTTPStatus.UNAUTHORIZED:
             owner = await self._owner_of_rejected(request.trace.revoked_key_of)
-            kept_why = why._replace(clock=owner.clock.mode, at=owner.clock.now(self._clock))
+            kept_why = structs.replace(why, clock=owner.clock.mode, at=owner.clock.now(self._clock))
         sent_to = None
         if not (is_control and request.method in _READING):  # which changes no workspace
             sent_to = _sent_to(request, workspace or owner)
@@ -283,7 +285,7 @@ class Edge:
         if given.get(EXPLAIN) != "1":
             return reply
         short = _short(why.shown())
-        return reply._replace(headers=(*reply.headers, ("X-Sandbox-Explain", short)))
+        return structs.replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", short)))
 
     async def _owner_of_rejected(self, workspace_id: str | None) -> Workspace:
         owner = None if workspace_id is None else await self._engine.store.workspace(workspace_id)

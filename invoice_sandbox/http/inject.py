@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
+from msgspec import structs
+
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError, ErrorType
 from invoice_sandbox.http.pipeline import (
@@ -147,7 +149,9 @@ def _patched(reply: Reply, patch: Mapping[str, Any]) -> Reply:
     """The response with ``patch`` merged into its JSON object; other bodies are not changed."""
     if not reply.body or not is_json(reply.media_type.partition(";")[0]):
         return reply
-    return reply._replace(body=jsonio.dumps(jsonio.merge_patch(jsonio.loads(reply.body), patch)))
+    return structs.replace(
+        reply, body=jsonio.dumps(jsonio.merge_patch(jsonio.loads(reply.body), patch))
+    )
 
 
 def _stubbed(admitted: AdmittedRequest, fault: Fault, workspace: Workspace) -> Reply:

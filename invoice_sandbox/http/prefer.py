@@ -13,6 +13,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import structs
+
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.http.pipeline import PREFER, Endpoint, ParsedRequest, Reply, Request, printable
@@ -57,7 +59,7 @@ class Prefer:
         choice = _choice(preferred, tuple(parsed.endpoint.operation.responses))
         reply = from_contract(parsed.request, parsed.endpoint, workspace, choice)
         header = ("Preference-Applied", printable(applied))
-        return reply._replace(headers=(*reply.headers, header))
+        return structs.replace(reply, headers=(*reply.headers, header))
 
 
 def _choice(preferred: dict[str, str], declared: tuple[str, ...]) -> Choice:

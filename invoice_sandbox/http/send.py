@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from msgspec import structs
+
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.http.pipeline import (
     InjectedFault,
@@ -111,11 +113,13 @@ class _AlteredReply:
     async def malformed(self) -> None:
         """Send invalid JSON of the same length: a body that ends with a comma."""
         broken = self.reply.body[:-1] + b"," if self.reply.body else b""
-        await send_whole(self.request, self.reply._replace(body=broken), self.send)
+        await send_whole(self.request, structs.replace(self.reply, body=broken), self.send)
 
     async def content_type(self) -> None:
         """Declare the body as HTML."""
-        await send_whole(self.request, self.reply._replace(media_type="text/html"), self.send)
+        await send_whole(
+            self.request, structs.replace(self.reply, media_type="text/html"), self.send
+        )
 
     async def drip(self) -> None:
         """Send the body in pieces, until all are sent or the client is gone. A pause is shorter

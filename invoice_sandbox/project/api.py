@@ -8,10 +8,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError, ErrorType, reject
@@ -152,7 +154,7 @@ __all__ = [
 ]
 
 
-class Response(NamedTuple):
+class Response(Struct, frozen=True):
     """``data`` goes into the success envelope, unless it is ``bare``: then it is the whole body.
 
     ``status`` is the contract's own unless given.
@@ -224,7 +226,7 @@ class WorkThenRespond:
     then: Callable[[Call, Any], Awaitable[Any]]
 
 
-class Origin(NamedTuple):
+class Origin(Struct, frozen=True):
     """Who caused a change, for an audit event. ``actor_type`` is ``api_key``,
     ``session``, ``anonymous`` or ``system``, which is a step of the agenda."""
 
@@ -243,8 +245,7 @@ class Origin(NamedTuple):
         return {"requestId": self.request_id, **step}
 
 
-@dataclass(kw_only=True)
-class Context:
+class Context(Struct, kw_only=True, eq=False):
     """A workspace, opened for one request or one step: all of its changes are kept, or none.
 
     ``scenarios`` selects the scenario of a record, ``emitted`` lists the types of the events
@@ -259,8 +260,8 @@ class Context:
     lifecycle: Lifecycle
     conventions: Conventions
     scenarios: ScenarioResolver
-    emitted: list[str] = field(default_factory=list)
-    hits: list[Hit] = field(default_factory=list)
+    emitted: list[str] = []
+    hits: list[Hit] = []
 
     @property
     def timestamp(self) -> str:
@@ -350,8 +351,7 @@ class Context:
         return tuple(problem.sentence("the value") for problem in checker.problems(value))
 
 
-@dataclass(kw_only=True)
-class Step(Context):
+class Step(Context, kw_only=True, eq=False):
     """One step of the agenda, or one that goes with a request: what it was scheduled with.
 
     ``scenario`` and ``place`` are those of ScheduledStep.
@@ -367,8 +367,7 @@ class Step(Context):
         return str(self.arguments["subject"])
 
 
-@dataclass(kw_only=True)
-class Call(Context):
+class Call(Context, kw_only=True, eq=False):
     """One request to one operation, already checked against the contract.
 
     ``body`` is the JSON body (numbers beyond 64-bit integers are Decimal) or, for another media

@@ -17,6 +17,8 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote, unquote_plus
 
+from msgspec import Struct, structs
+
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import WAIT_BYTES, Reading, Wait, instant_text
 from invoice_sandbox.base.ids import KEY_PREFIX
@@ -100,7 +102,7 @@ class _Head(Protocol):
     def headers(self) -> Headers: ...
 
 
-class Body(NamedTuple):
+class Body(Struct, frozen=True):
     """A body as it was sent. ``is_valid_json``: it has been parsed already.
 
     ``shown`` is what the journal shows of it, if that was found out already.
@@ -112,7 +114,7 @@ class Body(NamedTuple):
     shown: Record | None = None
 
 
-class Why(NamedTuple):
+class Why(Struct, frozen=True):
     """What explains a response: its operation, ``found`` on the way, and, of a known workspace, its
     scenario, the mode of its clock and its instant ``at``."""
 
@@ -134,7 +136,7 @@ class Why(NamedTuple):
         return {**why, **self.found}
 
 
-class JournalEntry(NamedTuple):
+class JournalEntry(Struct, frozen=True):
     """One request and its response, with all secrets: only ``Journal.entries`` shows it.
 
     ``path_secrets`` are secrets that the path carries in declared parameters. ``heads_length``
@@ -163,7 +165,7 @@ class JournalEntry(NamedTuple):
         )
 
 
-class Input(NamedTuple):
+class Input(Struct, frozen=True):
     """A request and its response, with all secrets.
 
     ``number`` is that of the request in its workspace (0: of none), ``readings`` what it read of
@@ -188,7 +190,7 @@ class Input(NamedTuple):
         body = self.entry.response_body
         if not self.packed:
             return body
-        return body._replace(content=zlib.decompress(self.packed), shown=None)
+        return structs.replace(body, content=zlib.decompress(self.packed), shown=None)
 
     @property
     def target(self) -> str:
@@ -236,7 +238,9 @@ class Journal:
         if len(content) > _LARGE_ENTRY:
             short = self.redactor.without_large_bodies(entry).response_body
             packed = zlib.compress(content, 1) if len(content) <= _MAX_WHOLE else b""
-            item = item._replace(entry=entry._replace(response_body=short), packed=packed)
+            item = structs.replace(
+                item, entry=structs.replace(entry, response_body=short), packed=packed
+            )
         size = _size(item.entry) + len(item.packed) + WAIT_BYTES * len(item.waits)
         await self._store.append(workspace_id, INPUTS_LOG, item, size)
 
@@ -424,7 +428,7 @@ class Redactor:
             Body(b"", body.media_type, shown=self._body(entry.why.operation, body, sent))
             for body in (entry.request_body, entry.response_body)
         )
-        return entry._replace(request_body=request, response_body=response)
+        return structs.replace(entry, request_body=request, response_body=response)
 
     def _shown(self, headers: Iterable[tuple[str, str]], sent: _Sent) -> list[list[str]]:
         given = list(headers)

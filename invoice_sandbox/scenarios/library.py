@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+
 from invoice_sandbox.base.clock import OperatingSystemClock
 from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.text import DocumentError
@@ -163,8 +165,7 @@ def check_beginning(file: Path, begins: Any, other_name: str, other: Any) -> Non
         raise DocumentError(place_of(file, ("begins",)), problem, "choose another value")
 
 
-@dataclass(slots=True)
-class ScenarioResolver:
+class ScenarioResolver(Struct, eq=False):
     """Selects the scenario of a record: the one that the request names, else the record's own,
     else the ``default``, which is the workspace's."""
 

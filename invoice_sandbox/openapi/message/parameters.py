@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote, unquote_plus
+
+from msgspec import Struct
 
 from invoice_sandbox.base.errors import InputProblem
 from invoice_sandbox.openapi.load.documents import pointer_text
@@ -34,7 +36,7 @@ Candidates = Callable[[Given], list[Any]]
 TextError."""
 
 
-class Found(NamedTuple):
+class Found(Struct, frozen=True):
     """What a request gives for a parameter: its value, or a problem and what it is about."""
 
     value: Any

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property, lru_cache
 from http import HTTPStatus
@@ -221,13 +221,13 @@ class Journal:
         self._store = store
         self.redactor = Redactor(tuple(contracts), key_prefix)
 
-    async def record(self, workspace_id: str, entry: JournalEntry) -> None:
+    def record(self, workspace_id: str, entry: JournalEntry) -> Awaitable[None]:
         """Add an entry."""
         size = _size(entry)
         if size > _LARGE_ENTRY:
             entry = self.redactor.without_large_bodies(entry)
             size = _size(entry)
-        await self._store.append(workspace_id, REQUESTS_LOG, entry, size, self.redactor.shown)
+        return self._store.append(workspace_id, REQUESTS_LOG, entry, size, self.redactor.shown)
 
     async def note(self, workspace_id: str, item: Input) -> None:
         """Add an input of the workspace, which is kept as long as the process lives."""

@@ -173,18 +173,18 @@ class Protocol(HttpToolsProtocol):
             "server": self.server,
             "extensions": {CONNECTION: self, PATIENCE: self.patience},
         }
-        cycle = Cycle(
-            scope=scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
-            on_response=self.on_response_complete,
+        cycle = Cycle(  # without names, which take four times as long
+            scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.access_logger,
+            False,  # no access log
+            self.server_state.default_headers,
+            asyncio.Event(),
+            self.expect_100_continue,
+            version != "1.0" and self.parser.should_keep_alive(),
+            self.on_response_complete,
         )
         scope["extensions"][EXCHANGE] = cycle
         return cycle

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
+from msgspec import Struct
 from rpds import HashTrieMap
 
 from invoice_sandbox.base.jsonio import Packing, Stored, dumps, fitted, size_of
@@ -256,17 +257,12 @@ class Collection:
 _NO_BLOCKS: Final[HashTrieMap[int, Any]] = HashTrieMap()
 
 
-class Rows(Generic[T]):
+class Rows(Struct, Generic[T], eq=False, gc=False):
     """A list as a persistent value, in blocks: another version shares those that did not change."""
 
-    __slots__ = ("_full", "_last", "length")
-
-    def __init__(
-        self, full: HashTrieMap[int, tuple[T, ...]] = _NO_BLOCKS, last: tuple[T, ...] = ()
-    ) -> None:
-        self._full = full
-        self._last = last
-        self.length = len(full) * _BLOCK + len(last)
+    length: int = 0
+    _full: HashTrieMap[int, tuple[T, ...]] = _NO_BLOCKS
+    _last: tuple[T, ...] = ()
 
     def __getitem__(self, position: int) -> T:
         """The item in a position, which must exist."""
@@ -288,10 +284,10 @@ class Rows(Generic[T]):
 
     def appended(self, item: T) -> Rows[T]:
         """With one more item."""
-        last = (*self._last, item)
+        length, last = self.length + 1, (*self._last, item)
         if len(last) < _BLOCK:
-            return Rows(self._full, last)
-        return Rows(self._full.insert(len(self._full), last))
+            return Rows(length, self._full, last)
+        return Rows(length, self._full.insert(len(self._full), last))
 
     def replaced(self, position: int, item: T) -> Rows[T]:
         """With another item in a position."""
@@ -300,8 +296,8 @@ class Rows(Generic[T]):
         before = self._last if is_last else self._full[block]
         after = (*before[:at], item, *before[at + 1 :])
         if is_last:
-            return Rows(self._full, after)
-        return Rows(self._full.insert(block, after), self._last)
+            return Rows(self.length, self._full, after)
+        return Rows(self.length, self._full.insert(block, after), self._last)
 
 
 class _Records(Sequence[Record]):

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
+from msgspec import Struct
 from rpds import HashTrieMap
 
 from invoice_sandbox.base.clock import parse_instant
@@ -137,27 +138,17 @@ def _number(key: str) -> int:
     return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else -1
 
 
-class Index:
+class Index(Struct, eq=False):
     """The positions of the records that have a term, of a text or a list in one of the ``fields``.
 
     ``_recent`` are the bits that are still to be changed, and how many.
     """
 
-    __slots__ = ("_count", "_few", "_many", "_recent", "fields")
-
-    def __init__(
-        self,
-        fields: tuple[str, ...],
-        few: Hints,
-        many: HashTrieMap[Term, Bits] = _NO_BITS,
-        recent: _Recent = None,
-        count: int = 0,
-    ) -> None:
-        self.fields = fields
-        self._few = few
-        self._many = many
-        self._recent = recent
-        self._count = count
+    fields: tuple[str, ...]
+    _few: Hints
+    _many: HashTrieMap[Term, Bits] = _NO_BITS
+    _recent: _Recent = None
+    _count: int = 0
 
     def copy(self) -> Index:
         """An independent one."""

@@ -668,10 +668,11 @@ class MemoryTransaction:
             await self._give_way()
 
     def _check_step(self, lane: str | None, size: int) -> None:
+        quota, used = self._quotas.deliveries, self._state.in_lanes
         if lane is None:
-            _check(self._quotas.steps, len(self._state.steps.get(None, ())))
-        else:
-            _check(self._quotas.deliveries, self._state.in_lanes)
+            quota, used = self._quotas.steps, len(self._state.steps.get(None, ()))
+        if used >= quota.most:  # asked for each step, so without a call
+            raise quota.exceeded()
         _check(self._quotas.state, self._state.size, size)
 
     async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:

@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from openapi_spec_validator import OpenAPIV30SpecValidator
+from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
 
 from invoice_sandbox.openapi.load.conformity import conforms
 
@@ -93,8 +93,45 @@ def test_what_the_validator_rejects_does_not_conform(change: Callable[[Document]
     assert not conforms(document)
 
 
+VALID_31 = deepcopy(VALID)
+VALID_31["openapi"] = "3.1.0"
+VALID_31["servers"] = [{"url": "{base}", "variables": {"base": {"default": "/"}}}]
+at(VALID_31, *TOTAL).update(type=["number", "null"], exclusiveMinimum=0)
+WRONG_31: dict[str, Callable[[Document], Any]] = {
+    **WRONG,
+    "a type among several that does not exist": lambda one: at(one, *TOTAL).update(
+        type=["number", "decimal"]
+    ),
+    "a bound that is a boolean": lambda one: at(one, *TOTAL).update(exclusiveMinimum=True),
+    "a discriminator without a member": lambda one: at(one, *TOTAL).update(discriminator={}),
+    "an unknown dialect": lambda one: one.update(jsonSchemaDialect="https://toy.example/dialect"),
+    "an unknown dialect of a schema": lambda one: at(one, "components", "schemas", "Order").update(
+        {"$schema": "https://toy.example/dialect"}
+    ),
+}
+del WRONG_31["no responses"], WRONG_31["an enum without values"]  # which are allowed
+
+
+@pytest.mark.parametrize("change", WRONG_31.values(), ids=WRONG_31)
+def test_neither_does_what_is_not_openapi_31(change: Callable[[Document], Any]) -> None:
+    document = deepcopy(VALID_31)
+    change(document)
+    assert list(OpenAPIV31SpecValidator(document).iter_errors())
+    assert not conforms(document)
+
+
+@pytest.mark.parametrize("member", ["$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$schema"])
+def test_schemas_with_addresses_are_left_to_the_validator(member: str) -> None:
+    document = deepcopy(VALID_31)
+    schemas = at(document, "components", "schemas")
+    schemas["Named"] = {"properties": {member: {"type": "string"}}}
+    assert conforms(document)
+    schemas["Named"] = {member: "https://json-schema.org/draft/2020-12/schema"}
+    assert not conforms(document)
+
+
 UNKNOWN: dict[str, Callable[[Document], Any]] = {
-    "OpenAPI 3.1": lambda one: one.update(openapi="3.1.0"),
+    "an extension among the paths": lambda one: one["paths"].update({"x-a": []}),
     "a reference to nothing": lambda one: order_schema(one).update(
         {"$ref": "#/components/schemas/No"}
     ),
@@ -111,15 +148,18 @@ def order_schema(document: Document) -> Any:
     return at(document, *GET, "responses", "200", "content", "application/json", "schema")
 
 
+@pytest.mark.parametrize("valid", [VALID, VALID_31], ids=["3.0", "3.1"])
 @pytest.mark.parametrize("change", UNKNOWN.values(), ids=UNKNOWN)
 def test_what_it_does_not_look_at_is_left_to_the_validator(
-    change: Callable[[Document], Any],
+    change: Callable[[Document], Any], valid: Document
 ) -> None:
-    document = deepcopy(VALID)
+    document = deepcopy(valid)
     change(document)
     assert not conforms(document)
 
 
 def test_a_valid_document_needs_no_other_validator() -> None:
     assert not list(OpenAPIV30SpecValidator(VALID).iter_errors())
+    assert not list(OpenAPIV31SpecValidator(VALID_31).iter_errors())
     assert conforms(VALID)
+    assert conforms(VALID_31)

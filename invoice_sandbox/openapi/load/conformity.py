@@ -1,4 +1,4 @@
-"""A fast check that an OpenAPI 3.0 document is valid, so that the slow validator need not look.
+"""A fast check that an OpenAPI document is valid, so that the slow validator need not look.
 
 It is never less strict than openapi-spec-validator: what it finds nothing in, that validator finds
 nothing in either. What it does not accept is for that validator to judge and to word.
@@ -6,12 +6,15 @@ nothing in either. What it does not accept is for that validator to judge and to
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
 import jsonschema_rs
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.model import METHODS, Node, node
 from invoice_sandbox.openapi.load.pointers import dereference
 
@@ -19,29 +22,43 @@ _PLACES: Final = ("#/components/", "#/paths/")
 _DRAFT: Final = "http://json-schema.org/draft-04/schema#"
 """What openapi-spec-validator takes schemas of OpenAPI 3.0 for."""
 
+_ADDRESSES: Final = re.compile(rb'"(?:\$(?:id|anchor|schema|dynamic\w+)|jsonSchemaDialect)":"')
+"""Members by which a schema has another address, or is of another dialect."""
+
 
 def conforms(document: dict[str, Any]) -> bool:
-    """Whether the document is certainly valid OpenAPI 3.0; False: it is unknown."""
-    if not document["openapi"].startswith("3.0."):
-        return False
+    """Whether the document is certainly valid OpenAPI 3.0 or 3.1; False: it is unknown."""
     checks: tuple[Callable[[dict[str, Any]], bool], ...] = (
         _has_the_form,
+        _has_no_addresses,
         _resolves,
         _has_valid_operations,
         _has_valid_schemas,
     )
     try:
         return all(check(document) for check in checks)
-    except (LookupError, TypeError, ValueError, RecursionError):
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
         return False
 
 
 def _has_the_form(document: dict[str, Any]) -> bool:
-    from openapi_spec_validator.schemas import schema_v30
+    from openapi_spec_validator.schemas import schema_v30, schema_v31
 
-    form = jsonschema_rs.validator_for({**schema_v30}, validate_formats=True)
+    is_30 = _is_30(document)
+    form = jsonschema_rs.validator_for(
+        {**(schema_v30 if is_30 else schema_v31)}, validate_formats=is_30
+    )
     names = [tag["name"] for tag in document.get("tags", ())]
     return form.is_valid(document) and len(names) == len(set(names))
+
+
+def _is_30(document: dict[str, Any]) -> bool:
+    version: str = document["openapi"]
+    return version.startswith("3.0.")
+
+
+def _has_no_addresses(document: dict[str, Any]) -> bool:
+    return _is_30(document) or not _ADDRESSES.search(jsonio.dumps(document))
 
 
 def _resolves(document: dict[str, Any]) -> bool:
@@ -67,7 +84,7 @@ def _references(document: Any) -> Iterator[str]:
 
 def _has_valid_operations(document: dict[str, Any]) -> bool:
     ids: list[str] = []
-    for path, declared in document["paths"].items():
+    for path, declared in document.get("paths", {}).items():
         item = dereference(document, declared)
         shared = [dereference(document, one) for one in item.get("parameters", ())]
         wanted = {name for _, name, *_ in string.Formatter().parse(path) if name}
@@ -90,9 +107,24 @@ def _are_distinct(parameters: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _has_valid_schemas(document: dict[str, Any]) -> bool:
+    if not _is_30(document):
+        return all(map(_meta_schema_31().is_valid, _outermost(node(document))))
     return all(
         isinstance(schema, Mapping) and jsonschema_rs.meta.is_valid({**schema, "$schema": _DRAFT})
         for schema in _outermost(node(document))
+    )
+
+
+@cache
+def _meta_schema_31() -> jsonschema_rs.Draft202012Validator:
+    """What openapi-spec-validator compares schemas of OpenAPI 3.1 with."""
+    from openapi_schema_validator import OAS31Validator
+    from openapi_schema_validator._specifications import REGISTRY
+
+    return jsonschema_rs.Draft202012Validator(
+        OAS31Validator.META_SCHEMA,
+        validate_formats=True,
+        retriever=REGISTRY.contents,
     )
 
 

@@ -12,12 +12,13 @@ import orjson
 import pytest
 
 from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.openapi.security import compile_scheme, compile_security, key_schemes
 from invoice_sandbox.settings import read_settings
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, Running, serving
 
 OAUTH = {"authorizationUrl": "https://x.example", "scopes": {"a": "first", "b": "second"}}
-SCHEMES = {
+SCHEMES: dict[str, dict[str, Any]] = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "basic": {"type": "http", "scheme": "Basic"},
     "digest": {"type": "http", "scheme": "digest"},
@@ -303,3 +304,34 @@ def test_a_document_without_security_is_open(tmp_path: Path) -> None:
     settings = replace(FROZEN, contract=tmp_path / "open.json", private_docs=True)
     with serving(settings) as running, running.client(None) as client:
         assert client.get("/openapi.json").status_code == 200
+
+
+def schemes_for(*security: list[dict[str, list[str]]]) -> list[str]:
+    """The names of the schemes by which a key is carried to operations with that security."""
+    known = {name: compile_scheme(raw) for name, raw in SCHEMES.items()}
+    names = {scheme: name for name, scheme in reversed(known.items())}
+    return [names[one] for one in key_schemes(map(compile_security, security), known)]
+
+
+@pytest.mark.parametrize(
+    ("security", "chosen"),
+    [
+        pytest.param([[]], [], id="none"),
+        pytest.param([[{"header": []}, {"bearer": []}]], ["bearer"], id="bearer-first"),
+        pytest.param([[{"cookie": []}, {"query": []}]], ["query"], id="cookie-last"),
+        pytest.param([[{}, {"query": []}]], ["query"], id="optional"),
+        pytest.param([[{"mtls": [], "query": []}]], ["query"], id="beside-a-certificate"),
+        pytest.param(
+            [[{"header": []}, {"query": []}], [{"query": []}]], ["header", "query"], id="each"
+        ),
+        pytest.param([[{"query": []}], [{"header": []}, {"query": []}]], ["query"], id="enough"),
+        pytest.param([[{"basic": []}], [{"bearer": []}]], ["bearer"], id="one-authorization"),
+        pytest.param(
+            [[{"bearer": []}], [{"bearer": [], "header": []}]], ["bearer", "header"], id="more"
+        ),
+    ],
+)
+def test_a_key_is_carried_by_as_few_schemes_as_will_do(
+    security: list[list[dict[str, list[str]]]], chosen: list[str]
+) -> None:
+    assert schemes_for(*security) == chosen

@@ -179,17 +179,25 @@ COOKIE = {"type": "apiKey", "in": "cookie", "name": "pet"}
 @pytest.mark.parametrize(
     ("schemes", "headers"),
     [
-        pytest.param([], {"Authorization": "Bearer k"}, id="none"),
-        pytest.param([BEARER, PET_KEY], {"Authorization": "Bearer k"}, id="bearer-and-key"),
-        pytest.param([PET_KEY], {"X-Pet-Key": "k"}, id="key-in-a-header"),
-        pytest.param([COOKIE], {"Cookie": "pet=k"}, id="key-in-a-cookie"),
+        pytest.param([], {"authorization": "Bearer k"}, id="none"),
+        pytest.param([BEARER, PET_KEY], {"authorization": "Bearer k"}, id="bearer-and-key"),
+        pytest.param(
+            [PET_KEY], {"authorization": "Bearer k", "x-pet-key": "k"}, id="key-in-a-header"
+        ),
+        pytest.param(
+            [COOKIE], {"authorization": "Bearer k", "cookie": "pet=k"}, id="key-in-a-cookie"
+        ),
     ],
 )
 def test_a_key_is_sent_as_the_document_wants_it(
     schemes: list[dict[str, str]], headers: dict[str, str]
 ) -> None:
     named = {str(number): scheme for number, scheme in enumerate(schemes)}
-    document = {"components": {"securitySchemes": named}}
+    document = {
+        "security": [{name: []} for name in named],
+        "components": {"securitySchemes": named},
+        "paths": {"/pets": {"get": {"responses": {}}}},
+    }
     assert credential_headers(document, "k") == headers
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project.code import ProjectError, snake_case
 from invoice_sandbox.project.loader import load_project
@@ -377,6 +378,65 @@ def test_the_pytest_plugin_registers_its_inbox_at_the_named_operation(tmp_path: 
         with new_workspace(control, ScenarioChoice()) as sandbox:
             listed = sandbox.client.get("/v1/thing").json()["endpoints"]
             assert [one["url"] for one in listed] == [sandbox.webhooks.url]
+
+
+OWN_KEY = new_key()
+OWN_SCHEMES: dict[str, dict[str, Any]] = {
+    "header": {"token": {"type": "apiKey", "in": "header", "name": "x-api-token"}},
+    "query": {"token": {"type": "apiKey", "in": "query", "name": "token"}},
+    "cookie": {"token": {"type": "apiKey", "in": "cookie", "name": "token"}},
+    "authorization": {"token": {"type": "apiKey", "in": "header", "name": "Authorization"}},
+    "basic": {"token": {"type": "http", "scheme": "basic"}},
+    "digest": {"token": {"type": "http", "scheme": "digest"}},
+    "two": {
+        "app": {"type": "apiKey", "in": "header", "name": "x-app"},
+        "token": {"type": "apiKey", "in": "query", "name": "token"},
+    },
+}
+NOT_IN_COOKIES = [(name, "keys") for name in OWN_SCHEMES if name != "cookie"]
+
+
+def project_with_schemes(folder: Path, name: str, access: str) -> Path:
+    """The same, which asks for a key by schemes of its own."""
+    folder = project_with_conventions(folder, f"access: {access}\n{NAMED}")
+    file = folder / "openapi" / "openapi.yaml"
+    document = orjson.loads(file.read_bytes())
+    document |= {"components": {"securitySchemes": OWN_SCHEMES[name]}}
+    document |= {"security": [{one: [] for one in OWN_SCHEMES[name]}]}
+    file.write_bytes(orjson.dumps(document))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "access"),
+    [*((name, "any") for name in OWN_SCHEMES), *NOT_IN_COOKIES],
+    ids=" ".join,
+)
+def test_tools_send_the_key_as_the_contract_declares_it(
+    tmp_path: Path, name: str, access: str
+) -> None:
+    folder = project_with_schemes(tmp_path, name, access)
+    settings = replace(FROZEN, project=folder, key=OWN_KEY, key_given=True)
+    with (
+        serving(settings) as server,
+        new_workspace(ControlClient(server.url, OWN_KEY), ScenarioChoice()) as sandbox,
+    ):
+        listed = sandbox.client.get("/v1/thing").json()["endpoints"]
+        assert [one["url"] for one in listed] == [sandbox.webhooks.url]
+        assert sandbox.deliveries == []
+        assert sandbox.client.get("/sandbox/clock").status_code == 200
+        assert sandbox.key not in str(sandbox.requests)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["header", "query"])
+def test_listen_sends_the_key_as_the_contract_declares_it(tmp_path: Path, name: str) -> None:
+    folder = project_with_schemes(tmp_path, name, "keys")
+    with (
+        serving(replace(FROZEN, project=folder)) as server,
+        listening(server.url, "http://127.0.0.1:9") as (_, secret),
+    ):
+        assert secret.startswith("whsec_")
 
 
 @pytest.mark.process

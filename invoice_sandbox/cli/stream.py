@@ -85,11 +85,12 @@ class Sandbox:
 
     async def ask(self, method: str, place: str, body: Row | None = None) -> Any:
         """The data of a response. Raises LostError, GoneError and SandboxError."""
+        place, headers = self.client.target(place, has_body=body is not None)
         try:
             reply = await self._http.request(
                 method,
                 place,
-                headers=self.client.headers(has_body=body is not None),
+                headers=headers,
                 content=None if body is None else json.dumps(body),
             )
         except (httpx.RequestError, httpx.InvalidURL):
@@ -120,8 +121,9 @@ class Sandbox:
 
     async def stream(self, listener_id: str) -> AsyncGenerator[Message | None, None]:
         """None at the beginning, then the deliveries. Raises like ``ask``, and ReplacedError."""
-        headers = self.client.headers(has_body=False) | {"Accept": "text/event-stream"}
         place = path(f"{LISTENERS}/{{id}}/stream", id=listener_id)
+        place, headers = self.client.target(place, has_body=False)
+        headers["Accept"] = "text/event-stream"
         silence = httpx.Timeout(_SECONDS_OF_SILENCE, connect=_SECONDS_TO_CONNECT)
         try:
             async with self._http.stream("GET", place, headers=headers, timeout=silence) as reply:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from invoice_sandbox.base.errors import InputProblem, InputProblems
+from invoice_sandbox.openapi.security import Carried, Scheme, carried
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -26,6 +27,9 @@ DEFAULT_URL: Final = "http://127.0.0.1:8080"
 _PATIENCE: Final = 60.0
 _CONNECT_SECONDS: Final = 5.0
 """A server accepts a connection at once, however long its response takes."""
+
+_CONTROL: Final = ("/sandbox/", "/openapi.json")
+"""What paths of the control API and of pages that its credentials open begin with."""
 
 _ERRORS: Final = 400
 _LONGEST_SHOWN: Final = 100
@@ -72,13 +76,15 @@ class ServedProject:
     ``register`` and ``deliveries`` are the paths of the operations that register a webhook endpoint
     and list deliveries; ``subject`` is the member that names the subject of a scenario or event.
     None: the project has no such thing, or ``conventions.yaml`` does not name it. ``scenarios`` are
-    the names of its scenarios.
+    the names of its scenarios. ``credentials`` are the schemes by which a request carries a key to
+    its operations.
     """
 
     register: str | None = None
     deliveries: str | None = None
     subject: str | None = None
     scenarios: tuple[str, ...] = ()
+    credentials: tuple[Scheme, ...] = ()
 
 
 def checked_url(url: str) -> str:
@@ -181,13 +187,15 @@ def _inputs(found: Any) -> InputProblems | None:
 class ControlClient:
     """Sends requests to the sandbox at ``url``, with ``key``; None sends no credential.
 
-    ``patience`` is how many seconds to wait for a response, ``loads`` reads its JSON.
+    ``patience`` is how many seconds to wait for a response, ``loads`` reads its JSON; ``known`` is
+    the project of the server, if it is known.
     """
 
     url: str
     key: str | None = field(repr=False)
     patience: float = _PATIENCE
     loads: Callable[[bytes], Any] = field(default=json.loads, repr=False)
+    known: ServedProject | None = field(default=None, repr=False)
 
     def ask(self, method: str, path: str, body: Any = None, *, below: str = "/sandbox") -> Any:
         """The ``data`` of the response of a control operation, or of one ``below`` another path.
@@ -244,6 +252,8 @@ class ControlClient:
     @cached_property
     def project(self) -> ServedProject:
         """The project of the server. Raises SandboxError like ``ask``."""
+        if self.known is not None:
+            return self.known
         document = self.whole("GET", "/sandbox/openapi.json")
         match document:
             case {"components": {"schemas": {"ScenarioName": {"enum": [*names]}}}}:
@@ -251,8 +261,13 @@ class ControlClient:
             case _:
                 scenarios = ()
         named = document.get("x-project", {})
-        operations = named.get("webhooks", {})
-        return ServedProject(**operations, subject=named.get("subject"), scenarios=scenarios)
+        rows = named.get("credentials", ())
+        return ServedProject(
+            **named.get("webhooks", {}),
+            subject=named.get("subject"),
+            scenarios=scenarios,
+            credentials=tuple(Scheme(one["in"], one["name"]) for one in rows),
+        )
 
     def event_types(self) -> list[str]:
         """The types of the webhook events of the contract. Raises SandboxError like ``ask``."""
@@ -279,13 +294,23 @@ class ControlClient:
             )
         return self.project.register
 
-    def headers(self, *, has_body: bool) -> dict[str, str]:
-        """The headers of a request. Those of this client are in no coverage and in no journal."""
+    @property
+    def credentials(self) -> Carried:
+        """How a request to an operation of the API carries the key. Raises SandboxError."""
+        return carried(self.project.credentials, self.key or "")
+
+    def target(self, path: str, *, has_body: bool) -> tuple[str, dict[str, str]]:
+        """The path of a request with its query, and its headers. Requests of this client are in no
+        coverage and in no journal. Raises SandboxError."""
         headers = {"Accept": "application/json"}
         headers |= {"X-Sandbox-Coverage": "off", "X-Sandbox-Journal": "off"}
-        if self.key is not None:
-            headers["Authorization"] = f"Bearer {self.key}"
-        return headers | ({"Content-Type": "application/json"} if has_body else {})
+        headers |= {"Content-Type": "application/json"} if has_body else {}
+        if self.key is None:
+            return path, headers
+        own = carried((), self.key) if path.startswith(_CONTROL) else self.credentials
+        if own.query:
+            path += ("&" if "?" in path else "?") + urlencode(own.query)
+        return path, {**headers, **own.headers}
 
     def data_of(self, status: int, content: bytes, sent: _Sent = _Sent()) -> Any:
         """The ``data`` of a response with that status and body. Raises SandboxError."""
@@ -345,10 +370,11 @@ class ControlClient:
         from urllib.request import Request
 
         is_file = isinstance(body, bytes)
+        path, headers = self.target(path, has_body=body is not None)
         request = Request(  # noqa: S310 - checked_url lets http and https through only
             f"{self.url}{path}",
             method=method,
-            headers=self.headers(has_body=body is not None) | {"Accept": accept},
+            headers=headers | {"Accept": accept},
             data=body if body is None or is_file else json.dumps(body).encode(),
         )
         if is_file:

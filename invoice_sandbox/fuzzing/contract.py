@@ -10,6 +10,12 @@ from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.openapi.load.model import METHODS
 from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.openapi.load.pointers import dereference
+from invoice_sandbox.openapi.security import (
+    carried,
+    compile_scheme,
+    compile_security,
+    key_schemes,
+)
 
 SETUP: Final = "x-fuzz-setup"
 """On an operation: the requests before the fuzzing, and which values of their responses to keep."""
@@ -19,8 +25,6 @@ UNREACHABLE: Final = "x-fuzz-unreachable"
 
 FORGETS: Final = "x-fuzz-forgets"
 """On an operation: why it may delete or restore earlier data."""
-
-_CARRIERS: Final = frozenset({"header", "cookie"})
 
 
 class DocumentError(UserError):
@@ -86,14 +90,12 @@ def contract_of(document: Mapping[str, Any]) -> Contract:
 
 
 def credential_headers(document: Mapping[str, Any], key: str) -> dict[str, str]:
-    """The header that carries a key to the operations of a document: a bearer credential, unless
-    the document has only API keys in a header or cookie of its own."""
-    schemes = document.get("components", {}).get("securitySchemes", {}).values()
-    own = [one for one in schemes if one.get("type") == "apiKey" and one.get("in") in _CARRIERS]
-    if not own or len(own) < len(schemes):
-        return {"Authorization": f"Bearer {key}"}
-    name = own[0]["name"]
-    return {name: key} if own[0]["in"] == "header" else {"Cookie": f"{name}={key}"}
+    """The headers that carry a key to the operations of a document."""
+    raw = document.get("components", {}).get("securitySchemes", {})
+    schemes = {name: compile_scheme(dereference(document, one)) for name, one in raw.items()}
+    common = document.get("security", [])
+    asked = (compile_security(one.get("security", common)) for *_, one in operations(document))
+    return dict(carried(key_schemes(asked, schemes), key).headers)
 
 
 def setup_of(name: str, raw: Mapping[str, Any]) -> list[Step]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 BEARER: Final = "bearer"
 BASIC: Final = "basic"
 MUTUAL_TLS: Final = "mutualTLS"
 
+_AUTHORIZATION: Final = "authorization"
 _REALM: Final = 'realm="sandbox"'
 
 
@@ -79,6 +81,83 @@ class Security:
         return tuple(scope for one in first for scope in one.scopes)
 
 
+@dataclass(frozen=True)
+class Carried:
+    """Where a request has a key: in its ``headers``, by their names, and in its ``query``."""
+
+    headers: Mapping[str, str] = field(repr=False)
+    query: Mapping[str, str] = field(repr=False)
+
+
+def key_schemes(
+    operations: Iterable[Security], schemes: Mapping[str, Scheme]
+) -> tuple[Scheme, ...]:
+    """The schemes by which a request carries a key to each of the operations, so that it can always
+    carry it in the same way. Of alternatives one that is chosen already is enough; a bearer
+    credential goes before others, and a cookie after them, in which a session is expected.
+
+    An operation is left out if its scheme is another one of the header Authorization.
+    """
+    chosen: list[Scheme] = []
+    every = (_ways(one, schemes) for one in dict.fromkeys(operations))
+    for ways in sorted(every, key=_is_without_bearer):
+        missing = [way - set(chosen) for way in ways]
+        if all(missing):
+            fitting = (way for way in missing if not _clash(way, chosen))
+            chosen += sorted(next(fitting, ()), key=repr)
+    return tuple(chosen)
+
+
+def _ways(security: Security, schemes: Mapping[str, Scheme]) -> list[frozenset[Scheme]]:
+    """The schemes of each requirement that a key can satisfy, the best first."""
+    requirements = ([schemes[one.scheme] for one in some] for some in security.requirements)
+    keys = (frozenset(one for one in some if one.location != MUTUAL_TLS) for some in requirements)
+    return sorted(filter(None, keys), key=_preference)
+
+
+def _preference(way: frozenset[Scheme]) -> int:
+    locations = {one.location for one in way}
+    return 0 if locations == {BEARER} else 2 if "cookie" in locations else 1
+
+
+def _is_without_bearer(ways: Sequence[frozenset[Scheme]]) -> bool:
+    return not ways or _preference(ways[0]) > 0
+
+
+def _clash(way: Iterable[Scheme], chosen: Iterable[Scheme]) -> bool:
+    """Whether both need the header Authorization, which they do in different ways."""
+    return all(any(_name_of(one) == _AUTHORIZATION for one in some) for some in (way, chosen))
+
+
+def _name_of(scheme: Scheme) -> str:
+    """The header of a scheme; nothing for the query."""
+    if scheme.location in {BEARER, BASIC, "http"}:
+        return _AUTHORIZATION
+    return {"header": scheme.name, "cookie": "cookie"}.get(scheme.location, "")
+
+
+def carried(schemes: Iterable[Scheme], key: str) -> Carried:
+    """A key as each of the schemes says, and as the control API expects it as well."""
+    headers: dict[str, str] = {}
+    for one in schemes:
+        text = {
+            BEARER: f"Bearer {key}",
+            BASIC: f"Basic {b64encode(f':{key}'.encode()).decode()}",
+            "http": f"{one.name} {key}",
+            "cookie": f"{one.name}={key}",
+        }.get(one.location, key)
+        name = _name_of(one)
+        if name == "cookie" and name in headers:
+            text = f"{headers[name]}; {text}"
+        if name:
+            headers[name] = text
+    if _AUTHORIZATION not in headers:
+        headers[_AUTHORIZATION] = f"Bearer {key}"
+    elif headers[_AUTHORIZATION] != f"Bearer {key}":
+        headers.setdefault("x-api-key", key)
+    return Carried(headers, {one.name: key for one in schemes if one.location == "query"})
+
+
 def compile_scheme(raw: Mapping[str, Any]) -> Scheme:
     """The form of one Security Scheme Object. OAuth 2 and OpenID Connect end in a bearer token."""
     if raw["type"] == "apiKey":
@@ -87,7 +166,7 @@ def compile_scheme(raw: Mapping[str, Any]) -> Scheme:
         return Scheme(MUTUAL_TLS, "")
     scheme = str(raw["scheme"]).lower() if raw["type"] == "http" else BEARER
     if scheme in {BEARER, BASIC}:
-        return Scheme(scheme, "authorization")
+        return Scheme(scheme, _AUTHORIZATION)
     return Scheme("http", scheme)
 
 

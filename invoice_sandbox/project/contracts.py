@@ -26,6 +26,7 @@ from invoice_sandbox.openapi.responses import (
     contract_response,
 )
 from invoice_sandbox.openapi.schema.file_schema import check_form
+from invoice_sandbox.openapi.security import BEARER, key_schemes
 from invoice_sandbox.project.code import operation_names
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
 from invoice_sandbox.project.conventions import Conventions
@@ -160,7 +161,8 @@ def _control_document(
 def members_for_tools(
     contract: Contract, conventions: Conventions, subject: str | None
 ) -> dict[str, Any]:
-    """What commands and the pytest plugin need: paths of operations, the member of a subject."""
+    """What commands and the pytest plugin need: paths of operations, the member of a subject, and
+    how operations expect a key unless as a bearer credential."""
     roles = {
         "register": conventions.register_operation,
         "deliveries": conventions.deliveries_operation,
@@ -170,7 +172,10 @@ def members_for_tools(
         for role, name in roles.items()
         if name is not None
     }
-    named = {"webhooks": paths or None, "subject": subject}
+    schemes = key_schemes((one.security for one in contract.operations.values()), contract.schemes)
+    rows = [{"in": one.location, "name": one.name} for one in schemes]
+    own = None if all(one.location == BEARER for one in schemes) else rows
+    named = {"webhooks": paths or None, "subject": subject, "credentials": own}
     return {name: value for name, value in named.items() if value is not None}
 
 

@@ -233,7 +233,8 @@ def load_contract(
         scenarios = _scenarios([], own_scenarios, vocabulary_of(contract, Lifecycle({}, {}), {}))
         conventions = plain_conventions(contract)
         words = {"operations": list(contract.operations), "mode": [conventions.mode]}
-        control = control_contract(contract, None, words)
+        named = members_for_tools(contract, conventions, None)
+        control = control_contract(contract, None, words, for_tools=named)
         read = replace(read, limits=(*read.limits, *shadowed(contract, control)))
         warnings = contract_warnings(read, contract)
         collections = tuple(inferred(contract)) if stateful else ()

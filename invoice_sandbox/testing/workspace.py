@@ -85,7 +85,7 @@ class InvoiceSandbox:
         choice: ScenarioChoice,
         project: ServedProject,
     ) -> None:
-        self._client = ControlClient(url, key)
+        self._client = ControlClient(url, key, known=project)
         self._project = project
         self._key = key
         self._choice = choice
@@ -107,7 +107,8 @@ class InvoiceSandbox:
 
     @cached_property
     def client(self) -> httpx.Client:
-        """An HTTP client that sends the key: ``client.post("/api/invoices", json=...)``."""
+        """An HTTP client that sends the key as the contract declares it:
+        ``client.post("/api/invoices", json=...)``."""
         import httpx
 
         return httpx.Client(**self._connection())
@@ -263,9 +264,11 @@ class InvoiceSandbox:
             yield other
 
     def _connection(self) -> dict[str, Any]:
+        credentials = self._client.credentials
         return {
             "base_url": self.url,
-            "headers": {"Authorization": f"Bearer {self.key}"},
+            "headers": credentials.headers,
+            "params": credentials.query,
             "timeout": 30,
             "trust_env": uses_proxy(self.url),
             "verify": _tls(self.url),

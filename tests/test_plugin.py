@@ -230,6 +230,81 @@ def test_a_failing_test_prints_the_journal_of_its_workspace(
     assert printed.count("Run again with --sandbox-bundles DIR") == 2
 
 
+WRONG_KEYS = """
+import httpx
+
+def test_before(invoice_sandbox):
+    assert httpx.get(f"{invoice_sandbox.url}/api/partners").status_code == 401
+
+def test_fails(invoice_sandbox):
+    invoice_sandbox.fault("listOffers", "reset")
+    with pytest.raises(Exception, match="reset"):
+        invoice_sandbox.client.get("/api/offers")
+    for key in ("ilk_sandbox_NotAKeyOfThisWorkspace", "Bearer"):
+        httpx.get(f"{invoice_sandbox.url}/api/invoices", headers={"Authorization": key})
+    assert False
+"""
+
+
+def test_a_failing_test_prints_the_requests_whose_credential_was_rejected(
+    pytester: pytest.Pytester, there: str
+) -> None:
+    result = run(pytester, WRONG_KEYS, there)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "GET /api/offers reset listOffers (auto-progress): fault *",
+            "2 requests with an invalid key came to the server during the test:",
+            "GET /api/invoices 401 listInvoices: *without 'Bearer' before it*",
+            "GET /api/invoices 401 listInvoices*has no key after 'Bearer'*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("GET /api/partners*")
+    assert "NotAKeyOfThisWorkspace" not in result.stdout.str().partition("journal of the")[2]
+
+
+BROKEN = """
+async def write_note(call):
+    return {"text": nothing_of_this_name}
+
+async def list_bells(call):
+    raise ValueError("of no use: " + call.query.get("key", "ilk_sandbox_SomethingLikeAKey"))
+"""
+ASKS_BROKEN = """
+def test_passes(invoice_sandbox):
+    assert invoice_sandbox.client.get("/bells").status_code == 500
+
+def test_fails(invoice_sandbox):
+    reply = invoice_sandbox.client.post("/notes", json={}, headers={"X-Sandbox-Explain": "1"})
+    invoice_sandbox.client.get("/bells?key=my-own-password")
+    assert "NameError" not in f"{reply.text} {reply.headers}"
+    assert False
+"""
+
+
+@pytest.mark.process
+def test_a_failing_test_prints_why_the_server_responded_500(pytester: pytest.Pytester) -> None:
+    folder = write_project(pytester.mkdir("other"))
+    (folder / "handlers" / "notes.py").write_text(BROKEN)
+    run(pytester, ASKS_BROKEN, "--sandbox-project=other").assert_outcomes(passed=1, failed=1)
+    result = pytester.runpytest_inprocess(*PLAIN, "--sandbox-project=other")
+    result.stdout.fnmatch_lines(
+        [
+            "POST /notes 500 writeNote (manual): NameError at handlers/notes.py:3",
+            "GET /bells* 500 listBells (manual): ValueError at handlers/notes.py:6; *",
+            "*log of the invoice sandbox*",
+            "*no response could be given",
+            "*nothing_of_this_name*",
+            "NameError: *",
+            "*no response could be given",
+            "ValueError: *",
+        ]
+    )
+    printed = result.stdout.str()
+    assert printed.count("no response could be given") == 2
+    assert "SomethingLikeAKey" not in printed.partition("log of the invoice")[2]
+
+
 def test_the_workspaces_of_failing_tests_are_kept_in_files(
     pytester: pytest.Pytester, there: str
 ) -> None:

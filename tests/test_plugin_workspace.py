@@ -19,7 +19,7 @@ from invoice_sandbox.testing import (
     Webhooks,
     running,
 )
-from invoice_sandbox.testing.report import journal
+from invoice_sandbox.testing.report import begin, journal
 from tests.receivers import deliveries, receiving, response
 from tests.scenario_run import new_invoice, offers, register_new, status
 from tests.support import PATIENCE
@@ -324,7 +324,7 @@ def test_the_faults_of_a_scenario_do_not_meet_the_inbox(invoice_sandbox: Invoice
 
 def test_the_journal_is_that_of_the_test_in_its_order(invoice_sandbox: InvoiceSandbox) -> None:
     assert invoice_sandbox.requests == []
-    assert "There were no requests to the API." in journal(invoice_sandbox)
+    assert "There were no requests to the API." in report_of(invoice_sandbox)
     register_new(invoice_sandbox.client)
     invoice_sandbox.client.get("/api/offers")
     invoice_sandbox.advance("P1D")
@@ -340,11 +340,16 @@ def test_what_the_plugin_sends_is_in_no_journal(invoice_sandbox: InvoiceSandbox)
     assert invoice_sandbox.client.get("/sandbox/requests").json()["data"] == []
 
 
+def report_of(sandbox: InvoiceSandbox) -> str:
+    """The report on a failed test with this workspace."""
+    return journal(begin(sandbox, ControlClient(sandbox.url, sandbox.key)))
+
+
 def test_the_report_shows_failed_deliveries(invoice_sandbox: InvoiceSandbox) -> None:
     invoice_sandbox.webhooks.to("http://127.0.0.1:9/hooks")
     register_new(invoice_sandbox.client)
     invoice_sandbox.advance("PT0S")
-    *_, last = journal(invoice_sandbox).splitlines()
+    *_, last = report_of(invoice_sandbox).splitlines()
     assert re.fullmatch(
         r"delivery dlv_\w+ of invoice\.registered to whe_\w+ Failed: no_connection", last
     )
@@ -355,7 +360,7 @@ def test_the_report_shows_why(invoice_sandbox: InvoiceSandbox) -> None:
     invoice_sandbox.fault("listOffers", "status", status=503)
     invoice_sandbox.client.get("/api/offers")
     invoice_sandbox.client.get("/api/nothing")
-    head, created, offers, nothing = journal(invoice_sandbox).splitlines()
+    head, created, offers, nothing = report_of(invoice_sandbox).splitlines()
     assert invoice_sandbox.id in head
     assert "frozen at 2026-11-21T09:30:00Z" in head
     assert created.startswith("POST /api/invoices 201 createInvoice (auto-progress): next ")
@@ -368,7 +373,7 @@ def test_the_report_shows_why(invoice_sandbox: InvoiceSandbox) -> None:
 def test_a_report_on_a_server_that_has_gone_reports_so() -> None:
     with running() as sandbox:
         pass
-    assert "cannot be read: no sandbox responds at" in journal(sandbox)
+    assert "cannot be read: no sandbox responds at" in report_of(sandbox)
 
 
 # --- snapshots, reset, other workspaces

@@ -26,6 +26,7 @@ from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.credentials import workspace_of_caller
 from invoice_sandbox.http.declared_errors import error_reply
+from invoice_sandbox.http.handling import ContractViolationError
 from invoice_sandbox.http.pages import CONSOLE
 from invoice_sandbox.http.pipeline import (
     RECORDED,
@@ -41,6 +42,7 @@ from invoice_sandbox.http.pipeline import (
 )
 from invoice_sandbox.http.route import Page, Target
 from invoice_sandbox.openapi.operation import Operation
+from invoice_sandbox.project.code import place_of_error
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import Body, Headers, Input, JournalEntry, Why, length
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
@@ -70,6 +72,9 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _UNRECORDED: Final = "x-sandbox-journal"
 """``off`` in this header: the request is in no journal, for the same reason."""
+
+_FAILURE: Final = "failure"
+"""What the journal has of an internal error, and no response."""
 
 _KNOWN_HITS: Final = 4096
 """Operations with one of their statuses, for which the coverage hits are remembered."""
@@ -195,8 +200,9 @@ class Edge:
             if request.exchange is None:  # of a client within this process, which no longer waits
                 raise
             return await error_reply(self._engine, request, STOPPING)
-        except Exception:
+        except Exception as error:
             log.exception("%s: no response could be given", request.trace.request_id)
+            request.trace.why[_FAILURE] = _failure(error)
             return await error_reply(self._engine, request, reject("internal_error"))
 
     async def _to_page(self, origin: str, request: Request, proceed: Proceed) -> Reply:
@@ -284,7 +290,7 @@ class Edge:
                 )
         if given.get(EXPLAIN) != "1":
             return reply
-        short = _short(why.shown())
+        short = _short({name: one for name, one in why.shown().items() if name != _FAILURE})
         return structs.replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", short)))
 
     async def _owner_of_rejected(self, workspace_id: str | None) -> Workspace:
@@ -312,6 +318,14 @@ def _sent_to(request: Request, workspace: Workspace | None) -> str | None:
 def _is_of_console(path: str) -> bool:
     """Whether a path is that of a page of the console, which sends requests of its own."""
     return path.startswith(CONSOLE) and path.removeprefix(CONSOLE)[:1] in {"", "/"}
+
+
+def _failure(error: Exception) -> str:
+    """Why no response could be given: the part of the contract, or the type of an exception and
+    where it was raised. Its message may have values of the request."""
+    if isinstance(error, ContractViolationError):
+        return f"the response is not what the contract declares: {error}"
+    return f"{type(error).__name__} at {place_of_error(error) or 'no place in the project'}"
 
 
 def _host_of(hosts: frozenset[str] | None, head: Head) -> str:

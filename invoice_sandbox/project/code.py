@@ -7,10 +7,11 @@ import importlib.util
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any, Final
 
 from invoice_sandbox.base.errors import ApiError, UserError, suggestion
@@ -53,6 +54,31 @@ class Hooks:
     on_endpoint_disabled: OnEndpointDisabled | None = None
     on_step_failed: OnStepDropped | None = None
     on_step_skipped: OnStepDropped | None = None
+
+
+def place_of_error(error: Exception) -> str | None:
+    """Where in the project an exception came from, such as ``handlers/invoices.py:12``; None: from
+    no module of a project."""
+    places = [
+        f"{module.replace('.', '/')}.py:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if (module := _module_of_project(frame))
+    ]
+    return places[-1] if places else None
+
+
+def traceback_in_project(error: BaseException) -> TracebackType | None:
+    """The traceback from the first frame of a project on; the whole one without any."""
+    found = error.__traceback__
+    while found is not None and not _module_of_project(found.tb_frame):
+        found = found.tb_next
+    return found or error.__traceback__
+
+
+def _module_of_project(frame: FrameType) -> str:
+    """``handlers.invoices`` for a frame of that module; nothing for one of no project."""
+    package, _, module = str(frame.f_globals.get("__name__")).partition(".")
+    return module if package.startswith(_PACKAGE) else ""
 
 
 def snake_case(name: str) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 _SECONDS_TO_START: Final = 60
@@ -21,12 +23,50 @@ HELD: Final = b"held\n"
 """What the lease port sends to a client that got a lease."""
 
 
-class _Leases:
-    """Grants leases to clients with the key, and calls ``stop`` when the last lease ends."""
+ASKS_LOG: Final = " log"
+"""What follows the key where the log is asked for, not a lease."""
 
-    def __init__(self, key: str, stop: Callable[[], None]) -> None:
-        self._greeting = f"{key}\n".encode()
+_MAX_RECORDS: Final = 100
+_MAX_RECORD: Final = 4000
+
+
+class _Texts(logging.Formatter):
+    """Writes what was raised from the code of the project on: the frames before are ours."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name of the base class
+        """The end of a traceback."""
+        from invoice_sandbox.project.code import traceback_in_project
+
+        _, error, _ = ei
+        return super().formatException((type(error), error, traceback_in_project(error)))
+
+
+class _Log(logging.Handler):
+    """Keeps the last records of the log, as texts."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.setFormatter(_Texts("%(levelname)s %(message)s"))
+        self.records: deque[str] = deque(maxlen=_MAX_RECORDS)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record: of a long one the end, which has what was raised."""
+        text = self.format(record)
+        first = record.getMessage()[:_MAX_RECORD]
+        is_long = len(text) > _MAX_RECORD
+        self.records.append(f"{first}\n...{text[-_MAX_RECORD:]}" if is_long else text)
+
+
+class _Leases:
+    """Grants leases to clients with the key, and calls ``stop`` when the last lease ends. ``log``
+    returns the log without secrets, which such clients may read."""
+
+    def __init__(
+        self, key: str, stop: Callable[[], None], log: Callable[[], Sequence[str]]
+    ) -> None:
+        self._key = key
         self._stop = stop
+        self._log = log
         self._leases = 0
         self._was_used = False
         self._is_over = False
@@ -35,7 +75,12 @@ class _Leases:
     async def grant(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Keep a lease until its connection ends. The connection of the last lease stays half open
         until the process ends, so that its client can wait for that."""
-        if not await self._is_known(reader) or self._is_over:
+        greeting = await _greeting(reader)
+        if greeting == f"{self._key}{ASKS_LOG}\n".encode():
+            writer.write(json.dumps(self._log()).encode())
+            writer.close()
+            return
+        if greeting != f"{self._key}\n".encode() or self._is_over:
             writer.close()
             return
         self._leases, self._was_used = self._leases + 1, True
@@ -54,12 +99,13 @@ class _Leases:
             self._is_over = True
             self._stop()
 
-    async def _is_known(self, reader: asyncio.StreamReader) -> bool:
-        try:
-            async with asyncio.timeout(_SECONDS_TO_CONNECT):
-                return await reader.readline() == self._greeting
-        except (OSError, ValueError, TimeoutError):
-            return False
+
+async def _greeting(reader: asyncio.StreamReader) -> bytes:
+    try:
+        async with asyncio.timeout(_SECONDS_TO_CONNECT):
+            return await reader.readline()
+    except (OSError, ValueError, TimeoutError):
+        return b""
 
 
 async def _ended(reader: asyncio.StreamReader) -> None:
@@ -75,6 +121,8 @@ async def _serve(texts: dict[str, str | None], on_ready: Callable[[dict[str, Any
     from invoice_sandbox.server.serving import listen, make_server
     from invoice_sandbox.settings import read_settings
 
+    log = _Log()
+    logging.basicConfig(handlers=[log, logging.StreamHandler()], level=logging.WARNING)
     settings = read_settings(texts)
     with listen(settings) as listener:
         port = listener.getsockname()[1]
@@ -83,7 +131,10 @@ async def _serve(texts: dict[str, str | None], on_ready: Callable[[dict[str, Any
         def stop() -> None:
             server.should_exit = True
 
-        leases = _Leases(settings.key, stop)
+        def shown() -> list[str]:
+            return list(sandbox.engine.journal.redactor.redacted(list(log.records)))
+
+        leases = _Leases(settings.key, stop, shown)
         # The variable keeps it open: a server without references is closed.
         lease_port = await asyncio.start_server(leases.grant, "127.0.0.1", 0)
 

@@ -18,6 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from invoice_sandbox.control.client import ControlClient
     from invoice_sandbox.testing.coverage import RunCoverage
+    from invoice_sandbox.testing.report import Used
     from invoice_sandbox.testing.workspace import InvoiceSandbox, ScenarioChoice
 
 _OPTIONS: Final = {
@@ -31,7 +32,7 @@ _MARKER: Final = (
     "'auto-progress' without it, if the project has that."
 )
 _FILES: Final = {"json": "JSON", "html": "HTML"}
-_USED: Final = pytest.StashKey["InvoiceSandbox"]()
+_USED: Final = pytest.StashKey["Used"]()
 _COVERAGE: Final = pytest.StashKey["RunCoverage"]()
 _OUTPUT: Final = "invoice_sandbox_coverage"
 
@@ -88,12 +89,13 @@ def invoice_sandbox(
     Its ids are the same in every run. See invoice_sandbox.testing.InvoiceSandbox.
     """
     from invoice_sandbox.control.client import SandboxError
+    from invoice_sandbox.testing.report import begin
     from invoice_sandbox.testing.workspace import new_workspace
 
     seed = _seed(request.node.nodeid)
     try:
         with new_workspace(_invoice_sandbox_server, _scenario(request), seed=seed) as sandbox:
-            request.node.stash[_USED] = sandbox
+            request.node.stash[_USED] = begin(sandbox, _invoice_sandbox_server)
             yield sandbox
     except SandboxError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
@@ -108,14 +110,17 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the journal of its workspace to the report of a failed test, and its bundle."""
     report = yield
-    sandbox = item.stash.get(_USED, None)
-    if report.failed and sandbox is not None:
-        from invoice_sandbox.testing.report import bundle, journal
+    used: Used | None = item.stash.get(_USED, None)
+    if report.failed and used is not None:
+        from invoice_sandbox.testing.report import bundle, journal, server_log
 
         folder = item.config.getoption("--sandbox-bundles")
         where = None if folder is None else item.config.invocation_params.dir / folder
-        text = f"{journal(sandbox)}\n{bundle(sandbox, where, item.nodeid)}"
+        text = f"{journal(used)}\n{bundle(used.sandbox, where, item.nodeid)}"
         report.sections.append(("journal of the invoice sandbox", text))
+        log = server_log(used)
+        if log:
+            report.sections.append(("log of the invoice sandbox", log))
     return report
 
 

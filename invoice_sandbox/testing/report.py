@@ -6,20 +6,63 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from invoice_sandbox.control.client import SandboxError
+from invoice_sandbox.control.client import ControlClient, SandboxError
 from invoice_sandbox.testing.workspace import InvoiceSandbox
 
 _MAX_LINES: Final = 20
+_MAX_RECORDS: Final = 5
+_MAX_REJECTED: Final = 100
 _MAX_NAME: Final = 150
 _MAX_CHARACTERS: Final = 240
-_SHOWN_ELSEWHERE: Final = frozenset({"operation", "scenario", "clock", "problems"})
+_SHOWN_ELSEWHERE: Final = frozenset({"operation", "scenario", "clock", "problems", "failure"})
 _ERRORS: Final = 400
 
 
-def journal(sandbox: InvoiceSandbox) -> str:
-    """The last requests to the workspace, their responses, and why."""
+class Used(NamedTuple):
+    """The workspace of a test, and its server; ``rejected`` is the id of the last request with an
+    invalid key before the test, if any."""
+
+    sandbox: InvoiceSandbox
+    server: ControlClient
+    rejected: str | None
+
+
+def begin(sandbox: InvoiceSandbox, server: ControlClient) -> Used:
+    """The workspace at the beginning of a test."""
+    last = next((one["requestId"] for one in _rejected(server, 1)), None)
+    return Used(sandbox, server, last)
+
+
+def _rejected(server: ControlClient, limit: int) -> list[dict[str, Any]]:
+    """The last requests whose credential the server rejected, newest first; none if its key may not
+    read them."""
+    try:
+        return list(server.ask("GET", f"/requests?status=401&limit={limit}"))
+    except SandboxError:
+        return []
+
+
+def server_log(used: Used) -> str:
+    """What the server, if it was started for the run, has logged about the workspace and the
+    requests to it."""
+    from invoice_sandbox.testing.server import StartedServer
+
+    if not isinstance(used.server, StartedServer):
+        return ""
+    try:
+        about = {used.sandbox.id, *(one["requestId"] for one in used.sandbox.requests)}
+    except SandboxError:
+        return ""
+    found = [one for one in used.server.log() if any(name in one for name in about)]
+    return "\n".join(found[-_MAX_RECORDS:])
+
+
+def journal(used: Used) -> str:
+    """The last requests to the workspace, their responses, and why; and those that were rejected
+    during the test."""
+    sandbox = used.sandbox
     try:
         clock, entries, deliveries = sandbox.clock, sandbox.requests, sandbox.deliveries
     except SandboxError as error:
@@ -29,8 +72,16 @@ def journal(sandbox: InvoiceSandbox) -> str:
     if left_out > 0:
         lines.append(f"({left_out} earlier requests are left out)")
     lines += [_line(entry) for entry in entries[-_MAX_LINES:]]
+    rejected = _rejected(used.server, _MAX_REJECTED)
+    known = [one["requestId"] for one in rejected]
+    rejected = rejected[: known.index(used.rejected) if used.rejected in known else None]
     if not entries:
-        lines.append("There were no requests to the API.")
+        beside = " with the key of this workspace" if rejected else ""
+        lines.append(f"There were no requests to the API{beside}.")
+    if rejected:
+        requests = "1 request" if len(rejected) == 1 else f"{len(rejected)} requests"
+        lines.append(f"{requests} with an invalid key came to the server during the test:")
+        lines += [_line(entry) for entry in reversed(rejected[:_MAX_LINES])]
     lines += [_failure(row) for row in deliveries if _has_failed(row)][-_MAX_LINES:]
     return "\n".join(lines)
 
@@ -67,9 +118,12 @@ def _line(entry: Mapping[str, Any]) -> str:
     """``POST /api/invoices 400 createInvoice (auto-progress): debtorId is required``."""
     why = entry["why"]
     operation, scenario = why.get("operation", "no operation"), why.get("scenario")
-    line = f"{entry['method']} {entry['path']} {entry['status']} {operation} ({scenario})"
+    within = f" ({scenario})" if scenario else ""
+    status = entry["status"] or "reset"
+    line = f"{entry['method']} {entry['path']} {status} {operation}{within}"
     notes = [_text(name, value) for name, value in why.items() if name not in _SHOWN_ELSEWHERE]
-    message = _message(entry) if entry["status"] >= _ERRORS else None
+    message = _message(entry) if (entry["status"] or 0) >= _ERRORS else None
+    message = why.get("failure", message)
     if message:
         notes.insert(0, message)
     text = f"{line}: {'; '.join(notes)}" if notes else line

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from invoice_sandbox.control.client import ControlClient, SandboxError, checked_url
-from invoice_sandbox.testing.child import HELD
+from invoice_sandbox.testing.child import ASKS_LOG, HELD
 
 _SECONDS_TO_START: Final = 60
 _SECONDS_TO_STOP: Final = 15
@@ -49,6 +49,26 @@ class Address:
     url: str
     key: str = field(repr=False)
     lease_port: int
+
+    def log(self) -> list[str]:
+        """The last records of the log, without secrets; none if the server has stopped."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.lease_port), timeout=10) as connection:
+                connection.sendall(f"{self.key}{ASKS_LOG}\n".encode())
+                return list(json.load(connection.makefile("rb")))
+        except (OSError, ValueError):
+            return []
+
+
+@dataclass(frozen=True)
+class StartedServer(ControlClient):
+    """The client of a server that was started at ``address``."""
+
+    address: Address | None = field(default=None, repr=False)
+
+    def log(self) -> list[str]:
+        """The last records of its log, without secrets."""
+        return [] if self.address is None else self.address.log()
 
 
 class Lease:
@@ -90,7 +110,7 @@ def serving(options: Options, shared: Path | None = None) -> Iterator[ControlCli
         return
     lease = Lease(_start(options)) if shared is None else _join(options, shared)
     try:
-        yield ControlClient(lease.address.url, lease.address.key)
+        yield StartedServer(lease.address.url, lease.address.key, address=lease.address)
     finally:
         lease.end()
 

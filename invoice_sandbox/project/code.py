@@ -57,7 +57,7 @@ class Hooks:
 
 
 def place_of_error(error: Exception) -> str | None:
-    """Where in the project an exception came from, such as ``handlers/invoices.py:12``; None: from
+    """Where in the project an exception came from, such as ``handlers/orders.py:12``; None: from
     no module of a project."""
     places = [
         f"{module.replace('.', '/')}.py:{line}"
@@ -76,7 +76,7 @@ def traceback_in_project(error: BaseException) -> TracebackType | None:
 
 
 def _module_of_project(frame: FrameType) -> str:
-    """``handlers.invoices`` for a frame of that module; nothing for one of no project."""
+    """``handlers.orders`` for a frame of that module; nothing for one of no project."""
     package, _, module = str(frame.f_globals.get("__name__")).partition(".")
     return module if package.startswith(_PACKAGE) else ""
 

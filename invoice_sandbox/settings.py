@@ -313,7 +313,9 @@ def default_project() -> Path:
 def check_scenario(name: str, known: Collection[str]) -> None:
     """Raise SettingError, with suggestions, unless the project has a scenario of that name."""
     if name not in known:
-        raise SettingError(f"--scenario: there is no '{name}'; {suggestion(name, known)}")
+        lists = "'invoice-sandbox scenarios list' lists all of them"
+        advice = suggestion(name, known, where=lists)
+        raise SettingError(f"--scenario: there is no '{name}'; {advice}")
 
 
 def _text(given: Mapping[str, str | None], name: str) -> str:

@@ -182,6 +182,13 @@ def test_misuse(server: Running, tmp_path: Path, words: list[str], message: str)
     assert (result.exit_code, message in result.output) == (2, True), result.output
 
 
+def test_a_server_that_cannot_start_is_misuse(tmp_path: Path) -> None:
+    words = ["acceptance", "serve", "--out", str(tmp_path / "out"), "--port", "zz9"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert "--port is a whole number from 0 to 65535, not 'zz9'" in result.stderr
+
+
 @pytest.mark.process
 @pytest.mark.slow
 def test_the_started_server_has_the_address_that_the_client_uses(tmp_path: Path) -> None:

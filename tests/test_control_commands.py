@@ -27,6 +27,7 @@ from click.testing import CliRunner, Result
 from invoice_sandbox.base.ids import key_problem
 from invoice_sandbox.cli import main
 from invoice_sandbox.cli.control import commands_below, control_commands, control_contract
+from invoice_sandbox.cli.options import Number, OneOf, WholeNumber
 from invoice_sandbox.cli.output import plain
 from invoice_sandbox.control.client import ControlClient, SandboxError, checked_url, path
 from invoice_sandbox.openapi.load.operations import raw_operations
@@ -261,7 +262,7 @@ def test_commands_and_operations_are_equal() -> None:
         ("serve -P 80", "No such option '-P'"),
         ("clock set yesterday", "invalid instant 'yesterday'; use RFC 3339 such as 2026-"),
         ("fault add --kind latency --delay 2s", "invalid duration '2s'; use ISO 8601"),
-        ("fault add --kind response --body {bad", "Invalid value for '--body': invalid JSON"),
+        ("fault add --kind response --body {bad", "Invalid value for '--body': '{bad': it is "),
         ("clock set 2026-13-01T00:00:00Z", "invalid instant '2026-13-01T00:00:00Z': month must"),
         ("fault add --kind latencey", "'latencey' is unknown; did you mean latency?"),
         ("fault add --kind status --count x", "'x' is not a valid whole number"),
@@ -292,6 +293,14 @@ def test_commands_and_operations_are_equal() -> None:
             "fault add reset",
             "argument 'reset'; did you mean 'main fault add --kind reset'?",
         ),
+        ("fault add --kind patch --patch {", "'{': it is not valid JSON at line 1, column 2"),
+        ("fault add --kind patch --patch @no", "no: No such file or directory"),
+        ("db upgrad", "there is no command 'upgrad'; did you mean upgrade?"),
+        ("db zzz", "there is no command 'zzz'; did you mean 'main db upgrade'?"),
+        ("bundle zzz", "there is no command 'zzz'; did you mean 'main bundle save zzz'?"),
+        ("init pyproject.toml --contract pyproject.toml", "pyproject.toml: a file, not a folder; "),
+        ("serve --scenario zzz --port 0", "'zzz'; 'invoice-sandbox scenarios list' lists all"),
+        ("fuzz --junit no/x", "no/x: there is no folder 'no'"),
         ("fault add", "Missing option '--kind'. Choose from: latency, status, error, reset, "),
         ("fault add --key ilk_sandbox_x reset now", "'reset'; did you mean 'main fault add --kind"),
         ("reset now", "Error: unexpected argument 'now'\n"),
@@ -960,6 +969,46 @@ def test_wrong_usage_asks_no_server(line: str) -> None:
     assert (misused.exit_code, misused.stdout) == (2, "")
     assert "Error: " in misused.stderr or "Usage: " in misused.stderr
     assert "no sandbox responds" not in misused.stderr
+
+
+def every_command(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of every command that is no group."""
+    if not isinstance(command, click.Group):
+        yield path
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        yield from every_command(found, (*path, name))
+
+
+CHECKED = (WholeNumber, Number, OneOf)
+
+
+@pytest.mark.parametrize("words", list(every_command(main)), ids=" ".join)
+def test_every_command_repeats_what_it_cannot_use(words: tuple[str, ...], tmp_path: Path) -> None:
+    command: Any = main
+    for word in words:
+        command = command.get_command(click.Context(command), word)
+    file = tmp_path / "file"
+    file.write_text("")
+    wrong = [["--zzz"], ["--zzz", "x"]]
+    for one in command.params:
+        if isinstance(one, click.Option) and isinstance(one.type, click.Path):
+            values = [file / "x"] if one.type.exists else []
+            values += [] if one.type.file_okay else [file]
+            values += [] if one.type.dir_okay else [tmp_path]
+            wrong += [[one.opts[0], str(value)] for value in values]
+        elif isinstance(one, click.Option) and not one.is_flag:
+            wrong += [[one.opts[0], "zz9"]] if type(one.type) in CHECKED else []
+    for more in wrong:
+        ran = run(shlex.join([*words, *more]), INVOICE_SANDBOX_URL="http://127.0.0.1:1")
+        *_, last = ran.stderr.splitlines()
+        assert (ran.exit_code, ran.stdout) == (2, ""), more
+        assert last.startswith("Error: "), more
+        assert more[-1] in last or more[0] in last, more
+        assert ran.stderr.count("Error:") == 1, more
 
 
 def test_help_is_shown_beside_an_argument_too_many() -> None:

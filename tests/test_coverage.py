@@ -407,6 +407,12 @@ def test_what_is_no_recording_is_rejected_with_its_line(
         read_recordings([file], project)
 
 
+def test_another_file_without_a_line_is_rejected(file: Path, project: Project) -> None:
+    file.write_bytes(b"PK\x03\x04\x00")
+    with pytest.raises(RecordingError, match=re.escape(f"{file}: not a coverage recording")):
+        read_recordings([file], project)
+
+
 def test_what_is_about_another_project_does_not_count(
     file: Path, project: Project, tmp_path: Path
 ) -> None:

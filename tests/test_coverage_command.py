@@ -156,7 +156,11 @@ MISUSED = {
     ),
     "a kind that is none": ("coverage {file} --only lines", 2, "operations"),
     "more than all": ("coverage {file} --fail-under 101", 2, "0<=x<=100"),
-    "a page that cannot be written": ("coverage {file} --html /no/where.html", 1, "No such file"),
+    "a page that cannot be written": (
+        "coverage {file} --html /no/where.html",
+        2,
+        "/no/where.html: No such",
+    ),
     "nobody answers": ("coverage --url http://127.0.0.1:9", 1, "no sandbox responds"),
 }
 

@@ -109,6 +109,12 @@ def test_any_credential_opens_what_asks_for_one(anyone: Running, name: str) -> N
     assert status(anyone, name, **ways("anything")[name]) == 200
 
 
+def test_a_credential_in_the_query_is_no_undeclared_parameter(anyone: Running) -> None:
+    with anyone.client(None) as client:
+        sent = client.get("/query?api_key=x&apikey=y", headers={"X-Sandbox-Explain": "1"})
+    assert "hints=\"undeclared query parameter 'apikey'\"" in sent.headers["x-sandbox-explain"]
+
+
 @pytest.mark.parametrize("name", ways(""))
 def test_an_empty_credential_is_none(anyone: Running, name: str) -> None:
     sent = {"headers": basic(":")} if name == "basic" else ways("")[name]

@@ -810,6 +810,8 @@ class TestWhy:
         for number in range(250):
             deep = {"ab"[number % 2]: deep}
         (place,) = shape.undeclared(deep)
+        shape.undeclared({"a": {"a": {"a": deep}}, "b": {"b": deep}})
+        assert len(vars(shape)["_inner"]) <= 2
         assert len(place) == 100 + len(".") + 500
         wide: dict[str, Any] = {"items": {"properties": {"a": {}}}}
         rows: list[Any] = [{}] * 999
@@ -896,7 +898,7 @@ class TestWhy:
                     "in": "body",
                     "pointer": "",
                     "problem": "undeclared member 'mode' (known: name, with, invoiceId)",
-                    "keyword": "undeclared",
+                    "keyword": "sentence",
                 },
             ],
         }

@@ -808,6 +808,7 @@ def test_a_password_is_read_from_the_input_and_is_no_option(server: Running) -> 
         failed = run(line, server, key, typed)
         assert (failed.exit_code, failed.stdout) == (status, "")
         assert reason in failed.stderr
+        assert typed.strip() == "" or repr(typed.strip()) not in failed.stderr
 
 
 def test_a_workspace_without_users_says_how_to_add_one(tmp_path: Path) -> None:

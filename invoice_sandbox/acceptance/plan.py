@@ -175,7 +175,7 @@ def read_plan(content: bytes, name: str, vocabulary: PlanVocabulary) -> Plan:
         raise DocumentError(name, "it is not UTF-8") from None
     stem = document.get("name", "") if isinstance(document, Mapping) else ""
     for problem in plan_problems(document, stem, vocabulary):
-        place = f"{name} at {pointer_text(problem.pointer)}"
+        place = f"{name} at {pointer_text(problem.pointer)}" if problem.pointer else name
         raise DocumentError(place, problem.text, problem.advice)
     return _plan(document, content, vocabulary)
 

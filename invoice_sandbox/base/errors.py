@@ -68,7 +68,7 @@ _ERRORS: Final = (
         "unknown_scenario",
         400,
         "{place}: there is no scenario '{name}'",
-        "{suggestion} 'invoice-sandbox scenario' or GET /sandbox/scenarios lists all of them.",
+        "{suggestion}'invoice-sandbox scenario' or GET /sandbox/scenarios lists all of them.",
     ),
     ErrorType("bad_preference", 400, "Prefer: {problem}", "{known}"),
     ErrorType(
@@ -298,10 +298,10 @@ class InputProblems(NamedTuple):
         there are. ``labels`` are the names of the inputs for the reader, one for each problem."""
         pairs = list(zip(labels, self.listed, strict=True))
         missing = [label for label, one in pairs if one.keyword == REQUIRED]
-        hint = next((one.text for one in self.listed if one.keyword == UNDECLARED), "")
+        hint = next((one.text for one in self.listed if one.keyword == SENTENCE), "")
         first = f"{pairs[0][0]} {pairs[0][1].text}"
         count = self.total
-        if hint and not missing and self.listed[0].keyword == UNDECLARED:
+        if hint and not missing and self.listed[0].keyword == SENTENCE:
             first, hint = hint, ""
         elif hint:
             count -= 1
@@ -315,8 +315,9 @@ class InputProblems(NamedTuple):
 
 
 REQUIRED: Final = "required"
-UNDECLARED: Final = "undeclared"
-"""The keyword of a missing input; and instead of a keyword, that the ``text`` is a whole hint."""
+SENTENCE: Final = "sentence"
+"""The keyword of a missing input. Instead of a keyword: the ``text`` is no clause about the input
+but a sentence, such as a hint about an undeclared member."""
 
 
 @dataclass

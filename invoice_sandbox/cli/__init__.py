@@ -64,7 +64,7 @@ class Command(click.Command):
         named = {name.removeprefix("--"): one for one in options for name in one.opts}
         if word in _SHOWS and word not in named:
             yield line
-        for name in close_words(word, named):
+        for name in close_words(word, named, _ALMOST):
             value = [] if named[name].is_flag else [*more[:1]] or [named[name].metavar or "VALUE"]
             yield " ".join([line, f"--{name}", *value])
         for one in options:
@@ -76,6 +76,7 @@ class Command(click.Command):
             yield " ".join([root.command_path, word, *more])
 
 
+_ALMOST: Final = 0.75
 _SHOWS: Final = frozenset({"list", "show"})
 """Commands of some groups; another command shows its subject without such a word."""
 
@@ -103,6 +104,15 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
+    def _only(self, ctx: click.Context, word: str) -> str:
+        """Advice for an argument of the only command of the group."""
+        found = self.listed(ctx)
+        if len(found) != 1:
+            return ""
+        ((name, command),) = found.items()
+        takes = any(isinstance(one, click.Argument) for one in command.params)
+        return f"did you mean '{ctx.command_path} {name}{f' {word}' if takes else ''}'?"
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -111,10 +121,9 @@ class Commands(click.Group):
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             known = self.list_commands(ctx)
-            only = (
-                f"did you mean '{ctx.command_path} {known[0]} {name}'?" if len(known) == 1 else ""
+            advice = suggestion(
+                name, known, self._only(ctx, name), f"'{ctx.command_path} --help' lists all of them"
             )
-            advice = suggestion(name, known, only, f"'{ctx.command_path} --help' lists all of them")
             ctx.fail(f"there is no command '{name}'; {advice}")
         return super().resolve_command(ctx, args)
 
@@ -168,6 +177,10 @@ class _Main(Commands):
             raise
         except UserError as error:
             raise _Misuse(str(error)) from None
+        except OSError as error:
+            if error.filename is None:
+                raise
+            raise _Misuse(f"{error.filename}: {error.strerror}") from None
         except SandboxError as error:
             text = plain(str(error))
             if error.status == HTTPStatus.UNAUTHORIZED:

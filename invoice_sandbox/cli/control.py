@@ -128,7 +128,8 @@ class _Json(click.ParamType[Any]):
         except OSError as error:
             self.fail(f"{value[1:]}: {error.strerror}", param, ctx)
         except jsonio.JsonError as error:
-            self.fail(f"invalid JSON: {error}", param, ctx)
+            typed = value if value.startswith("@") else shown_value(value)
+            self.fail(f"{typed}: {error}", param, ctx)
         return _NULL if parsed is None else parsed
 
 

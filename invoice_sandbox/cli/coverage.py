@@ -97,7 +97,7 @@ def coverage(
     report = report.only(types or _TYPES)
     report = report if control else report.without_control_api()
     if html is not None:
-        _write(html, page(report, title))
+        html.write_text(page(report, title), encoding="utf-8")
     if wants_json():
         print_json(report.data())
     else:
@@ -141,10 +141,3 @@ def _reject(why: str, *names: str) -> None:
     for name in names:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name} {why}")
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise click.ClickException(f"{file}: {error.strerror}") from None

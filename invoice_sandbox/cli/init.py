@@ -87,6 +87,8 @@ def write_project(
         is_taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
     except OSError as error:
         raise ProjectError(f"{folder}: {error.strerror}") from None
+    if folder.is_file():
+        raise ProjectError(f"{folder}: a file, not a folder; choose an empty or a new folder")
     if is_taken:
         raise ProjectError(f"{folder}: the folder is not empty; choose an empty or a new one")
     fetch = Fetcher() if allow_remote_refs else never

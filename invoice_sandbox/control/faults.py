@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import (
+    SENTENCE,
+    InputProblem,
+    InputProblems,
+    reject,
+    reject_inputs,
+)
 from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall
@@ -32,7 +38,8 @@ async def add_fault(call: ControlCall) -> Record:
         )
     problem = response_problem(project.contract.operations, call.body)
     if problem is not None:
-        raise reject("schema_violated", problems=problem)
+        inputs = InputProblems((InputProblem("body", "", problem, SENTENCE),), 1)
+        raise reject_inputs("schema_violated", inputs, [""])
     async with call.engine.store.transaction(call.workspace.id) as state:
         workspace = await state.workspace()
         call.engine.quotas.faults.check(len(workspace.faults))

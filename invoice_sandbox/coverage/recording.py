@@ -52,7 +52,9 @@ def _lines(file: Path) -> list[list[str]]:
         raw = file.read_bytes()
     except OSError as error:
         raise RecordingError(f"{file}: {error.strerror}") from None
-    whole, _, _ = raw.rpartition(b"\n")
+    whole, _, rest = raw.rpartition(b"\n")
+    if rest and not rest.startswith(b"["):
+        raise RecordingError(f"{file}: not a coverage recording")
     return [_line(file, number, line) for number, line in enumerate(whole.splitlines(), 1)]
 
 

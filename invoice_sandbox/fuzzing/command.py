@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 from invoice_sandbox.fuzzing.contract import (
     Contract,
@@ -92,6 +92,9 @@ def fuzz(plan: Plan, *, junit: Path | None, json: Path | None, with_table: bool)
     Raises SandboxError or UserError. The workspaces are always deleted, unless the plan keeps them.
     """
     check_installed()
+    for file in (json, junit):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise UserError(f"{file}: there is no folder '{file.parent}'")
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _end)

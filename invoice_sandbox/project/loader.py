@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.cache import content_of, kept
-from invoice_sandbox.base.errors import reject, suggestion
+from invoice_sandbox.base.errors import did_you_mean, reject, suggestion
 from invoice_sandbox.base.ids import camel_case
 from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.fetching import Fetch, never
@@ -97,8 +97,8 @@ class Project:
         """The scenario that is named at ``place``. Raises ApiError 400, with similar names."""
         found = self.scenarios.get(name)
         if found is None:
-            advice = suggestion(name, sorted(self.scenarios))
-            advice = advice[:1].upper() + advice[1:] + ("" if advice.endswith("?") else ".")
+            meant = did_you_mean(name, sorted(self.scenarios))
+            advice = f"D{meant[1:]} " if meant else ""
             raise reject("unknown_scenario", place=place, name=name[:80], suggestion=advice)
         return found
 

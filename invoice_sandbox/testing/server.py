@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.control.client import ControlClient, SandboxError, checked_url
 from invoice_sandbox.testing.child import ASKS_LOG, HELD
 
@@ -69,6 +70,10 @@ class StartedServer(ControlClient):
     def log(self) -> list[str]:
         """The last records of its log, without secrets."""
         return [] if self.address is None else self.address.log()
+
+
+class NotStartedError(SandboxError, UserError):
+    """A server cannot start with what it was given."""
 
 
 class Lease:
@@ -202,6 +207,8 @@ def _start(options: Options) -> Address:
         errors.seek(0)
         result = json.loads(started.stdout or b"{}")
         if "url" not in result:
-            reason = result.get("problem") or errors.read().decode(errors="replace").strip()
+            if "problem" in result:
+                raise NotStartedError(f"the sandbox did not start: {result['problem']}")
+            reason = errors.read().decode(errors="replace").strip()
             raise SandboxError(f"the sandbox did not start: {reason}")
     return Address(**result)

@@ -56,9 +56,9 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         before = content[: error.start].decode(errors="replace")
         place = f"{path}{line_and_column(before, len(before))}"
-        raise DocumentError(place, f"cannot be read: {error}") from None
+        raise DocumentError(place, "cannot be read: it is not UTF-8") from None
     except OSError as error:
-        raise DocumentError(str(path), f"cannot be read: {error}") from None
+        raise DocumentError(str(path), f"cannot be read: {error.strerror}") from None
 
 
 def parse_text(text: str, name: str) -> Any:

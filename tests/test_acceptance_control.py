@@ -89,7 +89,7 @@ def test_a_task_without_webhooks_has_nothing_to_be_ready_for(client: httpx.Clien
     run = announced(client)
     data(client.put(run, json={**PROGRESS, "waitingFor": {**WAITING, "webhooks": False}}))
     status, text = problem(client, run, state="ready", task=3)
-    assert (status, text.split(",")[0]) == (409, "Task 3 receives no webhooks")
+    assert (status, text.split(",")[0]) == (409, "The client receives no webhooks in task 3")
     data(client.put(f"{run}/task", json={"state": "done", "task": 3}))
     data(client.put(run, json={**PROGRESS, "waitingFor": {**WAITING, "webhooks": True}}))
     data(client.put(f"{run}/task", json={"state": "ready", "task": 3}))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from invoice_sandbox.acceptance.clients import Ending
 from invoice_sandbox.acceptance.observations import Attempt, Observations, Request
 from invoice_sandbox.acceptance.plan import Case
 from invoice_sandbox.acceptance.rules import Outcome, evaluate
@@ -171,6 +172,23 @@ def test_a_result_has_both_sides_and_the_entries_that_prove_it() -> None:
     assert result.evidence[1]["line"] == "POST /orders: connection reset"
 
 
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({"times": 2}, "2 requests to createOrder"),
+        ({"atLeast": 1, "status": "2xx"}, "at least 1 request to createOrder with status 2xx"),
+        ({"atMost": 0, "status": "none"}, "0 requests to createOrder without a response"),
+        ({"times": 1, "status": "any"}, "1 request to createOrder with a response"),
+        (
+            {"request": ["createOrder", "getOrder"], "atLeast": 1, "names": "o_1"},
+            "at least 1 request to createOrder or getOrder naming o_1",
+        ),
+    ],
+)
+def test_a_number_of_requests_says_of_which(members: dict[str, Any], expected: str) -> None:
+    assert evaluate({"request": "createOrder", **members}, Observations()).expected == expected
+
+
 # Verdicts
 
 CONTROL = {"request": "createOrder", "atLeast": 1}
@@ -190,6 +208,40 @@ def verdict(
 def test_a_client_that_did_nothing_is_not_judged() -> None:
     assert verdict() is Verdict.INCONCLUSIVE
     assert verdict(rules=[LOUD]) is Verdict.INCONCLUSIVE
+
+
+LOST = request(1, 404, operation=None, path="/order")
+LONG = "a\n\n" + "b" * 300 + "\n  \x1b[1mgave up.\n"
+
+
+@pytest.mark.parametrize(
+    ("seen", "ending", "expected"),
+    [
+        (
+            Observations(),
+            Ending(2, output=LONG),
+            f" with exit status 2: {200 * 'b'} /  [1mgave up.",
+        ),
+        (Observations(), Ending(-9), " by signal 9."),
+        (Observations(), Ending(), "."),
+        (Observations([LOST, LOST]), Ending(0), "{} No operation matches POST /order: 404."),
+    ],
+)
+def test_a_client_that_did_too_little_is_explained(
+    seen: Observations, ending: Ending, expected: str
+) -> None:
+    case = Case({"name": "order"}, (QUIET,), (CONTROL,))
+    expected = f"The client ended{expected.replace('{}', ' with exit status 0.')}"
+    summary = judge(case, "must", seen, ending).summary
+    assert summary.partition("createOrder. ")[2] == expected
+    running = judge(case, "must", replace(seen, until=START), ending).summary
+    assert "createOrder. The client had not ended" in running
+    probe = judge(Case({"name": "order"}, (PROBE,)), "must", seen, ending)
+    works = judge(Case({"name": "order"}, (PROBE,)), "must", Observations([request()]), ending)
+    right = judge(case, "must", Observations([request()]), ending)
+    assert "The client" not in right.summary
+    for before, after in ((probe, works), (works, probe)):
+        assert controlled(right, before, after).summary.partition("0 requests. ")[2] == expected
 
 
 def test_a_client_that_does_what_it_must_not_fails() -> None:

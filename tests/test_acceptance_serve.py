@@ -218,6 +218,18 @@ def test_the_started_server_has_the_address_that_the_client_uses(tmp_path: Path)
         assert process.wait(PATIENCE) == 1
 
 
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_server_for_other_machines_needs_a_public_url(tmp_path: Path) -> None:
+    (tmp_path / "remote.yaml").write_text(PLAN)
+    words = ["--plan", str(tmp_path / "remote.yaml"), "--only", "list", "--out", str(tmp_path)]
+    words += ["--patience", "PT0.05S", "--grace", "PT0S", "--host", "0.0.0.0"]  # noqa: S104
+    result = CliRunner().invoke(main, ["acceptance", "serve", *words])
+    assert "Warning: clients elsewhere need --public-url\n" in result.output
+    assert "Sandbox at http://127.0.0.1:" in result.output
+    assert (result.exit_code, "responds for" in result.output) == (1, False)
+
+
 class _Away(PatientClient):
     """A client of a server that is away for the first requests."""
 

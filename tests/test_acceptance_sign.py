@@ -104,6 +104,14 @@ def test_the_statement_is_a_test_result_of_in_toto(signed: Path) -> None:
     assert predicate["failedTests"] == ["money", "polling"]
 
 
+def test_a_run_that_judged_nothing_has_not_passed(signed: Path, pair: tuple[Path, Path]) -> None:
+    skipped = [{"id": "webhook-order", "verdict": "NOT_APPLICABLE"}]
+    report = {**REPORT, "verdict": "NOT_APPLICABLE", "checks": skipped}
+    (signed / "report.json").write_text(json.dumps(report))
+    assert "signed; verdict FAILED (" in command("sign", signed, "--key", pair[0]).output
+    assert statement(signed)["predicate"]["failedTests"] == []
+
+
 def test_the_same_report_gives_the_same_signature(signed: Path, pair: tuple[Path, Path]) -> None:
     before = (signed / "attestation.json").read_bytes()
     assert command("sign", signed, "--key", pair[0]).exit_code == 0

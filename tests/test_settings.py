@@ -307,6 +307,20 @@ def test_with_a_public_url_the_demo_key_does_not_exist() -> None:
         read(public_url=public, key=DEMO_KEY)
 
 
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:81"),  # noqa: S104
+        ("::", "http://[::1]:81"),
+        ("::1", "http://[::1]:81"),
+        ("192.0.2.7", "http://192.0.2.7:81"),
+    ],
+)
+def test_the_address_for_this_machine_is_one_to_connect_to(host: str, expected: str) -> None:
+    settings = Settings(host=host, public_url="https://sandbox.example")
+    assert settings.local_url(81) == expected
+
+
 def test_a_server_is_local_on_loopback_without_a_public_url() -> None:
     assert Settings().local
     assert not Settings(host="0.0.0.0").local  # noqa: S104

@@ -66,8 +66,8 @@ async def update_acceptance_run(call: ControlCall) -> Record:
 
 
 async def report_acceptance_task(call: ControlCall) -> Record:
-    """Keep what the client reports. Raises ApiError 404, and 409 for a task that is not current or
-    receives no webhooks to be ready for."""
+    """Keep what the client reports. Raises ApiError 404, and 409 for a task that is not current and
+    for ready without webhooks."""
     async with call.engine.store.transaction(call.workspace.id) as state:
         run = await _named(state, call)
         waiting, reported = run["waitingFor"] or {}, call.body["task"]
@@ -81,7 +81,7 @@ async def report_acceptance_task(call: ControlCall) -> Record:
         if call.body["state"] == "ready" and not waiting.get("webhooks", True):
             raise reject(
                 "conflict",
-                problem=f"Task {reported} receives no webhooks, so it cannot be ready for them",
+                problem=f"The client receives no webhooks in task {reported}, so it is never ready",
                 advice="It begins with the first request; report 'done' at its end.",
             )
         run["reported"] = {"task": reported, "state": call.body["state"]}

@@ -7,15 +7,19 @@ of them through all checks, for docs/acceptance.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
 from invoice_sandbox.acceptance.plan import Plan
+from invoice_sandbox.acceptance.reports import as_json, contract_subject, report_object
 from invoice_sandbox.acceptance.runner import RunReport
+from invoice_sandbox.acceptance.runs import BUNDLE, judged, run_parts, texts_of
 from invoice_sandbox.acceptance.selftest import KnownClient, judge_clients, problems
 from invoice_sandbox.acceptance.verdicts import Verdict
+from invoice_sandbox.bundles.archive import read_bundle, write_bundle
 from invoice_sandbox.control.client import ControlClient
-from tests.acceptance.selftest import clients_of, faulty, judging
+from tests.acceptance.selftest import PLAN, clients_of, faulty, judging
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -64,6 +68,20 @@ def test_the_python_client_does_everything(references: Mapping[str, RunReport]) 
     verdicts = {one.check.id: one.verdict for one in references["Python"].checks}
     assert len(verdicts) == 15
     assert {*verdicts.values()} == {Verdict.PASS}
+
+
+def test_the_bundle_of_a_run_through_every_case_gives_its_report_again(
+    server_and_plan: tuple[Plan, ControlClient], references: Mapping[str, RunReport], tmp_path: Path
+) -> None:
+    plan, control = server_and_plan
+    contract = control.whole("GET", "/openapi.json")
+    report, subject = references["Python"], contract_subject(contract, [*plan.capabilities])
+    text = as_json(report_object(report, subject))
+    texts = texts_of(PLAN.read_bytes(), contract, text)
+    parts = run_parts(report, subject, {}, texts)
+    write_bundle(tmp_path / BUNDLE, *parts)
+    again = judged(read_bundle(tmp_path / BUNDLE), None)
+    assert as_json(report_object(*again)) == text
 
 
 def test_a_seeded_fault_is_caught_by_its_check(

@@ -27,10 +27,10 @@ CASES: Final = "cases/"
 MAX_FILE: Final = 32 * 1024 * 1024
 MAX_PART: Final = 16 * 1024 * 1024
 MAX_CONTENT: Final = 64 * 1024 * 1024
-MAX_PARTS: Final = 500
+MAX_PARTS: Final = 1000
 """Bytes of the file, of one part, and of all parts; and the number of parts."""
 
-_MAX_DIRECTORY: Final = 128 * 1024
+_MAX_DIRECTORY: Final = 256 * 1024
 _END: Final = b"PK\x05\x06"
 _END_SIZE: Final = 22
 _LOCATOR: Final = b"PK\x06\x07"

@@ -676,7 +676,7 @@ def test_a_server_says_once_that_it_is_ready_responds_and_ends(name: str) -> Non
         assert server.process.stderr is not None
         assert server.process.stderr.read() == ""
         out = server.process.stdout.read()  # communicate() loses what readline() has buffered
-        places = ("/console", "/docs", "/api", "/sandbox")
+        places = ("/console", "/docs", "", "/sandbox")
         console, docs, api, control = (server.url + path for path in places)
         seed, _, out = out.partition("\n")
         assert re.fullmatch(r"Seed (\d+): --seed \1 gives the same ids again", seed)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from invoice_sandbox.project.code import handler_functions, operation_names, snake_case
+from invoice_sandbox.base.ids import snake_case
+from invoice_sandbox.project.code import handler_functions, operation_names
 from invoice_sandbox.project.loader import default_project, load_project
 from tests.support import Running
 from tests.test_control_contract import FUNCTIONS

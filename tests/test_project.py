@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 import pytest
 
-from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.base.ids import new_key, snake_case
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.project.code import ProjectError, snake_case
+from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import load_project
 from invoice_sandbox.state import Transaction
 from invoice_sandbox.state.credentials import DEMO_KEY

@@ -6,6 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,36 +16,48 @@ import pytest
 from click.testing import CliRunner
 
 from invoice_sandbox.cli import main
+from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project import api
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.project.loader import load_project
+from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.testing.webhooks import NotReceivedError, Webhooks
 from tests.fuzz_docs import write_files
 from tests.readme import commands
-from tests.support import LONG_PATIENCE
+from tests.support import FROZEN, LONG_PATIENCE, Running, serving
+from tests.test_control_commands import run
 
 PAGE: Final = (Path(__file__).parents[1] / "docs" / "handlers.md").read_text()
 BUILD: Final = PAGE.partition("## Files of a project")[0]
 
 
-def built(folder: Path, page: str = BUILD) -> Path:
-    """The project of the page, made by ``init`` and then by its files."""
+def built(folder: Path, page: str = BUILD, name: str = "trains", *options: str) -> Path:
+    """A project of the page, made by ``init`` and then by its files."""
     write_files(page, folder)
-    contract, trains = folder / "train-travel.yaml", folder / "trains"
-    written = {file: file.read_text() for file in trains.rglob("*.*")}
-    for file in sorted(trains.rglob("*"), reverse=True):
+    contract = folder / {"trains": "train-travel.yaml"}.get(name, f"{name}.yaml")
+    for other in {"trains", "payouts"} - {name}:
+        (folder / f"test_{other}.py").unlink(missing_ok=True)
+    project = folder / name
+    written = {file: file.read_text() for file in project.rglob("*.*")}
+    for file in sorted(project.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
-    made = CliRunner().invoke(main, ["init", str(trains), "--contract", str(contract)])
+    made = CliRunner().invoke(main, ["init", str(project), "--contract", str(contract), *options])
     assert made.exit_code == 0, made.output
     for file, text in written.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    return trains
+    return project
+
+
+def payouts(folder: Path) -> Path:
+    """The project with a collection."""
+    return built(folder, PAGE, "payouts", "--stateful")
 
 
 def shown_output(command: str) -> list[str]:
     """What the page shows that a command prints."""
-    lines = BUILD.partition(f"$ {command}\n")[2].partition("```")[0]
+    lines = PAGE.partition(f"$ {command}\n")[2].partition("```")[0]
     return lines.splitlines()
 
 
@@ -61,10 +76,22 @@ def test_init_prints_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("page", [BUILD, PAGE], ids=["plain conventions", "conventions of its own"])
 def test_the_test_of_the_page_passes(tmp_path: Path, page: str) -> None:
     built(tmp_path, page)
+    passes(tmp_path, commands(BUILD)[1])
+
+
+@pytest.mark.process
+def test_the_test_of_the_collection_passes(tmp_path: Path) -> None:
+    payouts(tmp_path)
+    (command,) = (one for one in commands(PAGE) if "payouts" in one)
+    passes(tmp_path, command)
+
+
+def passes(folder: Path, command: str) -> None:
+    """Run the tests as the page does."""
     environment = {name: value for name, value in os.environ.items() if "SANDBOX" not in name}
     ran = subprocess.run(
-        [sys.executable, "-m", *commands(BUILD)[1].split(), "-p", "no:cacheprovider"],
-        cwd=tmp_path,
+        [sys.executable, "-m", *command.split(), "-p", "no:cacheprovider"],
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
@@ -72,7 +99,74 @@ def test_the_test_of_the_page_passes(tmp_path: Path, page: str) -> None:
         timeout=LONG_PATIENCE,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert shown_output(commands(BUILD)[1])[-1] in ran.stdout
+    assert shown_output(command)[-1] in ran.stdout
+
+
+CREATE = {"amount": "165.88"}
+
+
+@contextmanager
+def serving_payouts(folder: Path, *changes: tuple[str, str]) -> Iterator[Running]:
+    """The project with the collection, with changes of its handlers and without state machines."""
+    project = payouts(folder)
+    (project / "scenarios" / "lifecycle.yaml").unlink()
+    handlers = project / "handlers" / "collections.py"
+    text = handlers.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    handlers.write_text(text)
+    with serving(replace(FROZEN, project=project)) as running:
+        yield running
+
+
+def test_webhooks_need_no_lifecycle_and_their_type_is_known_by_the_delivery(tmp_path: Path) -> None:
+    with serving_payouts(tmp_path) as running, running.client() as client:
+        webhooks = Webhooks(ControlClient(running.url, DEMO_KEY))
+        assert client.post("/subscriptions", json={"url": webhooks.url}).status_code == 201
+        payout = client.post("/payouts", json=CREATE).json()
+        event = webhooks.expect("payoutSettled", id=payout["id"])
+        assert (event["type"], event["data"]) == ("payoutSettled", payout)
+        with pytest.raises(NotReceivedError, match=r"payoutSettled evt_.* id=.*expected before"):
+            webhooks.expect("payoutSettled", id="another")
+
+
+def test_trigger_records_an_event_of_a_project_of_ones_own(tmp_path: Path) -> None:
+    with serving_payouts(tmp_path) as running:
+        names = {"INVOICE_SANDBOX_URL": running.url, "INVOICE_SANDBOX_KEY": DEMO_KEY}
+        assert run("trigger payoutSettled", **names).exit_code == 0
+        log = ControlClient(running.url, DEMO_KEY).ask("GET", "/event-log")
+        assert [one["type"] for one in log] == ["payoutSettled"]
+
+
+def test_an_event_of_an_unknown_type_is_an_error_at_start(tmp_path: Path) -> None:
+    problem = (
+        r"collections\.py:\d+: unknown event type 'payout_settled'; did you mean payoutSettled"
+    )
+    with (
+        pytest.raises(ProjectError, match=problem),
+        serving_payouts(tmp_path, ('"payoutSettled"', '"payout_settled"')),
+    ):
+        pass
+
+
+def test_an_event_whose_type_is_known_later_is_an_error_and_not_delivered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    change = ('"payoutSettled"', 'call.body.get("type", "payout_settled")')
+    with serving_payouts(tmp_path, change) as running, running.client() as client:
+        assert client.post("/payouts", json=CREATE).status_code == 500
+        assert "unknown event type 'payout_settled'; did you mean payoutSettled" in caplog.text
+        assert ControlClient(running.url, DEMO_KEY).ask("GET", "/event-log") == []
+
+
+def test_the_data_of_an_event_is_an_object(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving_payouts(tmp_path, (", payout)", ", [payout])")) as running:
+        with running.client() as client:
+            assert client.post("/payouts", json=CREATE).status_code == 500
+        assert "payoutSettled: the data of an event is an object, not list" in caplog.text
 
 
 def test_the_page_describes_every_name_of_the_api_and_no_other() -> None:

@@ -125,3 +125,9 @@ def camel_case(name: str) -> str:
     """``get_clock`` and ``get-clock`` as ``getClock``."""
     first, *others = re.split("[_-]", name)
     return first + "".join(word.capitalize() for word in others)
+
+
+def snake_case(name: str) -> str:
+    """``listAPIKeys`` and ``listApiKeys`` give ``list_api_keys``."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return re.sub(r"\W+", "_", words).lower()

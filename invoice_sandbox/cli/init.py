@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import FILE
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
@@ -21,10 +22,11 @@ from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
-from invoice_sandbox.project.code import ProjectError, snake_case
+from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.contracts import contract_warnings
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
-from invoice_sandbox.project.stateful import Collection, inferred
+from invoice_sandbox.project.inference import Inferred, inferred
+from invoice_sandbox.project.stateful import Collection
 
 
 @click.command(cls=Command)
@@ -99,9 +101,9 @@ def write_project(
         "openapi/openapi.yaml": yaml_text(read.document),
         "handlers/__init__.py": f'"""Handlers of {_title(contract)}."""\n',
     }
-    collections = [*inferred(contract)] if stateful else []
-    if collections:
-        files["handlers/collections.py"] = _collections(contract, collections)
+    found = inferred(contract) if stateful else Inferred()
+    if found.collections:
+        files["handlers/collections.py"] = _collections(contract, found.collections)
     elif example is not None:
         files["handlers/example.py"] = _handler(example)
     files["README.md"] = _readme(contract, folder, next(reversed(files)))
@@ -114,8 +116,8 @@ def write_project(
         raise ProjectError(f"{folder}: cannot be written: {error.strerror}") from None
     for line in contract_warnings(read, contract):
         click.echo(f"WARNING {line}", err=True)
-    for collection in collections:
-        click.echo(f"Stateful {collection}")
+    for line in found.lines():
+        click.echo(line)
     click.echo(f"{folder}: {len(contract.operations)} operations, {len(files)} files.")
     click.echo(f"Serve it: invoice-sandbox serve --project {shlex.quote(str(folder))}")
 
@@ -185,8 +187,7 @@ _COLLECTIONS: Final = '''"""Collections keep what is posted. Others respond from
 
 from __future__ import annotations
 
-from invoice_sandbox.project.api import Call
-from invoice_sandbox.project.stateful import Collection
+from invoice_sandbox.project.api import Call, Collection
 '''
 
 _HANDLER: Final = '''"""Responses of your own; other operations respond from the contract."""

@@ -151,8 +151,7 @@ def _ready_lines(engine: Engine, settings: Settings) -> Iterator[str]:
         yield "No users: 'invoice-sandbox users add EMAIL --role ROLE' adds one"
     if settings.seed is None:
         yield f"Seed {engine.seed}: --seed {engine.seed} gives the same ids again"
-    for collection in project.collections:
-        yield f"Stateful {collection}"
+    yield from project.inferred.lines()
     yield f"Console at {url}{CONSOLE}, docs at {url}{DOCS}"
-    api, control = url + project.contract.common_path, url + project.control.base_path
+    api, control = url + project.contract.base_path, url + project.control.base_path
     yield f"API at {api}, control API at {control}"

@@ -60,7 +60,8 @@ def _record(sandbox: ControlClient, type_: str, subject: str | None) -> Any:
         if error.status == HTTPStatus.NOT_FOUND and sandbox.lacks("/events"):
             raise click.ClickException(
                 f"the project at {sandbox.url} records no events on request: "
-                "its control API has no POST /sandbox/events"
+                "its control API has no POST /sandbox/events; "
+                "docs/handlers.md, 'Webhooks', shows how to add it"
             ) from None
         known = sandbox.event_types() if error.status == HTTPStatus.BAD_REQUEST else []
         if not known or type_ in known:

@@ -16,13 +16,15 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
-from invoice_sandbox.base.errors import ApiError, ErrorType, reject
+from invoice_sandbox.base.errors import ApiError, ErrorType, reject, suggestion
 from invoice_sandbox.base.ids import new_key, new_secret, resource_id
 from invoice_sandbox.base.jsonio import Written
 from invoice_sandbox.base.jsonio import dumps as dump_json
 from invoice_sandbox.base.renamed import missing
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.project.conventions import Conventions
+from invoice_sandbox.project.response import Response
+from invoice_sandbox.project.stateful import Collection
 from invoice_sandbox.scenarios.actions import Percent, Trigger, scenario_action
 from invoice_sandbox.scenarios.library import ScenarioResolver
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle, Move
@@ -94,6 +96,7 @@ __all__ = [
     "USERS",
     "ApiError",
     "Call",
+    "Collection",
     "Condition",
     "Context",
     "Conventions",
@@ -152,18 +155,6 @@ __all__ = [
     "signing_secrets",
     "url_problem",
 ]
-
-
-class Response(Struct, frozen=True):
-    """``data`` goes into the success envelope, unless it is ``bare``: then it is the whole body.
-
-    ``status`` is the contract's own unless given.
-    """
-
-    data: Any
-    headers: tuple[tuple[str, str], ...] = ()
-    status: int | None = None
-    bare: bool = False
 
 
 class Presented(Sequence[Any], Written):
@@ -275,17 +266,19 @@ class Context(Struct, kw_only=True, eq=False):
     async def emit(
         self,
         event_type: str,
-        data: Mapping[str, Any],
+        data: Mapping[str, Any] | Response,
         subject: str | None = None,
         record: Mapping[str, Any] | None = None,
     ) -> Record:
         """Record and deliver an event, and schedule the scenario steps that it triggers.
 
         ``subject`` is the id of the record whose scenario the event belongs to; default is the id
-        of ``data``. ``record`` has the dates that steps count from; default is ``data``.
+        of ``data``. ``record`` has the dates that steps count from; default is ``data``, which may
+        be the Response of a Collection. Raises PayloadError for a type that neither the contract
+        nor the lifecycle declares, and for a payload that the contract does not allow.
         """
-        event = await self.event(event_type, data)
-        await self._record(event)
+        event = await self._recorded(event_type, data)
+        data = _event_data(event_type, data)
         subject_id = subject or str(data.get("id"))
         if event_type in self.lifecycle.creation_events:
             scenario = self.scenarios.for_new(data)
@@ -298,19 +291,20 @@ class Context(Struct, kw_only=True, eq=False):
         await self._follow(scenario, event_type, subject_id, record or data)
         return event
 
-    async def announce(self, event_type: str, data: Mapping[str, Any]) -> Record:
-        """Record and deliver an event outside any scenario."""
-        event = await self.event(event_type, data)
-        await self._record(event)
+    async def announce(self, event_type: str, data: Mapping[str, Any] | Response) -> Record:
+        """Record and deliver an event outside any scenario. Raises PayloadError like ``emit``."""
+        event = await self._recorded(event_type, data)
         await enqueue(self.state, event, (), self.now)
         return event
 
-    async def event(self, event_type: str, data: Mapping[str, Any]) -> Record:
+    async def event(self, event_type: str, data: Mapping[str, Any] | Response) -> Record:
         """An event with its ``id``, ``type``, ``at``, ``subjects``, its cause and ``payload``, not
         recorded.
 
-        Raises PayloadError if the contract does not allow the payload.
+        ``data`` are members, or a Response that has them. Raises PayloadError if the contract does
+        not allow the payload.
         """
+        data = _event_data(event_type, data)
         event_id = await self.new_id(self.conventions.event_id_prefix)
         payload = self.conventions.event_body(event_id, event_type, self.now, data)
         declared = self.contract.webhooks.get(event_type)
@@ -326,11 +320,17 @@ class Context(Struct, kw_only=True, eq=False):
         """Report a transition to coverage."""
         self.hits.append(hits.transition(machine, move.from_, move.trigger))
 
-    async def _record(self, event: Record) -> None:
+    async def _recorded(self, event_type: str, data: Mapping[str, Any] | Response) -> Record:
+        """A recorded event of a declared type. Raises PayloadError."""
+        problem = event_type_problem(event_type, self.contract, self.lifecycle)
+        if problem is not None:
+            raise PayloadError(problem)
+        event = await self.event(event_type, data)
         await self.state.put(EVENTS, event["id"], event)
         await drop_oldest(self.state, EVENTS, event["id"])
         self.emitted.append(event["type"])
         self.hits.append(hits.event(event["type"]))
+        return event
 
     async def _follow(
         self, scenario: Scenario, event_type: str, subject: str, record: Mapping[str, Any]
@@ -430,6 +430,24 @@ WorkThenRespond.
 
 Raise ApiError to roll back; return one to keep the changes.
 """
+
+
+def _event_data(event_type: str, data: Any) -> Mapping[str, Any]:
+    """The members of an event's data. Raises PayloadError."""
+    members = data.data if isinstance(data, Response) else data
+    if not isinstance(members, Mapping):
+        raise PayloadError(
+            f"{event_type}: the data of an event is an object, not {type(members).__name__}"
+        )
+    return members
+
+
+def event_type_problem(event_type: str, contract: Contract, lifecycle: Lifecycle) -> str | None:
+    """What is wrong with a type of event, if it is not declared where any is."""
+    known = sorted({*contract.webhooks, *lifecycle.events})
+    if not known or event_type in known:
+        return None
+    return f"unknown event type '{event_type}'; {suggestion(event_type, known)}"
 
 
 def instant_filter(field: str, start: str | None, end: str | None) -> tuple[Condition, ...]:

@@ -22,6 +22,7 @@ from invoice_sandbox.project.api import Handler
 from invoice_sandbox.project.code import (
     Hooks,
     ProjectError,
+    check_emitted,
     load_actions,
     load_handlers,
     load_hooks,
@@ -44,7 +45,7 @@ from invoice_sandbox.project.conventions import (
     plain_conventions,
 )
 from invoice_sandbox.project.fixtures import load_fixtures
-from invoice_sandbox.project.stateful import Collection, inferred
+from invoice_sandbox.project.inference import Inferred, inferred
 from invoice_sandbox.scenarios.actions import Action
 from invoice_sandbox.scenarios.checks import Vocabulary
 from invoice_sandbox.scenarios.library import Library
@@ -64,7 +65,7 @@ class Project:
     """Everything a server needs to know about what it serves.
 
     ``warnings`` are lines of text: what the contract declares and the sandbox does not support.
-    ``collections`` are those that were inferred from the contract.
+    ``inferred`` are the collections that the contract implies, if it is served with them.
     """
 
     contract: Contract
@@ -77,7 +78,7 @@ class Project:
     scenarios: Mapping[str, Scenario] = field(default_factory=lambda: {_MANUAL.name: _MANUAL})
     warnings: tuple[str, ...] = ()
     conventions: Conventions = field(default_factory=Conventions)
-    collections: tuple[Collection, ...] = ()
+    inferred: Inferred = field(default_factory=Inferred)
 
     @cached_property
     def control_conventions(self) -> Conventions:
@@ -183,6 +184,7 @@ def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
         part = folder / "openapi" / "sandbox.yaml"
         control = control_contract(contract, subject, words, part, named)
         handlers = load_handlers(folder / "handlers", [contract, control])
+        check_emitted([folder / "handlers", folder / "domain"], contract, lifecycle)
         warnings = partial(project_warnings, folder, contract, handlers)
         project = Project(
             contract,
@@ -237,12 +239,12 @@ def load_contract(
         control = control_contract(contract, None, words, for_tools=named)
         read = replace(read, limits=(*read.limits, *shadowed(contract, control)))
         warnings = contract_warnings(read, contract)
-        collections = tuple(inferred(contract)) if stateful else ()
+        found = inferred(contract) if stateful else Inferred()
         return Project(
             contract,
             control,
-            handlers={name: one for some in collections for name, one in some.handlers().items()},
-            collections=collections,
+            handlers=dict(found.handlers()),
+            inferred=found,
             scenarios=scenarios,
             warnings=tuple(warnings),
             conventions=conventions,

@@ -15,10 +15,9 @@ Event = dict[str, Any]
 _MAX_EVENTS: Final = 1000
 _PAUSE: Final = 0.05
 _EVERYTHING: Final = "*"
-_NEVER_RECORDED: Final = (
-    "Nothing is due, and no such event was recorded: emit() in a handler, a step of a scenario or "
-    "'invoice-sandbox trigger' records one."
-)
+_NEVER_RECORDED: Final = "Nothing is due, and no such event was recorded: {causes} records one."
+_CAUSES: Final = "emit() in a handler or a step of a scenario"
+_CAUSES_ON_REQUEST: Final = "emit() in a handler, a step of a scenario or 'invoice-sandbox trigger'"
 
 
 class NotReceivedError(AssertionError):
@@ -48,8 +47,21 @@ class Webhooks:
 
     @property
     def received(self) -> list[Event]:
-        """The verified events without duplicates, oldest first."""
-        return _verified(self.messages)
+        """The verified events without duplicates, oldest first.
+
+        A body without ``id``, ``type`` and ``data`` is the ``data`` of the event that it is about.
+        """
+        return self._events(self.messages)
+
+    def _events(self, messages: list[dict[str, Any]]) -> list[Event]:
+        fresh = [one for one in messages if one["verified"] and not one["duplicate"]]
+        types = self._types() if any(_event_in(one) is None for one in fresh) else {}
+        return [_event_in(one) or _event_about(one, types) for one in fresh]
+
+    def _types(self) -> dict[str, str]:
+        """The types of the recorded events, by the id of their deliveries."""
+        recorded = self._control.ask("GET", f"/event-log?limit={_MAX_EVENTS}")
+        return {one["id"]: one["type"] for one in recorded}
 
     def expect(self, event_type: str, *, timeout: float = 5, **members: Any) -> Event:
         """The first event of that type that was not expected before.
@@ -65,7 +77,7 @@ class Webhooks:
             if look:
                 threading.Event().wait(_PAUSE)
             messages = self.messages
-            for event in _verified(messages):
+            for event in self._events(messages):
                 if event["id"] not in self._expected and _fits(event, event_type, members):
                     self._expected.add(event["id"])
                     return event
@@ -104,13 +116,16 @@ class Webhooks:
         same = [one for one in recorded if one["type"] == event_type]
         reason = self._reason(event_type, same)
         lines += [reason, "Received:"]
-        shown = [_line(one, self._expected, members) for one in messages]
+        types = {one["id"]: one["type"] for one in recorded}
+        shown = [_line(one, types, self._expected, members) for one in messages]
         lines += [f"  {line}" for line in shown] or ["  nothing"]
         due = self._clock()["nextDue"]
         if due:
             lines.append(f"The next step is due at {due}; advance the clock.")
         else:
-            lines.append("Nothing is due." if reason or same else _NEVER_RECORDED)
+            causes = _CAUSES if self._control.lacks("/events") else _CAUSES_ON_REQUEST
+            never = _NEVER_RECORDED.format(causes=causes)
+            lines.append("Nothing is due." if reason or same else never)
         return "\n".join(line for line in lines if line)
 
     def _reason(self, event_type: str, recorded: list[dict[str, Any]]) -> str:
@@ -127,9 +142,24 @@ class Webhooks:
         return "" if event_type in known else f"The contract has no event of this type; {advice}"
 
 
-def _verified(messages: list[dict[str, Any]]) -> list[Event]:
-    fresh = (one for one in messages if one["verified"] and not one["duplicate"])
-    return [json.loads(one["body"]) for one in fresh]
+def _event_in(message: Mapping[str, Any]) -> Event | None:
+    """The event that the body is, if it has its id, type and data."""
+    try:
+        body = json.loads(message["body"])
+        is_whole = isinstance(body["id"] + body["type"], str) and isinstance(body["data"], dict)
+    except (ValueError, LookupError, TypeError):
+        return None
+    return body if is_whole else None
+
+
+def _event_about(message: Mapping[str, Any], types: Mapping[str, str]) -> Event:
+    """The event whose data the body is, of the type that was recorded for the delivery."""
+    event_id = message["headers"].get("webhook-id", "")
+    try:
+        data = json.loads(message["body"])
+    except ValueError:
+        data = None
+    return {"id": event_id, "type": types.get(event_id), "data": data}
 
 
 def _fits(event: Event, event_type: str, members: Mapping[str, Any]) -> bool:
@@ -139,20 +169,23 @@ def _fits(event: Event, event_type: str, members: Mapping[str, Any]) -> bool:
     return all(name in data and data[name] == value for name, value in members.items())
 
 
-def _line(message: Mapping[str, Any], expected: set[str], wanted: Iterable[str]) -> str:
+def _line(
+    message: Mapping[str, Any],
+    types: Mapping[str, str],
+    expected: set[str],
+    wanted: Iterable[str],
+) -> str:
     """A message with the ``wanted`` members of its data."""
-    try:
-        event = json.loads(message["body"])
-        data = event["data"]
-        had = [f"{name}={data[name]!r}" for name in wanted if name in data]
+    event = _event_in(message) or _event_about(message, types)
+    named = "not an event"
+    if event["type"] is not None and isinstance(event["data"], dict):
+        had = [f"{name}={event['data'][name]!r}" for name in wanted if name in event["data"]]
         named = " ".join([event["type"], event["id"], *had])
-    except (ValueError, LookupError, TypeError):
-        event, named = {}, "not an event"
     notes = []
     if not message["verified"]:
         notes.append(f"not verified: {message['problem']}")
     if message["duplicate"]:
         notes.append("duplicate")
-    elif event.get("id") in expected:
+    elif event["id"] in expected:
         notes.append("expected before")
     return f"{message['receivedAt']} {named}" + (f" ({', '.join(notes)})" if notes else "")

@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 
 import orjson
 
-from invoice_sandbox.project.code import snake_case
+from invoice_sandbox.base.ids import snake_case
 from tests.keywords.suite import Group, remotes, schemas_within
 
 _JSON: Final = "application/json"

@@ -52,6 +52,11 @@ class Problem:
         return self.text.startswith(_UNDECLARED)
 
     @property
+    def undeclared(self) -> str | None:
+        """The name of that member, or the beginning of a long one."""
+        return self.text.removeprefix(_UNDECLARED) if self.is_undeclared else None
+
+    @property
     def is_missing(self) -> bool:
         """Whether the member is required and missing."""
         return self.text == _REQUIRED

@@ -1,0 +1,86 @@
+"""A value that a schema allows, made of one that it does not allow and of an example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.openapi.schema.compile import Checker, Problem
+
+_ROUNDS: Final = 50
+
+
+def at_steps(value: Any, steps: Sequence[str]) -> Any:
+    """What these members lead to, or None. In a list every index is that of its first item."""
+    for one in steps:
+        if isinstance(value, Mapping):
+            value = value.get(one)
+        else:
+            value = value[0] if isinstance(value, list) and value and one.isdecimal() else None
+    return value
+
+
+def placed(value: Any, steps: Sequence[str], new: Any) -> Any:
+    """A copy of ``value`` with ``new`` where these members lead, which are made if missing."""
+    if not steps:
+        return new
+    members = dict(value) if isinstance(value, Mapping) else {}
+    return {**members, steps[0]: placed(members.get(steps[0]), steps[1:], new)}
+
+
+def fitted(checker: Checker | None, value: Any, example: Any) -> Any:
+    """``value`` without members that the schema does not allow, and with those of the example
+    that it lacks, or has with a value that is not allowed. None if that is not allowed either."""
+    if checker is None or checker.is_valid(value):
+        return value
+    value = jsonio.loads(jsonio.dumps(value))
+    for _ in range(_ROUNDS):
+        problems = checker.problems(value)
+        if not problems:
+            return value
+        solved = [_solved(value, example, one) for one in problems]
+        if True not in solved:
+            return None
+    return None
+
+
+def _solved(value: Any, example: Any, problem: Problem) -> bool:
+    """Whether something was changed: what is wrong, else what it is in."""
+    steps = problem.pointer.split("/")[1:]
+    steps = [one.replace("~1", "/").replace("~0", "~") for one in steps]
+    if problem.undeclared is not None:
+        holder = _exactly(value, steps)
+        if isinstance(holder, dict) and holder.pop(problem.undeclared, None) is not None:
+            return True
+    while steps:
+        *above, last = steps
+        if _taken(_exactly(value, above), last, at_steps(example, steps)):
+            return True
+        steps = above
+    return False
+
+
+def _taken(holder: Any, last: str, shown: Any) -> bool:
+    """Whether the member, or the item, was replaced by what the example shows, or removed."""
+    if isinstance(holder, list):
+        index = int(last) if last.isdecimal() else len(holder)
+        if index >= len(holder) or shown is None or holder[index] == shown:
+            return False
+        holder[index] = shown
+        return True
+    if not isinstance(holder, dict) or (last in holder and holder[last] == shown):
+        return False
+    if shown is not None:
+        holder[last] = shown
+        return True
+    return holder.pop(last, None) is not None
+
+
+def _exactly(value: Any, steps: Sequence[str]) -> Any:
+    for one in steps:
+        if isinstance(value, list) and one.isdecimal() and int(one) < len(value):
+            value = value[int(one)]
+        else:
+            value = value.get(one) if isinstance(value, dict) else None
+    return value

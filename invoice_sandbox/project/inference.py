@@ -1,0 +1,144 @@
+"""The collections that a document implies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from invoice_sandbox.openapi.operation import Contract, Operation, path_names
+from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
+from invoice_sandbox.project.stateful import (
+    TRIAL,
+    Collection,
+    generated,
+    members,
+    nouns,
+    words,
+)
+
+if TYPE_CHECKING:
+    from invoice_sandbox.project.api import Handler
+
+_PARAMETER: Final = re.compile(r"\{[^}]+\}")
+_ON_ITEM: Final = {"GET": "get", "PUT": "replace", "PATCH": "change", "DELETE": "delete"}
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """The collections of a document, and why operations that look like one are left out."""
+
+    collections: tuple[Collection, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def handlers(self) -> Iterator[tuple[str, Handler]]:
+        """The handler of each operation of the collections, by its id."""
+        for one in self.collections:
+            yield from one.handlers().items()
+
+    def lines(self) -> Iterator[str]:
+        """For people: each collection, then what is left out."""
+        yield from (f"Stateful {one}" for one in self.collections)
+        yield from (f"Not stateful: {one}" for one in self.left_out)
+
+
+def inferred(contract: Contract) -> Inferred:
+    """The collections of a document. What is posted to one of them can be read back: each was
+    tried with a generated body."""
+    paths: dict[str, dict[str, Operation]] = {}
+    for operation in contract.operations.values():
+        paths.setdefault(operation.path, {})[operation.method] = operation
+    collections, left_out, seen = list[Collection](), list[str](), set[str]()
+    for path, on_item in paths.items():
+        base, _, last = path.rpartition("/")
+        on_all = paths.get(base, {})
+        if not _PARAMETER.fullmatch(last) or "POST" not in on_all or base in seen:
+            continue
+        seen.add(base)
+        wanted = {"create": on_all["POST"], "page": on_all.get("GET")}
+        wanted |= {what: on_item.get(method) for method, what in _ON_ITEM.items()}
+        (parameter,) = path_names(last)
+        found, reasons = _collection(
+            contract, base, parameter, {what: one for what, one in wanted.items() if one}
+        )
+        collections += [found] if found else []
+        left_out += reasons
+    return Inferred(tuple(collections), tuple(left_out))
+
+
+def _collection(
+    contract: Contract, base: str, parameter: str, wanted: Mapping[str, Operation]
+) -> tuple[Collection | None, list[str]]:
+    """The collection of these operations, if there is one, and why some are left out."""
+    reasons, bodies = dict[str, str](), dict[str, Any]()
+    for what, operation in wanted.items():
+        reason, bodies[what] = _body(contract, operation)
+        reasons |= {what: reason} if reason else {}
+    usable = {what: one for what, one in wanted.items() if what not in reasons}
+    names = _identities((bodies[what] for what in usable), base, parameter)
+    if not names:
+        made = (generated(contract, one, TRIAL) for one in usable.values())
+        names = _identities(made, base, parameter)
+    ids = {what: one.id for what, one in usable.items()}
+    found = None
+    for name in names or ["id"] if "create" in usable else ():
+        try:
+            found, kept = _tried(contract, Collection(base, parameter, name, ids))
+            break
+        except NoResponseError as error:
+            reasons.setdefault("create", str(error))
+    if found is not None:
+        reasons.pop("create", None)
+        lacking = ((what, found.lacks(contract, what, kept)) for what in usable)
+        reasons |= {what: reason for what, reason in lacking if reason}
+    lines = [f"{one.method} {one.path}: {reasons[w]}" for w, one in wanted.items() if w in reasons]
+    if found is None:
+        return None, lines[:1]
+    operations = {what: name for what, name in ids.items() if what not in reasons}
+    return (replace(found, operations=operations) if len(operations) > 1 else None), lines
+
+
+def _tried(contract: Contract, one: Collection) -> tuple[Collection, dict[str, Any]]:
+    """The collection with its place in responses, and a record. Raises NoResponseError."""
+    whole = replace(one, within=one.place(contract))
+    return whole, whole.first(contract)
+
+
+def _body(contract: Contract, operation: Operation) -> tuple[str, Any]:
+    """Why an operation cannot show a record, or nothing, and the body of its response."""
+    try:
+        given = contract_response(contract, operation, TRIAL)
+    except NoResponseError as error:
+        return f"it returns 501 ({error})", None
+    if given.status >= HTTPStatus.BAD_REQUEST:
+        return "it declares errors only", None
+    if given.body is not None and not is_json(given.media_type):
+        return f"its response is {given.media_type}, not JSON", None
+    return "", given.body
+
+
+def _identities(bodies: Iterable[Any], base: str, parameter: str) -> list[str]:
+    """The members that may have a record's id: called as the parameter, or like it, then ``id``.
+
+    ``issue_number`` is ``number``, ``petId`` is ``id``, and of ``/consents/{id}`` it may be
+    ``consentId``.
+    """
+    levels = [members(one) for one in bodies]
+    levels += [members(one) for level in levels[:] for one in level.values()]
+    found = dict.fromkeys(name for level in levels for name in level)
+    parts = words(parameter)
+    by_words = {(*words(name),): name for name in reversed(found)}
+    wanted = [(*parts[start:],) for start in range(len(parts))]
+    for every in (parts, [*nouns(base), *parts]):
+        like = [one for one in by_words if one[-1:] == (*every[-1:],) and _is_among(one, every)]
+        wanted += sorted(like, key=len, reverse=True)
+    names = [by_words[one] for one in (*wanted, ("id",)) if one in by_words]
+    return [*dict.fromkeys([parameter, *names] if parameter in found else names)]
+
+
+def _is_among(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether ``some`` are among the others, in their order."""
+    left = iter(others)
+    return all(one in left for one in some)

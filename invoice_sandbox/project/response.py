@@ -1,0 +1,19 @@
+"""The response of a handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class Response(Struct, frozen=True):
+    """``data`` goes into the success envelope, unless it is ``bare``: then it is the whole body.
+
+    ``status`` is the contract's own unless given.
+    """
+
+    data: Any
+    headers: tuple[tuple[str, str], ...] = ()
+    status: int | None = None
+    bare: bool = False

@@ -6,21 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from invoice_sandbox.openapi.operation import Contract, Operation, path_names
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
 from invoice_sandbox.project.stateful import (
     TRIAL,
     Collection,
+    Handler,
     generated,
     members,
     nouns,
     words,
 )
-
-if TYPE_CHECKING:
-    from invoice_sandbox.project.api import Handler
 
 _PARAMETER: Final = re.compile(r"\{[^}]+\}")
 _ON_ITEM: Final = {"GET": "get", "PUT": "replace", "PATCH": "change", "DELETE": "delete"}

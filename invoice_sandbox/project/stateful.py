@@ -6,10 +6,10 @@ A POST on a path and operations on the path with one more parameter are a collec
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 from uuid import NAMESPACE_URL, uuid5
 
@@ -29,9 +29,7 @@ from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 from invoice_sandbox.project.fitting import at_steps, fitted, placed
 from invoice_sandbox.project.response import Response
-
-if TYPE_CHECKING:
-    from invoice_sandbox.project.api import Call, Handler
+from invoice_sandbox.state import Transaction, Workspace
 
 _PARAMETER: Final = re.compile(r"\{([^}]+)\}")
 _LIMITS: Final = ("limit", "per_page", "perPage", "page_size", "pageSize", "size")
@@ -45,6 +43,37 @@ _ABSENT_STATUSES: Final = (404, 410, 400)
 """What documents declare for an item that does not exist, the closest first."""
 _OF_AN_ADDRESS: Final = frozenset({"link", "location"})
 """Response headers with URLs, which an example has for other servers."""
+
+
+class _Call(Protocol):
+    """What a collection reads of a Call of the handler API, which has collections itself."""
+
+    @property
+    def state(self) -> Transaction: ...
+
+    @property
+    def workspace(self) -> Workspace: ...
+
+    @property
+    def contract(self) -> Contract: ...
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def base_url(self) -> str: ...
+
+    @property
+    def path(self) -> Mapping[str, Any]: ...
+
+    @property
+    def query(self) -> Mapping[str, Any]: ...
+
+    @property
+    def body(self) -> Any: ...
+
+
+Handler = Callable[[Any], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
@@ -72,7 +101,7 @@ class Collection:
         done = ", ".join(f"{name} ({what})" for what, name in self.operations.items())
         return f"{self.path}: records by '{'.'.join((*self.within, self.identity))}': {done}"
 
-    async def create(self, call: Call) -> Response:
+    async def create(self, call: _Call) -> Response:
         """Keep the body, with an id if it has none."""
         name, view = self.name(call), self._view(call.contract, "create", call.workspace.seed)
         number = await call.state.next_number(name)
@@ -92,30 +121,30 @@ class Collection:
                 return _response(view.example, body, {"location": at})
         return _response(view.example)
 
-    async def get(self, call: Call) -> Response:
+    async def get(self, call: _Call) -> Response:
         """The record."""
         view, kept = await self._found(call, "get")
         body = None if kept is None else view.shown(kept)
         return _response(view.example, body)
 
-    async def replace(self, call: Call) -> Response:
+    async def replace(self, call: _Call) -> Response:
         """The body instead of the record."""
         view, kept = await self._found(call, "replace")
         return await self._changed(call, view, kept, self._in_place(call.body))
 
-    async def change(self, call: Call) -> Response:
+    async def change(self, call: _Call) -> Response:
         """The record with the members of the body; null removes one (RFC 7396)."""
         view, kept = await self._found(call, "change")
         after = jsonio.merge_patch(kept or {}, self._in_place(call.body))
         return await self._changed(call, view, kept, after)
 
-    async def delete(self, call: Call) -> Response:
+    async def delete(self, call: _Call) -> Response:
         """The record is gone."""
         view, _ = await self._found(call, "delete")
         await call.state.delete(self.name(call), self._key(call))
         return _response(view.example)
 
-    async def page(self, call: Call) -> Response:
+    async def page(self, call: _Call) -> Response:
         """The records, the first one posted first, in the document's paging."""
         view = self._view(call.contract, "page", call.workspace.seed)
         newest_first = await call.state.page(self.name(call))
@@ -129,7 +158,7 @@ class Collection:
         at = f"{call.base_url}{call.url}?{urlencode({**call.query, **following}, doseq=True)}"
         return _response(view.example, body, {"link": f'<{at}>; rel="next"'})
 
-    def name(self, call: Call) -> str:
+    def name(self, call: _Call) -> str:
         """The name of the collection in the state: one for each record that it belongs to."""
         return _PARAMETER.sub(lambda found: str(call.path.get(found[1])), self.path)
 
@@ -186,7 +215,7 @@ class Collection:
         return sent if has_place else _nested(self.within, sent)
 
     async def _changed(
-        self, call: Call, view: _View, kept: Mapping[str, Any] | None, after: Mapping[str, Any]
+        self, call: _Call, view: _View, kept: Mapping[str, Any] | None, after: Mapping[str, Any]
     ) -> Response:
         if kept is None:
             return _response(view.example)
@@ -198,7 +227,7 @@ class Collection:
         await call.state.put(self.name(call), self._key(call), view.kept(record, body))
         return _response(view.example, body)
 
-    async def _found(self, call: Call, what: str) -> tuple[_View, dict[str, Any] | None]:
+    async def _found(self, call: _Call, what: str) -> tuple[_View, dict[str, Any] | None]:
         """The record; None if there is none, and the operation has no error for that.
 
         Raises ApiError 404, or the closest one that the operation declares.
@@ -218,7 +247,7 @@ class Collection:
         operation = contract.operations[self.operations[what]]
         return _View(contract, self, operation, contract_response(contract, operation, seed), seed)
 
-    def _key(self, call: Call) -> str:
+    def _key(self, call: _Call) -> str:
         return str(call.path[self.parameter])
 
 

@@ -66,6 +66,10 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         "invoice_sandbox.server.protocol:FRAMING_LIMIT",
     ),
     "Nesting of JSON": (count, "invoice_sandbox.base.jsonio:MAX_SENT_DEPTH"),
+    "Objects and lists of a body that are looked into for undeclared members": (
+        count,
+        "invoice_sandbox.openapi.message.texts:_MAX_LOOKED_INTO",
+    ),
     "Items of a page": (count, "invoice_sandbox.project.conventions:Conventions.page_size"),
     "Listener stream without a message": (seconds, "invoice_sandbox.control.listeners:_IDLE"),
     "Deliveries in an advance of the clock, without a response of any receiver": (
@@ -314,6 +318,9 @@ TESTS_OF: Final = {
         "Responses stored for an `Idempotency-Key`": "day_of_the_workspace_s_time"
     },
     "test_journal": {
+        "Objects and lists of a body that are looked into for undeclared members": (
+            "body_is_looked_into_within_limits"
+        ),
         "Size of a journal": "four_mebibytes",
         "Body in a journal": "long_bodies_are_cut",
         "Query in a journal": "long_query_is_cut",

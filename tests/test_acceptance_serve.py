@@ -156,6 +156,9 @@ def test_a_client_that_does_nothing_before_the_deadline_is_not_judged(
 ) -> None:
     result = serve(server, tmp_path, "--only", "list", "--patience", "PT0.05S")
     assert (result.exit_code, result.output.splitlines()[-1][:12]) == (1, "INCONCLUSIVE")
+    late = "found 0 requests. The client did not begin in time."
+    again = CliRunner().invoke(main, ["acceptance", "judge", str(tmp_path / "out" / "bundle.zip")])
+    assert (late in result.output, late in again.output) == (True, True)
 
 
 def test_done_without_any_request_is_inconclusive(server: Running, tmp_path: Path) -> None:
@@ -167,6 +170,8 @@ def test_done_without_any_request_is_inconclusive(server: Running, tmp_path: Pat
     assert f"{expected}status 2xx; found 0 requests. {SILENT}" in result.output
     again = CliRunner().invoke(main, ["acceptance", "judge", str(tmp_path / "out" / "bundle.zip")])
     assert SILENT in again.output
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "The client reported: done, and sent no request." in page
 
 
 @pytest.mark.parametrize(

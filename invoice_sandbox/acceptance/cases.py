@@ -142,6 +142,7 @@ class _CaseRun:
     session: Session | None = None
     deadline: float = 0.0
     until: str | None = None
+    has_begun: bool = True
 
     def use(self, workspace: ControlClient) -> None:
         """Run in this workspace."""
@@ -210,7 +211,8 @@ class _CaseRun:
 
     def _accompany(self) -> None:
         """Do the steps while the client runs, until the case ends."""
-        if not self._until(self._has_begun, seconds_now() + self.client.patience):
+        self.has_begun = self._until(self._has_begun, seconds_now() + self.client.patience)
+        if not self.has_begun:
             return
         self.deadline = seconds_now() + self.case.window.total_seconds()
         for step in self.case.during:
@@ -263,7 +265,7 @@ class _CaseRun:
         seen = replace(self.observer.observe(), until=until)
         record = self._record()
         secrets = [str(self.values[one]) for one in _SECRETS if self.values.get(one)]
-        ending = client.ending(secrets)
+        ending = replace(client.ending(secrets), has_begun=self.has_begun)
         return CaseReport(
             name=self.case.name,
             verdict=judge(filled(self.case, self.values), self.check.level, seen, ending),

@@ -36,11 +36,13 @@ class Assignment:
 @dataclass(frozen=True)
 class Ending:
     """How a client ended: the exit status of a command, None for any other client; what a client on
-    another machine last ``reported``; the end of the output. Evidence, never the verdict."""
+    another machine last ``reported``; the end of the output; whether it began in time. Evidence,
+    never the verdict."""
 
     exit_status: int | None = None
     reported: str | None = None
     output: str = ""
+    has_begun: bool = True
 
 
 class Session(Protocol):

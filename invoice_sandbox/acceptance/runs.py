@@ -87,6 +87,7 @@ def _kept(case: CaseReport) -> dict[str, Any]:
         "exitStatus": case.ending.exit_status,
         "reported": case.ending.reported,
         "output": case.ending.output,
+        "hasBegun": case.ending.has_begun,
     }
 
 
@@ -148,7 +149,8 @@ def _again(check: Check, case: Case, bundle: Bundle) -> CaseReport:
         journal, deliveries, kept["marks"], lambda key: int(periods.get(key, latest))
     )
     seen = replace(seen, until=None if until is None else parse_instant(until))
-    ending = Ending(kept["exitStatus"], kept.get("reported"), kept["output"])
+    has_begun = kept.get("hasBegun", True)
+    ending = Ending(kept["exitStatus"], kept.get("reported"), kept["output"], has_begun)
     return CaseReport(
         name=case.name,
         verdict=judge(filled(case, kept["values"]), check.level, seen, ending),

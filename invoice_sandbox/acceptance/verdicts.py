@@ -118,7 +118,9 @@ def _explanation(seen: Observations, ending: Ending) -> str:
     """How a client ended, and its requests that no operation matches, as sentences that follow
     another one."""
     how = "The client had not ended" if seen.until is not None else "The client ended"
-    if ending.reported is not None:
+    if not ending.has_begun:
+        how = "The client did not begin in time"
+    elif ending.reported is not None:
         nothing = "" if seen.requests else ", and sent no request"
         how = f"The client reported '{ending.reported}'{nothing}"
     elif ending.exit_status is not None and seen.until is None:

@@ -133,7 +133,11 @@ def test_a_server_whose_schema_a_newer_one_upgrades_writes_nothing_and_says_why(
             replica = shared(old).database.number
             connection.execute("DELETE FROM invoice_sandbox.replicas WHERE replica = %s", [replica])
         until(lambda: f"its schema is 9999, this server uses {SCHEMA}" in caplog.text, "the reason")
+        workers = "SELECT last_value FROM invoice_sandbox_jobs.procrastinate_workers_id_seq"
         until(lambda: not takes_jobs(one), "it leaves the jobs to the other one")
+        count, known = caplog.text.count("its schema is 9999"), rows(dsn, workers)
+        until(lambda: caplog.text.count("its schema is 9999") > count + 1, "it tries again")
+        assert rows(dsn, workers) == known, "it takes no jobs meanwhile"
         rejected = create(one, "INV-2")
         assert (rejected.status_code, rejected.headers["Retry-After"]) == (503, "1")
         assert one.get("/sandbox/health").status_code == 503
@@ -804,19 +808,45 @@ def left_of(dsn: str, task: str) -> int:
 
 
 def test_the_job_of_a_worker_that_has_ended_comes_again(dsn: str) -> None:
-    """Also if another job for the same was written meanwhile."""
+    """Unless another one for the same was written meanwhile."""
+    query = "SELECT status FROM invoice_sandbox_jobs.procrastinate_jobs WHERE task_name = 'take_up'"
     with servers(dsn) as (running,), psycopg.connect(dsn, autocommit=True) as connection:
         store, first = shared(running), running.sandbox.engine.first_workspace
         connection.execute("SET search_path = invoice_sandbox, invoice_sandbox_jobs")
-        for is_written in (False, True):
-            running.run(store.hand_over(first))
+        running.run(store.hand_over(first))
+        for later in (0, 3600):
             with connection.transaction():
-                connection.execute("UPDATE workspaces SET due = 0")
+                connection.execute("UPDATE workspaces SET owner = NULL, due = 0")
                 connection.execute("UPDATE procrastinate_jobs SET status = 'doing'")
-                if is_written:
-                    connection.execute("UPDATE workspaces SET due = 0")
-            until(lambda: first in store._families, "it is loaded")  # noqa: SLF001
-            until(lambda: not left_of(dsn, "take_up"), "nothing is left")
+                if later:
+                    due = time.time() + later
+                    connection.execute("UPDATE workspaces SET due = %s", (due,))
+            if later:
+                until(lambda: rows(dsn, query) == [("todo",)], "one is left")
+            else:
+                until(lambda: first in store._families, "it is loaded")  # noqa: SLF001
+                until(lambda: not left_of(dsn, "take_up"), "nothing is left")
+
+
+def test_requests_do_not_need_the_job_engine(dsn: str) -> None:
+    with servers(dsn) as (running,), running.client() as client:
+        with psycopg.connect(dsn) as connection:
+            connection.execute("DROP SCHEMA invoice_sandbox_jobs CASCADE")
+        until(lambda: not takes_jobs(client), "it takes no jobs")
+        assert client.get("/sandbox/health").status_code == 200
+        assert create(client).status_code == 201
+
+
+def test_a_process_ends_that_was_interrupted_before_it_takes_jobs(dsn: str) -> None:
+    async def begin() -> None:
+        database = Database(dsn)
+        jobs = database.jobs({}, lambda: asyncio.sleep(0))
+        jobs.start(lambda: 1)
+        while not jobs.pool():
+            await asyncio.sleep(0)
+        database.close()
+
+    asyncio.run(begin())  # ends, though the pool's tasks cannot be cancelled
 
 
 def test_a_forged_notification_does_no_harm(dsn: str) -> None:

@@ -842,7 +842,7 @@ def test_a_process_ends_that_was_interrupted_before_it_takes_jobs(dsn: str) -> N
         database = Database(dsn)
         jobs = database.jobs({}, lambda: asyncio.sleep(0))
         jobs.start(lambda: 1)
-        while not jobs.pool():
+        while not jobs.pool():  # noqa: ASYNC110  there is no event of it
             await asyncio.sleep(0)
         database.close()
 

@@ -24,27 +24,32 @@ GRANT USAGE ON ALL SEQUENCES IN SCHEMA invoice_sandbox_jobs TO invoice_sandbox_s
 _SCHEMA = """
 SET LOCAL search_path = invoice_sandbox;
 
--- The only place that writes jobs: "task" with a family, for the servers that take jobs from the
--- queue, at an instant in seconds since 1970. It replaces a job that waits for the same. A job that
--- a server has taken already stays: it may have been too early.
-CREATE FUNCTION write_job(task text, queue text, family text, at double precision) RETURNS void
+-- The only place that writes jobs: "task" for each of these families, for the servers that take
+-- jobs from the queue, at instants in seconds since 1970. They replace jobs that wait for the same.
+-- A job that a server has taken already stays: it may have been too early.
+CREATE FUNCTION write_jobs(task text, queue text, families text[], times double precision[])
+RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = invoice_sandbox, invoice_sandbox_jobs, pg_temp AS $$ BEGIN
-  DELETE FROM procrastinate_jobs WHERE queueing_lock = queue || ' ' || family AND status = 'todo';
-  PERFORM procrastinate_defer_jobs_v1(ARRAY[ROW(
+  DELETE FROM procrastinate_jobs WHERE status = 'todo'
+    AND queueing_lock IN (SELECT queue || ' ' || family FROM unnest(families) AS family);
+  PERFORM procrastinate_defer_jobs_v1(array_agg(ROW(
     queue, task, (task = 'hand_over')::integer, NULL, queue || ' ' || family,
     jsonb_build_object('family', family), to_timestamp(at)
-  )::procrastinate_job_to_defer_v1]);
+  )::procrastinate_job_to_defer_v1)) FROM unnest(families, times) AS one (family, at);
 END $$;
 
 -- As soon as no replica runs a family, in the same transaction, there is a job for what is due.
-CREATE FUNCTION write_due_job() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = invoice_sandbox, pg_temp AS $$ BEGIN
-  PERFORM write_job('take_up', 'due', NEW.workspace, NEW.due);
+CREATE FUNCTION write_due_jobs() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = invoice_sandbox, pg_temp AS $$
+DECLARE families text[]; times double precision[]; BEGIN
+  SELECT array_agg(workspace), array_agg(due) INTO families, times
+    FROM changed WHERE owner IS NULL AND due IS NOT NULL;
+  IF families IS NOT NULL THEN PERFORM write_jobs('take_up', 'due', families, times); END IF;
   RETURN NULL;
 END $$;
-CREATE TRIGGER write_due_job AFTER UPDATE OF owner, due ON workspaces FOR EACH ROW
-WHEN (NEW.owner IS NULL AND NEW.due IS NOT NULL) EXECUTE FUNCTION write_due_job();
+CREATE TRIGGER write_due_jobs AFTER UPDATE ON workspaces REFERENCING NEW TABLE AS changed
+FOR EACH STATEMENT EXECUTE FUNCTION write_due_jobs();
 
 -- Writes the jobs that should be there for what is due by then, and are not.
 CREATE FUNCTION write_missing_jobs(by_then double precision) RETURNS void
@@ -119,7 +124,9 @@ DECLARE present bigint; BEGIN
       IF is_wanted AND present <> own THEN
         UPDATE workspaces w SET wanted_by = own
           WHERE w.workspace = kin AND w.wanted_by IS DISTINCT FROM own;
-        IF FOUND THEN PERFORM write_job('hand_over', 'replica ' || present, kin, epoch()); END IF;
+        IF FOUND THEN
+          PERFORM write_jobs('hand_over', 'replica ' || present, ARRAY[kin], ARRAY[epoch()]);
+        END IF;
       END IF;
       RETURN NEXT;
       RETURN;
@@ -175,7 +182,7 @@ END $$;
 
 SELECT write_missing_jobs('infinity');
 
-REVOKE ALL ON FUNCTION write_job(text, text, text, double precision), write_due_job(),
+REVOKE ALL ON FUNCTION write_jobs(text, text, text[], double precision[]), write_due_jobs(),
   release_families_of(bigint),
   write_missing_jobs(double precision), take_due(bigint, text), look_after(bigint),
   beat(bigint, double precision) FROM PUBLIC;

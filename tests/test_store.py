@@ -38,7 +38,7 @@ from invoice_sandbox.state import (
     collection,
     memory,
 )
-from invoice_sandbox.state.memory import NO_QUOTAS, BoundedLog, MemoryStore
+from invoice_sandbox.state.memory import NO_QUOTAS, BoundedLog, Lock, MemoryStore
 from invoice_sandbox.state.persistent import open_store
 from invoice_sandbox.state.shared import open_shared_store
 from invoice_sandbox.state.steps import StepQueue
@@ -243,6 +243,27 @@ async def test_all_requests_that_wait_for_a_workspace_learn_that_it_is_deleted()
         with pytest.raises(NoWorkspaceError):
             await asyncio.wait_for(one, PATIENCE)
     await asyncio.wait_for(deletion, PATIENCE)
+
+
+@in_memory
+@on_a_loop
+async def test_whoever_is_cancelled_while_it_waits_lets_the_next_one_have_the_lock() -> None:
+    lock, got = Lock(), []
+
+    async def hold(name: str) -> None:
+        async with lock:
+            got.append(name)
+
+    await lock.acquire()
+    first, second, third = [asyncio.create_task(hold(one)) for one in ("first", "second", "third")]
+    await asyncio.sleep(0)
+    first.cancel()  # in the queue, when the lock is released
+    lock.release()
+    second.cancel()  # the lock has just been handed to it
+    await asyncio.wait_for(third, PATIENCE)
+    assert got == ["third"]
+    assert not lock.is_held
+    assert lock.queued == 0
 
 
 @in_memory

@@ -287,6 +287,30 @@ def test_a_slug_is_made_of_the_name_that_was_posted(tmp_path: Path) -> None:
         assert client.get("/teams/justice-league").json() == teams[0]
 
 
+RESOURCE = {"type": "object", "properties": {"gid": {**TEXT, "pattern": "^1[0-9]{9}$"}}}
+USER = {"allOf": [RESOURCE, {"type": "object"}]}
+TASK = {
+    "allOf": [
+        {"type": "object", "properties": dict.fromkeys("abcdef", TEXT)},
+        {"properties": {"user": USER, "due": TEXT}},
+        RESOURCE,
+    ],
+    "example": {"due": "today", "user": {"gid": "1000000000"}},
+}
+
+
+def test_the_id_is_found_where_the_schema_declares_it(tmp_path: Path) -> None:
+    """Examples and generated values lack it; the posted user has another form."""
+    body = {"type": "object", "required": ["data"]}
+    whole = {"type": "object", "properties": {"data": TASK}}
+    with served(tmp_path, with_paths(collection("/tasks", "task_gid", whole, body))) as client:
+        sent = {"data": {"a": "Write", "user": "1000000001"}}
+        tasks = [client.post("/tasks", json=sent).json()["data"] for _ in range(2)]
+        assert tasks[0]["gid"] != tasks[1]["gid"]
+        assert (tasks[0]["a"], tasks[0]["user"]) == ("Write", {"gid": "1000000000"})
+        assert client.get(f"/tasks/{tasks[0]['gid']}").json()["data"] == tasks[0]
+
+
 def test_an_id_may_have_to_match_a_pattern(tmp_path: Path) -> None:
     identity = {"type": "string", "pattern": "^pay_[0-9a-f]{10}$"}
     with served(tmp_path, document(identity)) as client:

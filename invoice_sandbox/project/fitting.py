@@ -39,7 +39,8 @@ def fitted(checker: Checker | None, value: Any, example: Any) -> Any:
         problems = checker.problems(value)
         if not problems:
             return value
-        solved = [_solved(value, example, one) for one in problems]
+        places = {(one.pointer, one.undeclared): one for one in problems}
+        solved = [_solved(value, example, one) for one in places.values()]
         if True not in solved:
             return None
     return None

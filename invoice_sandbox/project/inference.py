@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
+from invoice_sandbox.base.cache import kept
 from invoice_sandbox.openapi.operation import Contract, Operation, path_names
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
+from invoice_sandbox.project.declared import outline
 from invoice_sandbox.project.stateful import (
     TRIAL,
     Collection,
     Handler,
-    generated,
     members,
     nouns,
+    response_schema,
     words,
 )
 
@@ -44,7 +46,13 @@ class Inferred:
 
 def inferred(contract: Contract) -> Inferred:
     """The collections of a document. What is posted to one of them can be read back: each was
-    tried with a generated body."""
+    tried with a generated body, once for a document."""
+    data = kept(lambda: asdict(_inferred(contract)), "collections", contract.document)
+    every = (Collection(**{**one, "within": (*one["within"],)}) for one in data["collections"])
+    return Inferred((*every,), (*data["left_out"],))
+
+
+def _inferred(contract: Contract) -> Inferred:
     paths: dict[str, dict[str, Operation]] = {}
     for operation in contract.operations.values():
         paths.setdefault(operation.path, {})[operation.method] = operation
@@ -70,26 +78,23 @@ def _collection(
     contract: Contract, base: str, parameter: str, wanted: Mapping[str, Operation]
 ) -> tuple[Collection | None, list[str]]:
     """The collection of these operations, if there is one, and why some are left out."""
-    reasons, bodies = dict[str, str](), dict[str, Any]()
+    reasons, bodies = dict[str, str](), dict[str, Sequence[Any]]()
     for what, operation in wanted.items():
-        reason, bodies[what] = _body(contract, operation)
+        reason, bodies[what] = _bodies(contract, operation)
         reasons |= {what: reason} if reason else {}
     usable = {what: one for what, one in wanted.items() if what not in reasons}
-    names = _identities((bodies[what] for what in usable), base, parameter)
-    if not names:
-        made = (generated(contract, one, TRIAL) for one in usable.values())
-        names = _identities(made, base, parameter)
+    names = _identities([one for what in usable for one in bodies[what]], base, parameter)
     ids = {what: one.id for what, one in usable.items()}
     found = None
     for name in names or ["id"] if "create" in usable else ():
         try:
-            found, kept = _tried(contract, Collection(base, parameter, name, ids))
+            found, record = _tried(contract, Collection(base, parameter, name, ids))
             break
         except NoResponseError as error:
             reasons.setdefault("create", str(error))
     if found is not None:
         reasons.pop("create", None)
-        lacking = ((what, found.lacks(contract, what, kept)) for what in usable)
+        lacking = ((what, found.lacks(contract, what, record)) for what in usable)
         reasons |= {what: reason for what, reason in lacking if reason}
     lines = [f"{one.method} {one.path}: {reasons[w]}" for w, one in wanted.items() if w in reasons]
     if found is None:
@@ -104,20 +109,21 @@ def _tried(contract: Contract, one: Collection) -> tuple[Collection, dict[str, A
     return whole, whole.first(contract)
 
 
-def _body(contract: Contract, operation: Operation) -> tuple[str, Any]:
-    """Why an operation cannot show a record, or nothing, and the body of its response."""
+def _bodies(contract: Contract, operation: Operation) -> tuple[str, Sequence[Any]]:
+    """Why an operation cannot show a record, or nothing; the body of its response, and all that its
+    schema declares."""
     try:
         given = contract_response(contract, operation, TRIAL)
     except NoResponseError as error:
-        return f"it returns 501 ({error})", None
+        return f"it returns 501 ({error})", ()
     if given.status >= HTTPStatus.BAD_REQUEST:
-        return "it declares errors only", None
+        return "it declares errors only", ()
     if given.body is not None and not is_json(given.media_type):
-        return f"its response is {given.media_type}, not JSON", None
-    return "", given.body
+        return f"its response is {given.media_type}, not JSON", ()
+    return "", (given.body, outline(contract.document, response_schema(operation, given)))
 
 
-def _identities(bodies: Iterable[Any], base: str, parameter: str) -> list[str]:
+def _identities(bodies: Sequence[Any], base: str, parameter: str) -> list[str]:
     """The members that may have a record's id: called as the parameter, or like it, then ``id``.
 
     ``issue_number`` is ``number``, ``petId`` is ``id``, and of ``/consents/{id}`` it may be
@@ -133,6 +139,8 @@ def _identities(bodies: Iterable[Any], base: str, parameter: str) -> list[str]:
         like = [one for one in by_words if one[-1:] == (*every[-1:],) and _is_among(one, every)]
         wanted += sorted(like, key=len, reverse=True)
     names = [by_words[one] for one in (*wanted, ("id",)) if one in by_words]
+    if any(parameter in members(one) for one in bodies):
+        return [parameter]
     return [*dict.fromkeys([parameter, *names] if parameter in found else names)]
 
 

@@ -19,7 +19,6 @@ from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.openapi.load.pointers import dereference
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import (
-    Choice,
     ContractResponse,
     NoResponseError,
     contract_response,
@@ -27,6 +26,7 @@ from invoice_sandbox.openapi.responses import (
 )
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
+from invoice_sandbox.project.declared import outline, schemas_at
 from invoice_sandbox.project.fitting import at_steps, fitted, placed
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.state import Transaction, Workspace
@@ -174,8 +174,10 @@ class Collection:
         Raises NoResponseError if no client would know its id.
         """
         view = self._view(contract, "create", TRIAL)
-        sent = self._in_place(_request_body(contract, view.operation))
-        is_sent = self.identity in members(at_steps(sent, self.within))
+        schema = _request_schema(contract, view.operation)
+        sent = self._in_place(_generated(contract, schema, TRIAL))
+        declared = self._in_place(outline(contract.document, schema))
+        is_sent = self.identity in members(at_steps(declared, self.within))
         for key in self._keys(view, sent, 1, str(uuid5(NAMESPACE_URL, self.path))):
             found = view.created(sent, key, 1, "")
             is_known = is_sent or view.own_place is not None or not view.example.body
@@ -271,7 +273,8 @@ class _View:
         """Where the response has the record, if it has its id."""
         identity, names = self.collection.identity, nouns(self.collection.path)
         found = _place(self.example.body, identity, names)
-        return found if found is not None else _place(self.made(0), identity, names)
+        declared = outline(self.contract.document, self.schema)
+        return found if found is not None else _place(declared, identity, names)
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -286,7 +289,7 @@ class _View:
         if isinstance(key, bool) or not isinstance(key, str | int) or not str(key):
             return False
         steps = (*self.place, self.collection.identity)
-        is_shown = at_steps(self.example.body, steps) is not None
+        is_shown = self.own_place is not None and self.example.body is not None
         is_fine = not is_shown or _is_valid(self.checker, placed(self.example.body, steps, key))
         return is_fine and "/" not in str(key) and self._is_in_path(key)
 
@@ -322,7 +325,7 @@ class _View:
         key = at_steps(own, steps)
         for one in (around, placed(example, steps, key)):
             body = fitted(self.checker, one, example)
-            if body is not None and at_steps(body, steps) in {key, None}:
+            if body is not None and (self.own_place is None or at_steps(body, steps) == key):
                 return body
         return None
 
@@ -339,6 +342,8 @@ class _View:
         example = self.example.body
         steps = _list_place(example)
         if steps is None:
+            steps = _list_place(outline(self.contract.document, self.schema))
+        if steps is None or example is None:
             return None
         whole = example
         for name in _COUNTS if steps else ():
@@ -364,11 +369,14 @@ class _View:
 
     def sampled(self, number: int) -> Any:
         """An id that is generated for the schema."""
-        return at_steps(self.made(number), (*self.place, self.collection.identity))
+        steps = (*self.place, self.collection.identity)
+        schemas = schemas_at(self.contract.document, self.schema, steps)
+        return _generated(self.contract, schemas[0], f"{self.seed}/{number}") if schemas else None
 
-    def made(self, number: int) -> Any:
-        """A body that is generated for the schema, with all that it may have."""
-        return generated(self.contract, self.operation, f"{self.seed}/{number}")
+    @cached_property
+    def schema(self) -> Any:
+        """The schema of the response."""
+        return response_schema(self.operation, self.example)
 
     def _is_in_path(self, key: Any) -> bool:
         every = self.collection.operations.items()
@@ -386,28 +394,28 @@ TRIAL: Final = "stateful"
 """The seed of responses before there is a workspace."""
 
 
-def generated(contract: Contract, operation: Operation, seed: str) -> Any:
-    """A body that is generated for the response, whatever examples there are, or None."""
-    try:
-        status = contract_response(contract, operation, seed).status
-        return contract_response(contract, operation, seed, Choice(status, dynamic=True)).body
-    except NoResponseError:
-        return None
+def response_schema(operation: Operation, example: ContractResponse) -> Any:
+    """The schema of a response; true if it has none."""
+    declared = operation.response_for(example.status)
+    media = declared.media.get(example.media_type, {}) if declared else {}
+    return media.get("schema", True)
 
 
-def _request_body(contract: Contract, operation: Operation) -> Any:
-    """A body that is generated for an operation, or None."""
+def _request_schema(contract: Contract, operation: Operation) -> Any:
+    """The schema of the JSON that an operation takes; false if it takes none."""
     item = dereference(contract.document, contract.document["paths"][operation.path])
     raw = item[operation.method.lower()].get("requestBody", {})
     content = dereference(contract.document, raw).get("content", {})
-    media = next((one for name, one in content.items() if is_json(name)), None)
+    media = next((one for name, one in content.items() if is_json(name)), {"schema": False})
+    return media.get("schema", True)
+
+
+def _generated(contract: Contract, schema: Any, seed: str) -> Any:
+    """A value that is generated for a schema, or None."""
     view = contract.schemas.generation_view
     try:
-        return media and generate(
-            view.read(media.get("schema", True)),
-            resolve=view.at,
-            is_valid=lambda _: True,
-            seed=TRIAL,
+        return generate(
+            view.read(schema), resolve=view.at, is_valid=lambda _: True, seed=seed, invent=True
         )
     except CannotGenerate:
         return None

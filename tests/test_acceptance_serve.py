@@ -174,6 +174,26 @@ def test_done_without_any_request_is_inconclusive(server: Running, tmp_path: Pat
     assert "The client reported: done, and sent no request." in page
 
 
+class Restless(Somewhere):
+    """A client that goes on with its task after it has reported that it is done."""
+
+    def _do(self, client: httpx.Client, run: str, task: dict[str, Any]) -> None:
+        super()._do(client, run, task)
+        headers = {"Authorization": f"Bearer {task['environment']['SANDBOX_API_KEY']}"}
+        with self.server.client() as other:
+            while other.get("/api/offers", headers=headers).is_success:
+                pass
+
+
+def test_a_report_has_the_requests_of_its_bundle(server: Running, tmp_path: Path) -> None:
+    with Restless(server):
+        serve(server, tmp_path, "--only", "list")
+    words = [str(tmp_path / "out" / "bundle.zip"), "--out", str(tmp_path / "again")]
+    CliRunner().invoke(main, ["acceptance", "judge", *words])
+    first, again = (tmp_path / name / "report.json" for name in ("out", "again"))
+    assert json.loads(first.read_text()) == json.loads(again.read_text())
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -17,7 +17,7 @@ from invoice_sandbox.acceptance.clients import (
     seconds_now,
     sleep_a_little,
 )
-from invoice_sandbox.acceptance.observations import Observations, Observer
+from invoice_sandbox.acceptance.observations import Observations, Observer, observations_of
 from invoice_sandbox.acceptance.plan import Case, Check, Plan
 from invoice_sandbox.acceptance.rules import evaluate
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, controlled, judge
@@ -46,6 +46,15 @@ class CaseRecord:
     marks: Sequence[str]
     periods: Mapping[str, int]
     until: str | None
+
+    def observations(self) -> Observations:
+        """What the recording shows; what nobody had seen before it is of the last period."""
+        journal, deliveries = self.recording["journal"], self.recording["deliveries"]
+        latest = len(self.marks)
+        seen = observations_of(
+            journal, deliveries, self.marks, lambda key: int(self.periods.get(key, latest))
+        )
+        return replace(seen, until=None if self.until is None else parse_instant(self.until))
 
 
 @dataclass(frozen=True)
@@ -261,16 +270,15 @@ class _CaseRun:
             self.values[name] = at_pointer(reply, pointer)
 
     def _report(self, task: Mapping[str, Any], client: Session) -> CaseReport:
-        until = None if self.until is None else parse_instant(self.until)
-        seen = replace(self.observer.observe(), until=until)
         record = self._record()
+        seen = record.observations()
         secrets = [str(self.values[one]) for one in _SECRETS if self.values.get(one)]
         ending = replace(client.ending(secrets), has_begun=self.has_begun)
         return CaseReport(
             name=self.case.name,
             verdict=judge(filled(self.case, self.values), self.check.level, seen, ending),
             seen=seen,
-            requests=list(reversed(self.control.ask("GET", "/requests?limit=1000"))),
+            requests=record.recording["journal"],
             deliveries=with_payloads(record.recording),
             task=task,
             ending=ending,

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from invoice_sandbox import __version__
-from invoice_sandbox.acceptance.cases import CaseReport, filled, with_payloads
+from invoice_sandbox.acceptance.cases import CaseRecord, CaseReport, filled, with_payloads
 from invoice_sandbox.acceptance.clients import Ending
-from invoice_sandbox.acceptance.observations import observations_of
 from invoice_sandbox.acceptance.passive import passive_report
 from invoice_sandbox.acceptance.plan import Case, Check, Plan, read_plan, vocabulary_of
 from invoice_sandbox.acceptance.reports import Subject, contract_subject
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, attested
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, controlled, judge
-from invoice_sandbox.base.clock import parse_instant
 from invoice_sandbox.bundles.archive import CASES, Bundle, as_json
 from invoice_sandbox.bundles.saving import (
     CONTRACT,
@@ -143,12 +140,10 @@ def _case(
 def _again(check: Check, case: Case, bundle: Bundle) -> CaseReport:
     """The report on a case, from its recording."""
     kept, journal, deliveries = bundle.json(_CASE), bundle.lines(JOURNAL), bundle.json(DELIVERIES)
-    periods: Mapping[str, int] = kept["periods"]
-    latest, until = len(kept["marks"]), kept["until"]
-    seen = observations_of(
-        journal, deliveries, kept["marks"], lambda key: int(periods.get(key, latest))
-    )
-    seen = replace(seen, until=None if until is None else parse_instant(until))
+    recording = {"journal": journal, "deliveries": deliveries}
+    seen = CaseRecord(
+        recording, kept["values"], kept["marks"], kept["periods"], kept["until"]
+    ).observations()
     has_begun = kept.get("hasBegun", True)
     ending = Ending(kept["exitStatus"], kept.get("reported"), kept["output"], has_begun)
     return CaseReport(

@@ -163,6 +163,7 @@ def _pipeline(
             engine,
             _hosts(settings, engine.url),
             router.targets,
+            router.near,
             metrics.note if metrics else None,
         ),
         route=router,

@@ -18,7 +18,14 @@ from urllib.parse import urlsplit
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState, instant_text, parse_instant
 from invoice_sandbox.base.errors import UserError, suggestion
-from invoice_sandbox.base.ids import KEY_BODY_LENGTH, KEY_PREFIX, key_checksum, key_problem, new_key
+from invoice_sandbox.base.ids import (
+    KEY_BODY_LENGTH,
+    KEY_CHECKSUM_LENGTH,
+    KEY_PREFIX,
+    key_checksum,
+    key_problem,
+    new_key,
+)
 from invoice_sandbox.state.credentials import DEMO_KEY
 
 _MAX_DIGITS: Final = 19
@@ -401,6 +408,9 @@ def _networks(text: str | None) -> tuple[_Network, ...]:
         ) from None
 
 
+_MAKES_KEY: Final = "'invoice-sandbox key' makes"
+
+
 def _key(key: str | None, *, local: bool) -> str:
     if key is None:
         return DEMO_KEY if local else new_key()
@@ -410,11 +420,14 @@ def _key(key: str | None, *, local: bool) -> str:
         hint = ""
         if len(body) == KEY_BODY_LENGTH and "checksum" in problem:
             hint = f"; for these thirty it is {key_checksum(body)}"
-        raise SettingError(f"--key: {problem}{hint}")
+        raise SettingError(
+            f"--key: {problem}{hint}. A key is {KEY_PREFIX}, {KEY_BODY_LENGTH} characters of 0-9, "
+            f"A-Z, a-z, and their checksum of {KEY_CHECKSUM_LENGTH}; {_MAKES_KEY} one"
+        )
     if key == DEMO_KEY and not local:
         raise SettingError(
             "--key: the demo key is public and works on loopback only, without --public-url; "
-            "choose another"
+            f"{_MAKES_KEY} another"
         )
     return key
 
@@ -439,6 +452,10 @@ def _existing(text: str | None, name: str, *, folder: bool) -> Path | None:
     path = Path(text)
     if not (path.is_dir() if folder else path.is_file()):
         advice = ""
+        if text.startswith(("http://", "https://")):
+            typed = text if not set(text) & set("@?#") else text.partition(":")[0] + "://..."
+            what = "a folder" if folder else "a file; download it first"
+            raise SettingError(f"--{name}: '{typed}' is a URL, which is not read; pass {what}")
         if path.exists():
             advice = f"; that is a {'file' if folder else 'folder'}"
             advice += ", which --project serves" if name == "contract" and path.is_dir() else ""
@@ -474,13 +491,19 @@ def _store(text: str) -> Path | Postgresql | None:
         return None
     if text.startswith(("postgresql://", "postgres://")):
         if find_spec("psycopg") is None:
-            extra = "pip install 'invoice-liquidity-sandbox[postgresql]'"
-            raise SettingError(f"--store: PostgreSQL needs more packages; use {extra}")
+            extra = "in a checkout of the sandbox: pip install '.[postgresql]'"
+            raise SettingError(f"--store: PostgreSQL needs more packages; {extra}")
         return Postgresql(text)
     scheme, _, file = text.partition(":///")
     if scheme == "sqlite" and file:
         return Path(file)
-    scheme = text.partition(":")[0]
+    scheme, _, rest = text.partition(":")
+    if scheme == "sqlite":
+        meant = rest.lstrip("/") or "FILE"
+        raise SettingError(
+            f"--store: '{text}' is not understood; use 'sqlite:///{meant}', or 'sqlite:////...' "
+            "for an absolute path"
+        )
     raise SettingError(
         f"--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not '{scheme}'"
     )

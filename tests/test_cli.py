@@ -148,7 +148,7 @@ MISUSED: dict[str, tuple[list[str], str]] = {
     "scenario": (["--port", "0", "--scenario", "manul"], "did you mean manual?"),
     "a project without a contract": (
         ["--port", "0", "--project", str(ROOT / "tests")],
-        "tests/openapi/openapi.yaml: no such file",
+        "tests is no project; 'invoice-sandbox init DIR --contract FILE' creates one",
     ),
     "a contract that is none": (
         ["--port", "0", "--contract", str(OVERLAY)],
@@ -796,6 +796,12 @@ def test_a_server_takes_its_settings_from_the_environment() -> None:
         assert server.key == key
         with server.client() as client:
             assert '"default";q=7;w=60' in client.get("/api/invoices").headers["RateLimit-Policy"]
+
+
+def test_a_key_can_be_made_for_a_server() -> None:
+    made = {CliRunner().invoke(main, ["key"]).stdout for _ in range(2)}
+    assert len(made) == 2
+    assert {key_problem(one.removesuffix("\n")) for one in made} == {None}
 
 
 @pytest.mark.process

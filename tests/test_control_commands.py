@@ -120,7 +120,7 @@ OWN = ("judge", "run", "selftest", "serve", "sign", "verify")
 
 
 def test_all_commands_but_those_that_need_no_server_take_url_key_and_json() -> None:
-    own = {"serve", "contract", "init", "fuzz"}
+    own = {"serve", "key", "contract", "init", "fuzz"}
     local = {"invoice-sandbox", *(f"invoice-sandbox {name}" for name in own)}
     local |= {
         words

@@ -132,3 +132,20 @@ def test_it(invoice_sandbox):
 def test_a_test_that_fails_counts_too(pytester: pytest.Pytester) -> None:
     run(pytester, BROKEN, JSON, "coverage.json").assert_outcomes(failed=1)
     assert operations(pytester.path) == {"listOffers"}
+
+
+@pytest.mark.process
+def test_a_run_can_need_a_coverage_of_some_types(pytester: pytest.Pytester) -> None:
+    options = ("--sandbox-coverage-only", "operations", "--sandbox-coverage-fail-under")
+    enough = run(pytester, SUITE, *options, "20")
+    assert enough.ret == pytest.ExitCode.OK
+    assert "statuses" not in enough.stdout.str()
+    less = run(pytester, SUITE, *options, "20.1")
+    assert less.ret == pytest.ExitCode.TESTS_FAILED
+    less.stdout.fnmatch_lines(["20 % covered, which is less than 20.1 %."])
+
+
+def test_an_unknown_type_of_coverage_is_an_error(pytester: pytest.Pytester) -> None:
+    result = run(pytester, SUITE, "--sandbox-coverage-only", "operation")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "there is no 'operation'; did you mean operations?" in result.stderr.str()

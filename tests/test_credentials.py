@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.state.credentials import DEMO_KEY, MAX_NAME, Presented, allows
 from invoice_sandbox.testing.server import Address, Options
 from invoice_sandbox.webhooks.listeners import Listener
+from tests.notes_project import write_project
 from tests.support import CONVENTIONS, FROZEN, PATIENCE, Running, serving
 
 KEYS = "/api/developer/api-keys"
@@ -202,6 +204,26 @@ def test_with_a_public_url_the_demo_key_is_not_valid() -> None:
             f"{local}/sandbox/clock", headers={"X-API-Key": DEMO_KEY}, timeout=PATIENCE
         )
         assert control.status_code == 401
+
+
+@pytest.mark.parametrize("settings", [{"public_url": "https://x.example"}, {"host": "0.0.0.0"}])  # noqa: S104
+def test_the_demo_key_is_rejected_with_the_reason_where_another_key_is_used(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    for access in ("keys", "any"):
+        (tmp_path / access).mkdir()
+        project = write_project(tmp_path / access)
+        (project / "conventions.yaml").write_text(f"access: {access}\n")
+        given = replace(FROZEN, key=new_key(), key_given=True, project=project, **settings)
+        with serving(given) as running:
+            for place in ("/bells", "/sandbox/clock"):
+                reply = httpx.get(
+                    f"http://127.0.0.1:{running.port}{place}",
+                    headers={"Authorization": f"Bearer {DEMO_KEY}"},
+                    timeout=PATIENCE,
+                )
+                assert reply.status_code == 401
+                assert "on a server that other machines can reach" in reply.text
 
 
 def test_the_demo_key_is_well_formed() -> None:

@@ -60,7 +60,7 @@ def note(**told):
 
 @pytest.fixture(autouse=True)
 def _no_sandbox_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("URL", "KEY", "PROJECT", "SCENARIOS"):
+    for name in ("URL", "KEY", "PROJECT", "CONTRACT", "SCENARIOS"):
         monkeypatch.delenv(f"INVOICE_SANDBOX_{name}", raising=False)
 
 
@@ -564,6 +564,17 @@ def test_without_webhooks(invoice_sandbox):
     assert invoice_sandbox.webhooks.received == []
 """
     run(pytester, text, "--sandbox-project=other").assert_outcomes(passed=2)
+
+
+@pytest.mark.process
+def test_a_document_may_be_served_without_a_project(pytester: pytest.Pytester) -> None:
+    write_project(pytester.mkdir("other"))
+    text = """
+def test_it(invoice_sandbox):
+    assert invoice_sandbox.client.get("/bells").status_code == 200
+    assert "/notes" in invoice_sandbox.client.get("/openapi.json").json()["paths"]
+"""
+    run(pytester, text, "--sandbox-contract=other/openapi/openapi.yaml").assert_outcomes(passed=1)
 
 
 ASKS_NOTES = """

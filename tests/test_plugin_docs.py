@@ -45,7 +45,7 @@ def test_everything_that_a_test_is_given_is_on_the_page() -> None:
 
 def test_every_option_is_on_the_page(pytestconfig: pytest.Config) -> None:
     page = PAGE.read_text()
-    for name in ("url", "key", "project", "scenarios"):
+    for name in ("url", "key", "project", "contract", "scenarios"):
         assert pytestconfig.getoption(f"--sandbox-{name}", "missing") is None
         assert f"`--sandbox-{name} " in page
         assert f"`INVOICE_SANDBOX_{name.upper()}`" in page

@@ -179,6 +179,18 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
         "--public-url looks like",
     ),
     "key without prefix": ({"key": "secret"}, "--key: a sandbox key begins with ilk_sandbox_"),
+    "key, and how to get one": (
+        {"key": "ilk_sandbox_abc"},
+        "A-Z, a-z, and their checksum of 6; 'invoice-sandbox key' makes one",
+    ),
+    "contract of a URL": (
+        {"contract": "https://api.example/openapi.json"},
+        "'https://api.example/openapi.json' is a URL, which is not read; pass a file; download it",
+    ),
+    "contract of a URL with a password": (
+        {"contract": "https://u:secret@api.example/openapi.json"},
+        "--contract: 'https://...' is a URL",
+    ),
     "key too short": ({"key": "ilk_sandbox_abc"}, "--key: after ilk_sandbox_ come 36 characters"),
     "rate limit is a word": ({"rate_limit": "none"}, "--rate-limit is a whole number from 1"),
     "rate limit 0": ({"rate_limit": "0"}, "or 'off', not '0'"),
@@ -210,7 +222,7 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     ),
     "SQLite": (
         {"store": "sqlite:x.db"},
-        "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'sqlite'",
+        "--store: 'sqlite:x.db' is not understood; use 'sqlite:///x.db', or 'sqlite:////...' for",
     ),
     "another database": (
         {"store": "mysql://u:hidden@h/d"},

@@ -38,7 +38,9 @@ _PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _NOT_FAILED: Final = {one.value for one in (*CONFORMANT, Verdict.NOT_APPLICABLE)}
 """Verdicts of checks. A run that is not applicable has judged nothing, so it has not passed."""
-_INSTALL: Final = "signatures need: pip install './invoice-liquidity-sandbox[sign]'"
+_INSTALL: Final = (
+    "signatures need more packages; in a checkout of the sandbox: pip install '.[sign]'"
+)
 
 
 class InvalidAttestationError(Exception):

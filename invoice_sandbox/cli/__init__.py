@@ -16,6 +16,7 @@ from invoice_sandbox import __version__
 _FIRST: Final = {
     "serve": "Serve the sandbox until it is stopped.",
     "contract": "Print the served contract, or compare the next version.",
+    "key": "Print a new API key for 'serve --key'.",
     "init": "Create a project for a contract in DIR.",
     "db": "Prepare a PostgreSQL database.",
     "scenarios": "Read, check and draw scenario files.",

@@ -326,7 +326,7 @@ _REPORTS: Final = click.argument("folder", metavar="DIR", type=FOLDER)
 def sign_reports(folder: Path, key: Path) -> None:
     """Sign the reports in DIR: an in-toto test result in a DSSE envelope.
 
-    Writes attestation.json. Needs: pip install './invoice-liquidity-sandbox[sign]'
+    Writes attestation.json. Needs, in a checkout of the sandbox: pip install '.[sign]'
 
     \b
     openssl genpkey -algorithm ed25519 -out key.pem

@@ -26,11 +26,11 @@ from invoice_sandbox.cli.options import (
 from invoice_sandbox.cli.output import plain, print_json
 from invoice_sandbox.coverage.page import page
 from invoice_sandbox.coverage.recording import read_recordings
-from invoice_sandbox.coverage.report import Report, report_from, report_of, rounded
-from invoice_sandbox.coverage.text import lines
+from invoice_sandbox.coverage.report import Report, report_from, report_of
+from invoice_sandbox.coverage.text import lines, shortfall
 from invoice_sandbox.project.loader import default_project, load_contract, load_project
+from invoice_sandbox.state.hits import TYPES
 
-_TYPES: Final = ("operations", "statuses", "events", "transitions", "steps")
 _COVERAGE: Final[dict[str, dict[str, Any]]] = {
     "--project": {
         **OFFLINE["--project"],
@@ -44,9 +44,9 @@ _COVERAGE: Final[dict[str, dict[str, Any]]] = {
     "--scenarios": OFFLINE["--scenarios"],
     "--only types": {
         "metavar": "TYPE",
-        "type": OneOf(_TYPES),
+        "type": OneOf(TYPES),
         "multiple": True,
-        "help": f"Only this type: {', '.join(_TYPES)}. Repeatable. Default: all.",
+        "help": f"Only this type: {', '.join(TYPES)}. Repeatable. Default: all.",
     },
     "--control-api control": {
         "is_flag": True,
@@ -94,7 +94,7 @@ def coverage(
     invoice-sandbox coverage run.txt --html coverage.html --fail-under 80
     """
     report, title = _from_files(files, **place) if files else _from_server(place)
-    report = report.only(types or _TYPES)
+    report = report.only(types or TYPES)
     report = report if control else report.without_control_api()
     if html is not None:
         html.write_text(page(report, title), encoding="utf-8")
@@ -104,9 +104,9 @@ def coverage(
         for line in lines(report):
             click.echo(plain(line))
     least = 100 if strict else least
-    if report.percent < least:
-        percent = f"{rounded(report.percent):g} % covered"
-        click.echo(f"{percent}, which is less than {least:g} %.", err=True)
+    missing = shortfall(report, least)
+    if missing:
+        click.echo(missing, err=True)
         sys.exit(FAILED)
 
 

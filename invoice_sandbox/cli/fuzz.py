@@ -118,7 +118,7 @@ def fuzz(
     in two new workspaces, which are deleted afterwards; neither may read the data of the other.
     The state is restored before each request, so that a finding can be reproduced. Status 1 when
     there is a finding, and when an operation never succeeded or rejected a valid key.
-    Needs: pip install './invoice-liquidity-sandbox[fuzz]'
+    Needs, in a checkout of the sandbox: pip install '.[fuzz]'
 
     \b
     invoice-sandbox fuzz

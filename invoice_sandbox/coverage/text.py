@@ -16,6 +16,13 @@ _SHARED: Final = frozenset({"401", "403", "405", "413", "415", "429"})
 bury what is particular to one operation."""
 
 
+def shortfall(report: Report, least: float) -> str:
+    """The coverage, if it is less than ``least`` percent; else nothing."""
+    if report.percent >= least:
+        return ""
+    return f"{rounded(report.percent):g} % covered, which is less than {least:g} %."
+
+
 def lines(report: Report, most: int | None = None) -> Iterator[str]:
     """A line for each type, then what is missing: at most ``most`` items of each type."""
     counts = report.counts

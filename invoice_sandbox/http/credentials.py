@@ -25,7 +25,7 @@ from invoice_sandbox.openapi.security import BASIC, BEARER, MUTUAL_TLS, Alternat
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, Workspace
 from invoice_sandbox.state.credentials import (
-    DEMO_KEY_DIGEST,
+    DEMO_KEY,
     EVERYTHING,
     Presented,
     agreed,
@@ -161,7 +161,8 @@ class AnyCredential:
             return self._unknown(complete[0])
         if security.optional:
             return None
-        raise reject("bad_credential")
+        problems = (_demo_key_problem(self.engine, request, one) for one in offered)
+        raise next(filter(None, problems), reject("bad_credential"))
 
     def _complete(self, request: Request) -> Iterator[list[str]]:
         """The secrets of every requirement that the request satisfies."""
@@ -194,7 +195,7 @@ class AnyCredential:
 
     async def _key_of_workspace(self, request: Request, secret: str) -> Credential | None:
         found = await look_up(self.engine.store, Presented("api_key", secret))
-        return None if found is None or _demo_key_problem(self.engine, request, found) else found
+        return None if _demo_key_problem(self.engine, request, secret) else found
 
 
 async def carries_key(engine: Engine, request: Request) -> bool:
@@ -243,14 +244,18 @@ async def _outcome(
     if found is None:
         revoked = await look_up(engine.store, Presented("revoked", presented.secret))
         request.trace.revoked_key_of = None if revoked is None else revoked.workspace_id
+    problem = _demo_key_problem(engine, request, presented.secret)
+    if problem is not None:
+        return problem
     if found is None or await open_workspace(engine, found) is None:
         return reject("bad_credential")
-    return _demo_key_problem(engine, request, found) or found
+    return found
 
 
-def _demo_key_problem(engine: Engine, request: Request, credential: Credential) -> ApiError | None:
-    """Why the demo key does not open anything for this request; None if it does."""
-    if credential.digest != DEMO_KEY_DIGEST or is_local(engine, request):
+def _demo_key_problem(engine: Engine, request: Request, secret: str) -> ApiError | None:
+    """Why the demo key does not open anything for this request, which it may do on this machine
+    only; None for any other secret."""
+    if secret != DEMO_KEY or is_local(engine, request):
         return None
     header = request.head.known(forwarding_header)
     where = f"in a request that was forwarded ({header})" if engine.local else _REACHABLE

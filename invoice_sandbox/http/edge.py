@@ -105,7 +105,7 @@ class Edge:
     """The outermost stage.
 
     ``hosts`` are those that requests may name, None: any. ``targets`` returns the targets at the
-    path of a request, by method.
+    path of a request, by method, ``near`` a path that is almost like one.
     """
 
     def __init__(
@@ -113,11 +113,13 @@ class Edge:
         engine: Engine,
         hosts: frozenset[str] | None,
         targets: Callable[[Request], Mapping[str, Target]],
+        near: Callable[[str], str],
         note: Note | None = None,
     ) -> None:
         self._engine = engine
         self._note = note
         self._targets = targets
+        self._near = near
         self._host_of = partial(_host_of, hosts)
         self._control_path = f"{engine.project.control.base_path}/"
         self._clock = engine.system_clock
@@ -140,6 +142,7 @@ class Edge:
         try:
             reply = await self._response(request, proceed)
             workspace = trace.workspace or await workspace_of_caller(self._engine, request)
+            self._hint_at_path(request, reply, workspace)
             why = self._why(trace, workspace)
         finally:
             readings.release(token)
@@ -218,6 +221,16 @@ class Edge:
         if request.method == "OPTIONS" and request.header("access-control-request-method"):
             return _preflight(reply)
         return reply
+
+    def _hint_at_path(self, request: Request, reply: Reply, workspace: Workspace | None) -> None:
+        """Suggest a path to who reads the journal or the log, where the request has none."""
+        trace = request.trace
+        is_lost = reply.status == HTTPStatus.NOT_FOUND and trace.endpoint is None
+        if is_lost and (workspace is not None or REQUESTS.isEnabledFor(logging.INFO)):
+            near = self._near(request.path)
+            if near:
+                path = printable(request.path)
+                trace.why["hints"] = [f"no operation has the path '{path}'; did you mean '{near}'?"]
 
     async def _cover(self, request: Request, reply: Reply, workspace: Workspace | None) -> None:
         """Note what the request covers, in its workspace; without one, in the first, unless another

@@ -18,7 +18,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from invoice_sandbox.base.cache import entry, software
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import close_words, reject
 from invoice_sandbox.http.pipeline import Endpoint, OperationStages, Reply, Request, RoutedRequest
 from invoice_sandbox.http.read import check_length
 from invoice_sandbox.openapi.operation import Contract, path_names
@@ -66,6 +66,16 @@ class PathTemplate:
     def of(cls, path: str) -> PathTemplate:
         """The template that a path of an OpenAPI document is."""
         return cls(tuple(tuple(re.split(r"\{[^}]*\}", one)) for one in path.split("/")))
+
+    def filled(self, segments: Sequence[str]) -> str:
+        """The path with parameters from the segments of another one, which is as long; else none.
+        Segments that are a word and a parameter are left out."""
+        if len(segments) != len(self.segments) or any(
+            len(one) > _PARAMETER for one in self.segments
+        ):
+            return ""
+        pairs = zip(self.segments, segments, strict=True)
+        return "/".join(one[0] if len(one) == 1 else given for one, given in pairs)
 
     @property
     def rank(self) -> list[int]:
@@ -177,6 +187,7 @@ class RouteTable:
         self._root: _Node = _Node()
         self._concrete: dict[tuple[str, ...], _Leaf] = {}
         self._count = 0
+        self.templates: dict[PathTemplate, None] = {}
 
     def add(
         self, base_path: str, path: str, method: str, target: Target, *, below: bool = False
@@ -184,6 +195,7 @@ class RouteTable:
         """Register a target. With ``below`` it also has every path below this one."""
         own = PathTemplate.of(path)
         template = PathTemplate((*((word,) for word in base_path.split("/")), *own.segments[1:]))
+        self.templates[template] = None
         node = self._root
         for literals in template.segments:
             node = node.child(literals)
@@ -210,6 +222,8 @@ class RouteTable:
         return sorted(ends, key=lambda end: end[0].rank) if len(ends) > 1 else ends
 
 
+_ALMOST: Final = 0.8
+_PARAMETER: Final = 2
 _KNOWN_PATHS: Final = 4096
 _MAX_KNOWN_PATH: Final = 256
 """How many paths the router remembers, and of what length."""
@@ -226,6 +240,14 @@ class Router:
         self._base_path = base_path
         self._inside = tuple(f"{one}/" for one in (base_path, control_path))
         self._known: dict[str | bytes, Sequence[_End]] = {}
+
+    def near(self, path: str) -> str:
+        """The path of an operation that one without any is almost like, with its parameters; none
+        if nothing is close."""
+        segments = path.rstrip("/").split("/")
+        known = (template for table in self._tables for template in table.templates)
+        like = dict.fromkeys(filter(None, (one.filled(segments) for one in known)))
+        return next(iter(close_words(path, like, _ALMOST)), "")
 
     def targets(self, request: Request) -> dict[str, Target]:
         """The targets at the path of the request, by method."""

@@ -164,6 +164,11 @@ def _load_project(
 @lru_cache(maxsize=16)
 def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
     """Everything but the scenarios, and the names that they may reference."""
+    if not (folder / "openapi" / "openapi.yaml").exists():
+        raise ProjectError(
+            f"{folder / 'openapi' / 'openapi.yaml'}: no such file, so {folder} is no project; "
+            "'invoice-sandbox init DIR --contract FILE' creates one"
+        )
     try:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")

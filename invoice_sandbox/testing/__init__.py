@@ -55,21 +55,24 @@ def running(
     url: str | None = None,
     key: str | None = None,
     project: str | None = None,
+    contract: str | None = None,
     scenarios: str | None = None,
     **conditions: Any,
 ) -> Iterator[InvoiceSandbox]:
     """A workspace on a new server, which is stopped at the end.
 
     With ``url`` and ``key`` it uses a running server instead; ``project`` and ``scenarios`` are
-    folders to serve. Other values come from the environment, such as INVOICE_SANDBOX_URL. For a
-    workspace per test, use ``sandbox.workspace()``.
+    folders to serve, ``contract`` is an OpenAPI document to serve without a project. Other values
+    come from the environment, such as INVOICE_SANDBOX_URL. For a workspace per test, use
+    ``sandbox.workspace()``.
 
     Raises SandboxError when no server starts or responds, and for an unknown scenario.
     """
     from invoice_sandbox.testing.server import options_from, serving
     from invoice_sandbox.testing.workspace import ScenarioChoice, new_workspace
 
-    given = {"url": url, "key": key, "project": project, "scenarios": scenarios}
+    given = {"url": url, "key": key, "project": project, "contract": contract}
+    given["scenarios"] = scenarios
     choice = ScenarioChoice(scenario, conditions)
     with (
         serving(options_from(given, os.environ)) as control,

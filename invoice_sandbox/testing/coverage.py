@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -36,9 +36,21 @@ def coverage_of(control: ControlClient) -> dict[str, Any]:
 
 
 class RunCoverage:
-    """The coverage of a test run, from all of its processes; the control API does not count."""
+    """The coverage of a test run, from all of its processes; the control API does not count.
 
-    def __init__(self) -> None:
+    ``types`` are those that count, all by default; ``least`` is the lowest percentage that will do.
+    """
+
+    def __init__(self, types: Collection[str] = (), least: float = 0) -> None:
+        """Raises ValueError for an unknown type."""
+        from invoice_sandbox.base.errors import suggestion
+        from invoice_sandbox.state.hits import TYPES
+
+        for one in types:
+            if one not in TYPES:
+                raise ValueError(f"there is no '{one}'; {suggestion(one, TYPES)}")
+        self._types = types or TYPES
+        self._least = least
         self._reports: list[dict[str, Any]] = []
         self.problems: list[str] = []
 
@@ -68,6 +80,12 @@ class RunCoverage:
         elif not self.problems:
             yield "No test has used the fixture invoice_sandbox."
 
+    def shortfall(self) -> str:
+        """The coverage, if it is less than it must be; else nothing."""
+        from invoice_sandbox.coverage.text import shortfall
+
+        return shortfall(self._report(), self._least)
+
     def write_json(self, file: Path) -> None:
         """Write the report as JSON. Raises OSError."""
         text = json.dumps(self._report().data(), indent=2, ensure_ascii=False)
@@ -85,4 +103,4 @@ class RunCoverage:
         report = Report({})
         for one in self._reports:
             report = report.merged(report_from(one))
-        return report.without_control_api()
+        return report.only(self._types).without_control_api()

@@ -25,6 +25,7 @@ _OPTIONS: Final = {
     "url": ("URL", "Use the running sandbox at this URL instead of starting one."),
     "key": ("KEY", "API key of that sandbox. Default: the demo key."),
     "project": ("DIR", "Serve this project folder instead of the bundled one."),
+    "contract": ("FILE", "Serve this OpenAPI document instead of a project."),
     "scenarios": ("DIR", "Folder with scenarios of your own, in addition to those of the project."),
 }
 _MARKER: Final = (
@@ -47,6 +48,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--sandbox-bundles", metavar="DIR", default=None, help=help_text)
     help_text = "Show the coverage of the contract at the end."
     group.addoption("--sandbox-coverage", action="store_true", help=help_text)
+    help_text = "Only this type: operations, statuses, events, transitions or steps. Repeatable."
+    group.addoption(
+        "--sandbox-coverage-only", metavar="TYPE", action="append", default=[], help=help_text
+    )
+    help_text = "Fail the run if the coverage is below PERCENT."
+    group.addoption(
+        "--sandbox-coverage-fail-under", metavar="PERCENT", type=float, default=0, help=help_text
+    )
     for name, form in _FILES.items():
         help_text = f"Write the coverage to a {form} file."
         group.addoption(f"--sandbox-coverage-{name}", metavar="FILE", default=None, help=help_text)
@@ -55,11 +64,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and prepare the coverage if an option asks for it."""
     config.addinivalue_line("markers", _MARKER)
-    names = ["--sandbox-coverage", *(f"--sandbox-coverage-{name}" for name in _FILES)]
-    if any(config.getoption(one) for one in names):
+    names = ["", *(f"-{name}" for name in (*_FILES, "only", "fail-under"))]
+    if any(config.getoption(f"--sandbox-coverage{name}") for name in names):
         from invoice_sandbox.testing.coverage import RunCoverage
 
-        config.stash[_COVERAGE] = RunCoverage()
+        try:
+            config.stash[_COVERAGE] = RunCoverage(
+                tuple(config.getoption("--sandbox-coverage-only")),
+                config.getoption("--sandbox-coverage-fail-under"),
+            )
+        except ValueError as error:
+            raise pytest.UsageError(f"--sandbox-coverage-only: {error}") from None
 
 
 @pytest.fixture(scope="session")
@@ -168,6 +183,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput[_OUTPUT] = coverage.output()
         return
+    if coverage.shortfall() and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
     for name, write in (("json", coverage.write_json), ("html", coverage.write_html)):
         file = session.config.getoption(f"--sandbox-coverage-{name}")
         if file is not None:
@@ -188,6 +205,8 @@ def pytest_terminal_summary(
         terminalreporter.section("coverage of the invoice sandbox")
         for line in coverage.lines():
             terminalreporter.write_line(line)
+        if coverage.shortfall():
+            terminalreporter.write_line(coverage.shortfall(), red=True)
 
 
 def _shared_folder(request: pytest.FixtureRequest) -> Path | None:

@@ -22,6 +22,9 @@ from invoice_sandbox.testing.child import ASKS_LOG, HELD
 _SECONDS_TO_START: Final = 60
 _SECONDS_TO_STOP: Final = 15
 _STATE: Final = "invoice-sandbox.json"
+_SERVED: Final = ("project", "contract", "scenarios")
+"""Options of a server that is started: a folder or file each."""
+
 _VARIABLE: Final = "INVOICE_SANDBOX_{}"
 _ADVICE: Final = (
     "pass the URL of a running one with --sandbox-url, INVOICE_SANDBOX_URL or running(url=…)"
@@ -34,11 +37,12 @@ ONLY_CLIENT: Final = (
 
 @dataclass(frozen=True)
 class Options:
-    """Which server: the running one at ``url``, or a new one with these folders and settings."""
+    """Which server: the running one at ``url``, or a new one with these files and settings."""
 
     url: str | None = None
     key: str | None = field(default=None, repr=False)
     project: str | None = None
+    contract: str | None = None
     scenarios: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -129,18 +133,18 @@ def options_from(
     """
     from_environment = {
         name: environment.get(_VARIABLE.format(name.upper())) or None
-        for name in ("url", "key", "project", "scenarios")
+        for name in ("url", "key", *_SERVED)
     }
     chosen = {name: given.get(name) or from_environment[name] for name in from_environment}
     options = Options(**chosen)  # type: ignore[arg-type]  # none of the names is 'settings'
-    folders = [spelt.format(name) for name in ("project", "scenarios") if given.get(name)]
+    served = [spelt.format(name) for name in _SERVED if given.get(name)]
     url, variable = spelt.format("url"), _VARIABLE.format("URL")
-    if options.url is not None and folders:
+    if options.url is not None and served:
         source = url if given.get("url") else variable
         remedy = "leave out one of them" if given.get("url") else f"unset {variable} for that"
         raise SandboxError(
             f"{source} names a running server, which already serves a project; "
-            f"{' and '.join(folders)} would start one: {remedy}"
+            f"{' and '.join(served)} would start one: {remedy}"
         )
     if options.url is None and given.get("key"):
         raise SandboxError(
@@ -180,14 +184,14 @@ def _start(options: Options) -> Address:
         raise SandboxError(f"starting a sandbox needs Linux or macOS; {_ADVICE}")
     if find_spec("uvicorn") is None:
         raise SandboxError(f"there is no sandbox to start: {ONLY_CLIENT}, or {_ADVICE}")
-    folders = {"project": options.project, "scenarios": options.scenarios}
+    files = {name: getattr(options, name) for name in _SERVED}
     texts = {
         "port": "0",
         "clock": "frozen",
         "rate-limit": "off",
         "max-workspaces": "10000",
         "key": new_key(),
-        **{name: text and str(Path(text).absolute()) for name, text in folders.items()},
+        **{name: text and str(Path(text).absolute()) for name, text in files.items()},
         "coverage": os.environ.get("INVOICE_SANDBOX_COVERAGE"),
         **options.settings,
     }

@@ -107,7 +107,7 @@ def _closest_alternative(
     whose members it lacks the fewest. None where all of them are far.
     """
     kinds = jsonschema_rs.ValidationErrorKind
-    if not isinstance(error.kind, kinds.OneOfNotValid | kinds.AnyOf):
+    if not isinstance(error.kind, kinds.OneOfNotValid | kinds.AnyOf) or _exclusive(error.kind):
         return None
     depth = len(error.instance_path)
     branches = [branch for branch in error.kind.context if branch]
@@ -115,6 +115,19 @@ def _closest_alternative(
     if not close and len({branch[0].message for branch in branches}) == 1:
         return branches[0][:1]
     return min(close, key=_distance) if close else None
+
+
+def _exclusive(kind: Any) -> list[str]:
+    """The members of which a value has all, though each alternative of ``oneOf`` forbids another
+    one of them and finds nothing else wrong."""
+    names = []
+    for branch in kind.context:
+        match [one.kind for one in branch]:
+            case [jsonschema_rs.ValidationErrorKind.Not(schema={"required": [str(name)]})]:
+                names.append(name)
+            case _:
+                return []
+    return names
 
 
 def _distance(branch: Sequence[jsonschema_rs.ValidationError]) -> tuple[int, int]:
@@ -218,6 +231,8 @@ def _demand(kind: Any) -> str:
 
 
 def _limit(kind: Any) -> str:
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.OneOfNotValid) and _exclusive(kind):
+        return f"must have {' or '.join(reversed(_exclusive(kind)))}, not both"
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.OneOfMultipleValid):
         return "satisfies more than one alternative of 'oneOf'"
     if kind.name in _SIZES:

@@ -163,7 +163,7 @@ def _pipeline(
             engine,
             _hosts(settings, engine.url),
             router.targets,
-            router.near,
+            router.similar,
             metrics.note if metrics else None,
         ),
         route=router,

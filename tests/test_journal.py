@@ -97,7 +97,7 @@ class TestEntries:
         assert [one["status"] for one in journal(client)] == [404, 400]
 
     @pytest.mark.parametrize(
-        ("path", "near"),
+        ("path", "similar"),
         [
             ("/api/invoice", "/api/invoices"),
             ("/api/invoices/", "/api/invoices"),
@@ -108,15 +108,15 @@ class TestEntries:
         ],
     )
     def test_a_path_that_does_not_exist_is_there_with_a_similar_one(
-        self, client: httpx.Client, path: str, near: str | None
+        self, client: httpx.Client, path: str, similar: str | None
     ) -> None:
         reply = client.get(path, headers={"X-Sandbox-Explain": "1"})
         assert reply.status_code == 404
         assert "did you mean" not in reply.text
         shown = journal(client)
         hints = shown[0]["why"].get("hints") if shown else None
-        hint = f"no operation has the path '{path}'; did you mean '{near}'?"
-        assert hints == (None if near is None else [hint])
+        hint = f"no operation has the path '{path}'; did you mean '{similar}'?"
+        assert hints == (None if similar is None else [hint])
 
     def test_the_control_endpoints_are_not(self, client: httpx.Client) -> None:
         client.get("/sandbox/clock")

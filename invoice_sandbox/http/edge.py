@@ -105,7 +105,7 @@ class Edge:
     """The outermost stage.
 
     ``hosts`` are those that requests may name, None: any. ``targets`` returns the targets at the
-    path of a request, by method, ``near`` a path that is almost like one.
+    path of a request, by method, ``similar`` a path that is almost like one.
     """
 
     def __init__(
@@ -113,13 +113,13 @@ class Edge:
         engine: Engine,
         hosts: frozenset[str] | None,
         targets: Callable[[Request], Mapping[str, Target]],
-        near: Callable[[str], str],
+        similar: Callable[[str], str],
         note: Note | None = None,
     ) -> None:
         self._engine = engine
         self._note = note
         self._targets = targets
-        self._near = near
+        self._similar = similar
         self._host_of = partial(_host_of, hosts)
         self._control_path = f"{engine.project.control.base_path}/"
         self._clock = engine.system_clock
@@ -227,10 +227,12 @@ class Edge:
         trace = request.trace
         is_lost = reply.status == HTTPStatus.NOT_FOUND and trace.endpoint is None
         if is_lost and (workspace is not None or REQUESTS.isEnabledFor(logging.INFO)):
-            near = self._near(request.path)
-            if near:
+            found = self._similar(request.path)
+            if found:
                 path = printable(request.path)
-                trace.why["hints"] = [f"no operation has the path '{path}'; did you mean '{near}'?"]
+                trace.why["hints"] = [
+                    f"no operation has the path '{path}'; did you mean '{found}'?"
+                ]
 
     async def _cover(self, request: Request, reply: Reply, workspace: Workspace | None) -> None:
         """Note what the request covers, in its workspace; without one, in the first, unless another

@@ -241,7 +241,7 @@ class Router:
         self._inside = tuple(f"{one}/" for one in (base_path, control_path))
         self._known: dict[str | bytes, Sequence[_End]] = {}
 
-    def near(self, path: str) -> str:
+    def similar(self, path: str) -> str:
         """The path of an operation that one without any is almost like, with its parameters; none
         if nothing is close."""
         segments = path.rstrip("/").split("/")

@@ -497,6 +497,14 @@ def test_an_advance_lists_what_happened_a_line_for_each_step(
     assert invoice in lines[0]
 
 
+def test_a_scenario_is_used_with_conditions(at: Run, server: Running, key: str) -> None:
+    at("""scenario use rate-limited --with '{"rejections": 1}'""")
+    invoice = {**INVOICE, "invoiceNumber": "INV-WITH"}
+    with server.client(key) as client:
+        statuses = [client.post("/api/invoices", json=invoice).status_code for _ in range(2)]
+    assert statuses == [429, 201]
+
+
 def test_the_agenda_shows_what_is_due_and_then_what_was_done(
     at: Run, server: Running, key: str
 ) -> None:

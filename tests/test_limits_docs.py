@@ -70,6 +70,10 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         count,
         "invoice_sandbox.openapi.message.texts:_MAX_LOOKED_INTO",
     ),
+    "Corrections of a `--stateful` record that a response cannot have": (
+        count,
+        "invoice_sandbox.project.fitting:_ROUNDS",
+    ),
     "Items of a page": (count, "invoice_sandbox.project.conventions:Conventions.page_size"),
     "Listener stream without a message": (seconds, "invoice_sandbox.control.listeners:_IDLE"),
     "Deliveries in an advance of the clock, without a response of any receiver": (
@@ -346,6 +350,11 @@ TESTS_OF: Final = {
         "Audit events, events and finished deliveries, each": "oldest_audit_events_are_dropped",
         "Attempts of a delivery": "delivery_has_its_last_attempts",
         "Sessions, and upload addresses, each": "oldest_upload_address_ends",
+    },
+    "test_stateful": {
+        "Corrections of a `--stateful` record that a response cannot have": (
+            "corrected_in_few_rounds"
+        )
     },
     "test_users": {
         "Password of a new user": "invalid_user_is_400",

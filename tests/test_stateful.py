@@ -311,6 +311,21 @@ def test_the_id_is_found_where_the_schema_declares_it(tmp_path: Path) -> None:
         assert client.get(f"/tasks/{tasks[0]['gid']}").json()["data"] == tasks[0]
 
 
+@pytest.mark.parametrize(
+    ("extra", "note", "is_kept"), [(40, 0, True), (60, 0, False), (6, 20_000, False)]
+)
+def test_a_response_is_corrected_in_few_rounds(
+    tmp_path: Path, extra: int, note: int, is_kept: bool
+) -> None:
+    thing = closed("id", id=TEXT, name=TEXT, note=TEXT)
+    sent = {"name": "Rex", "note": "x" * note, **{f"extra{n}": n for n in range(extra)}}
+    things = with_paths(collection("/things", "thingId", thing, {"type": "object"}))
+    with served(tmp_path, things) as client:
+        created = client.post("/things", json=sent).json()
+        assert (created["name"] == "Rex") == is_kept
+        assert client.get(f"/things/{created['id']}").json() == created
+
+
 def test_an_id_may_have_to_match_a_pattern(tmp_path: Path) -> None:
     identity = {"type": "string", "pattern": "^pay_[0-9a-f]{10}$"}
     with served(tmp_path, document(identity)) as client:

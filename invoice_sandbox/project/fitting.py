@@ -9,6 +9,9 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.schema.compile import Checker, Problem
 
 _ROUNDS: Final = 50
+_ROUNDS_OF_LARGE: Final = 5
+_LARGE: Final = 16 * 1024
+"""How often a value is changed, and one of more bytes than this."""
 
 
 def at_steps(value: Any, steps: Sequence[str]) -> Any:
@@ -34,8 +37,9 @@ def fitted(checker: Checker | None, value: Any, example: Any) -> Any:
     that it lacks, or has with a value that is not allowed. None if that is not allowed either."""
     if checker is None or checker.is_valid(value):
         return value
-    value = jsonio.loads(jsonio.dumps(value))
-    for _ in range(_ROUNDS):
+    text = jsonio.dumps(value)
+    value = jsonio.loads(text)
+    for _ in range(_ROUNDS if len(text) <= _LARGE else _ROUNDS_OF_LARGE):
         problems = checker.problems(value)
         if not problems:
             return value

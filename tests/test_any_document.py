@@ -420,6 +420,17 @@ def test_a_document_that_is_served_as_it_says_has_no_warnings(tmp_path: Path) ->
     assert warnings(tmp_path, document({"/a": {"get": OK}})) == []
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("value", [["a"], "a", 7, None, {"get": {"operationId": 3}}], ids=repr)
+def test_extensions_may_be_anything(tmp_path: Path, version: str, value: Any) -> None:
+    extension = {"x-a": value}
+    done = {"200": {"description": "ok", **extension}, **extension}
+    paths = {"/a": {"get": {"responses": done, **extension}, **extension}, **extension}
+    components = {"schemas": {"A": extension}, **extension}
+    served = document(paths, components=components, **extension) | {"openapi": version}
+    assert warnings(tmp_path, served) == []
+
+
 def test_after_three_places_of_a_type_their_number_is_reported() -> None:
     notes = [Note((number,), f"n{number}: wrong") for number in range(5)]
     assert list(summarized([*notes, Note((9,), "other")])) == [

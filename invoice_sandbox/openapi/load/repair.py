@@ -27,8 +27,11 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     A duplicate name in ``required`` or value in ``enum`` is removed. A pattern that is no regular
     expression as ECMA-262 and Rust have them is left out. A security scheme that is declared
     nowhere is not required. The names of operations without an operationId that are numbered are
-    noted, too.
+    noted, too. Extensions among paths or responses, which mean nothing here, are left out unnoted.
     """
+    for here in [one for one in walk(node(document)) if one.type[0] == "<"]:
+        for name in [one for one in here.value if str(one).startswith("x-")]:
+            del here.value[name]
     notes = [
         Note((*here.pointer, *place), text)
         for here in walk(node(document))

@@ -458,11 +458,11 @@ def test_a_scenario_that_is_gone_is_an_error_at_start(file: Path, tmp_path: Path
     [
         (
             "sqlite:///",
-            "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'sqlite'",
+            "--store: 'sqlite:///' is not understood; use 'sqlite:///FILE', or ",
         ),
         (
             "sqlite:state.db",
-            "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'sqlite'",
+            "--store: 'sqlite:state.db' is not understood; use 'sqlite:///state.db', or ",
         ),
         ("mysql://u:secret@h/d", "--store must be 'memory', 'sqlite:///FILE' or"),
     ],

@@ -42,6 +42,9 @@ class Response:
         except ValueError:
             return f"its body is {self.body[:80]!r}"
         error = reported.get("error", {})
+        inputs = error.pop("problems", {"count": 1, "listed": [{}]})  # of the control API only
+        if inputs["count"] < len(inputs["listed"]) or not inputs["listed"]:
+            return f"its problems are {inputs}"
         if set(reported) != {"error", "mode"} or set(error) != {"code", "message", "requestId"}:
             return f"its members are {reported}"
         return (

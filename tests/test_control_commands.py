@@ -125,7 +125,8 @@ def test_all_commands_but_those_that_need_no_server_take_url_key_and_json() -> N
     local |= {
         words
         for words in COMMAND_TREE
-        if words.split()[1:2] in (["scenarios"], ["db"])
+        if words.split()[1:2] == ["db"]
+        or (words.split()[1:2] == ["scenarios"] and words.split()[2:] not in ([], ["use"]))
         or words.split()[1:] == ["users", "hash"]
         or words.split()[1:] in [["acceptance"], *(["acceptance", one] for one in OWN), ["bundle"]]
     }
@@ -274,7 +275,7 @@ def test_commands_and_operations_are_equal() -> None:
         ("clock advanc P1D", "there is no command 'advanc'; did you mean advance?"),
         ("snapshot go", "there is no command 'go'; known: delete, list, restore, take"),
         ("bundle sav", "there is no command 'sav'; did you mean save?"),
-        ("scenario kyb-hold", "'kyb-hold'; did you mean 'main scenario use kyb-hold'?"),
+        ("scenarios kyb-hold", "'kyb-hold'; did you mean 'main scenarios use kyb-hold'?"),
         ("coverage --only statses", "'statses' is unknown; did you mean statuses?"),
         ("--url http://127.0.0.1:1 clock", "--url comes after the command, as in 'invoice-sandbox"),
         ("clock advance", "pass either DURATION or --to"),
@@ -351,7 +352,7 @@ READING = {
     "agenda": "/agenda",
     "workspace list": "/workspaces",
     "snapshot list": "/snapshots",
-    "scenario": "/scenarios",
+    "scenarios": "/scenarios",
     "fault list": "/faults",
     "requests": "/requests",
     "inbox": "/inbox",
@@ -371,7 +372,7 @@ CHANGING: dict[str, dict[str, Any]] = {
     "snapshot take": {"takenAt": NOW},
     "snapshot restore {snapshot}": {"seed": 7, "current": True},
     "snapshot delete {snapshot}": {"id": "{snapshot}", "deleted": True},
-    "scenario use manual": {"name": "manual", "current": True, "steps": []},
+    "scenarios use manual": {"name": "manual", "current": True, "steps": []},
     "fault add --kind drip --delay PT3S": {"kind": "drip", "delay": "PT3S", "count": 1},
     """fault add --kind response --operation createOffer --status 409 --body '{{"error": {{"code":
     "conflict", "message": "Taken.", "requestId": "req_sandbox_1"}}, "mode": "sandbox_mock"}}'""": {
@@ -481,7 +482,7 @@ def test_the_clock_is_one_line(at: Run, line: str, shown: str) -> None:
 def test_an_advance_lists_what_happened_a_line_for_each_step(
     at: Run, server: Running, key: str
 ) -> None:
-    at("scenario use auto-progress")
+    at("scenarios use auto-progress")
     invoice = registered(server, key)
     due = data(at("agenda --json"))["due"]
     *lines, clock = at("clock advance PT1H").stdout.splitlines()
@@ -498,7 +499,7 @@ def test_an_advance_lists_what_happened_a_line_for_each_step(
 
 
 def test_a_scenario_is_used_with_conditions(at: Run, server: Running, key: str) -> None:
-    at("""scenario use rate-limited --with '{"rejections": 1}'""")
+    at("""scenarios use rate-limited --with '{"rejections": 1}'""")
     invoice = {**INVOICE, "invoiceNumber": "INV-WITH"}
     with server.client(key) as client:
         statuses = [client.post("/api/invoices", json=invoice).status_code for _ in range(2)]
@@ -509,7 +510,7 @@ def test_the_agenda_shows_what_is_due_and_then_what_was_done(
     at: Run, server: Running, key: str
 ) -> None:
     assert at("agenda").stdout == "Nothing is due.\n\nNo step has run yet.\n"
-    at("scenario use auto-progress")
+    at("scenarios use auto-progress")
     registered(server, key)
     step = data(at("agenda --json"))["due"][0]
     due, _, done = at("agenda").stdout.partition("\n\n")
@@ -578,12 +579,12 @@ def test_a_snapshot_is_gone_back_to_and_forgotten(at: Run) -> None:
 
 
 def test_the_scenario_in_force_is_marked_and_another_can_be_chosen(at: Run) -> None:
-    assert re.search(r"^\*  manual ", at("scenario").stdout, re.MULTILINE)
-    chosen = at("scenario use auto-progress").stdout
-    steps = data(at("scenario use auto-progress --json"))["steps"]
+    assert re.search(r"^\*  manual ", at("scenarios").stdout, re.MULTILINE)
+    chosen = at("scenarios use auto-progress").stdout
+    steps = data(at("scenarios use auto-progress --json"))["steps"]
     assert chosen.startswith("auto-progress  ")
     assert f"  {steps[0]['after']}  after  {steps[0]['on']}  {steps[0]['do']}\n" in chosen
-    assert re.search(r"^\*  auto-progress ", at("scenario").stdout, re.MULTILINE)
+    assert re.search(r"^\*  auto-progress ", at("scenarios").stdout, re.MULTILINE)
 
 
 # --- for people: faults and the journal
@@ -853,10 +854,10 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
         ),
         ("snapshot delete ../clock", "There is no snapshot with this id. Check the value, and"),
         (
-            "scenario use manul",
+            "scenarios use manul",
             (
                 "there is no scenario 'manul'. Did you mean manual? "
-                "'invoice-sandbox scenario' or GET /sandbox/scenarios lists all of them."
+                "'invoice-sandbox scenarios' or GET /sandbox/scenarios lists all of them."
             ),
         ),
         ("fault add --kind reset --status 503", "A fault of kind 'reset' cannot have 'status'"),
@@ -951,7 +952,7 @@ def test_an_unknown_key_is_rejected_and_not_repeated(server: Running) -> None:
         "workspace new --clock slow",
         "workspace delete",
         "snapshot restore",
-        "scenario use",
+        "scenarios use",
         "fault",
         "fault add",
         "fault add --kind boom",
@@ -1024,7 +1025,7 @@ def test_help_is_shown_beside_an_argument_too_many() -> None:
 
 
 def test_a_group_alone_is_misuse_unless_its_help_names_what_it_does() -> None:
-    act = {"clock", "scenario", "snapshot"}
+    act = {"clock", "scenarios", "snapshot"}
     for name in groups():
         ran = run(name, INVOICE_SANDBOX_URL="http://127.0.0.1:1")
         assert ("Without a command, it" in run(f"{name} --help").stdout) is (name in act)
@@ -1182,7 +1183,7 @@ def test_a_line_feed_makes_no_row_of_its_own(at: Run, server: Running, key: str)
     assert "  /api/invoices/a\\n2026-11-21T09:30:00Z  POST  404  " in row
 
 
-@pytest.mark.parametrize("line", ["scenario use \udcff", "snapshot delete \udcff"])
+@pytest.mark.parametrize("line", ["scenarios use \udcff", "snapshot delete \udcff"])
 def test_what_is_no_text_is_rejected_by_the_server(rejected: Run, line: str) -> None:
     assert rejected(line).stderr
 

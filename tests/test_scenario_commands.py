@@ -92,8 +92,8 @@ def test_help_explains_every_option_and_has_an_example(name: str) -> None:
             assert one.help
 
 
-def test_there_are_five_commands() -> None:
-    assert set(group.commands) == {"list", "show", "validate", "schema", "diagram"}
+def test_five_commands_read_files_and_one_asks_a_server() -> None:
+    assert set(group.commands) == {"list", "show", "validate", "schema", "diagram", "use"}
 
 
 # list
@@ -407,7 +407,7 @@ def test_a_project_without_a_contract_is_one_line_and_status_2(own: Path) -> Non
     assert "openapi.yaml: no such file" in misused(f"list --project {own}")
 
 
-@pytest.mark.parametrize("line", ["", "show", "diagram", "list extra", "nothing"])
+@pytest.mark.parametrize("line", ["show", "diagram", "list extra", "nothing"])
 def test_what_is_no_command_is_misuse(line: str) -> None:
     assert run(line).exit_code == 2
 
@@ -421,15 +421,20 @@ def test_the_installed_program_does_it_too() -> None:
     assert ran.stdout.startswith("manual\nNothing happens by itself;")
 
 
-# The other group's commands
+# One group, two names
 
 
-@pytest.mark.parametrize("words", ["scenario validate", "scenarios validate"])
-def test_both_groups_have_the_commands_for_files(words: str, own: Path) -> None:
-    ran = CliRunner().invoke(main, [*words.split(), *map(str, own.glob("*.yaml"))])
-    assert (ran.exit_code, ran.output) == (0, "fine\n")
+def test_the_help_lists_one_of_the_two_names() -> None:
+    listed = CliRunner().invoke(main, ["--help"]).output.partition("Commands:\n")[2]
+    assert re.findall(r"^  (scenarios?) ", listed, re.MULTILINE) == ["scenarios"]
 
 
-def test_both_groups_have_the_command_for_a_server() -> None:
-    ran = CliRunner().invoke(main, ["scenarios", "use", "--help"])
-    assert (ran.exit_code, "Choose the scenario." in ran.output) == (0, True)
+@pytest.mark.parametrize("words", ["", "list", "use manual --url http://127.0.0.1:1", "--help"])
+def test_both_names_do_the_same(words: str) -> None:
+    usual = {"INVOICE_SANDBOX_SCENARIOS": None, "INVOICE_SANDBOX_URL": "http://127.0.0.1:1"}
+    ran = [
+        CliRunner().invoke(main, [name, *words.split()], env=usual)
+        for name in ("scenario", "scenarios")
+    ]
+    assert ran[0].exit_code == ran[1].exit_code
+    assert ran[0].output.replace("main scenario ", "main scenarios ") == ran[1].output

@@ -68,7 +68,7 @@ _ERRORS: Final = (
         "unknown_scenario",
         400,
         "{place}: there is no scenario '{name}'",
-        "{suggestion}'invoice-sandbox scenario' or GET /sandbox/scenarios lists all of them.",
+        "{suggestion}'invoice-sandbox scenarios' or GET /sandbox/scenarios lists all of them.",
     ),
     ErrorType("bad_preference", 400, "Prefer: {problem}", "{known}"),
     ErrorType(

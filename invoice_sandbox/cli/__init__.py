@@ -19,7 +19,7 @@ _FIRST: Final = {
     "key": "Print a new API key for 'serve --key'.",
     "init": "Create a project for a contract in DIR.",
     "db": "Prepare a PostgreSQL database.",
-    "scenarios": "Read, check and draw scenario files.",
+    "scenarios": "List, choose, check and draw scenarios.",
 }
 _LAST: Final = {
     "users": "Add, list and disable the users of a workspace.",
@@ -33,6 +33,9 @@ _LAST: Final = {
 }
 """Commands with a module of their own, each with the first sentence of its help, so that the help
 of the whole imports no module. The others come from the contract of the control API."""
+
+_ALIASES: Final = {"scenario": "scenarios"}
+"""Other names of commands, which no help lists."""
 
 _INTERRUPTED: Final = 130
 _ANY: Final = 1000
@@ -106,11 +109,12 @@ class Commands(click.Group):
             formatter.write_dl(rows)
 
     def _only(self, ctx: click.Context, word: str) -> str:
-        """Advice for an argument of the only command of the group."""
+        """Advice for an argument of 'use', or of the only command of the group."""
         found = self.listed(ctx)
-        if len(found) != 1:
+        if "use" not in found and len(found) != 1:
             return ""
-        ((name, command),) = found.items()
+        name = "use" if "use" in found else next(iter(found))
+        command = found[name]
         takes = any(isinstance(one, click.Argument) for one in command.params)
         return f"did you mean '{ctx.command_path} {name}{f' {word}' if takes else ''}'?"
 
@@ -143,14 +147,14 @@ class _Main(Commands):
             raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return [*_FIRST, *_control_commands(), *_LAST]
+        return [*dict.fromkeys([*_FIRST, *_control_commands(), *_LAST])]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name in _FIRST or cmd_name in _LAST:
-            module = import_module(f"{__name__}.{cmd_name}")
-            command: click.Command = getattr(module, cmd_name)
+        name = _ALIASES.get(cmd_name, cmd_name)
+        if name in _FIRST or name in _LAST:
+            command: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
             return command
-        return _control_commands().get(cmd_name)
+        return _control_commands().get(name)
 
     def listed(self, ctx: click.Context) -> Mapping[str, click.Command]:
         """Its commands by name, without importing their modules."""

@@ -33,11 +33,10 @@ import click
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration, parse_instant
 from invoice_sandbox.base.errors import InputProblem, InputProblems
-from invoice_sandbox.cli import Command
+from invoice_sandbox.cli import Command, Commands
 from invoice_sandbox.cli.options import (
     FILE,
     FOLDER,
-    CommandGroup,
     Number,
     OneOf,
     WholeNumber,
@@ -78,6 +77,14 @@ def commands_below(group: str) -> dict[str, click.Command]:
     """The commands of the contract that belong to a group with a module of its own, by name."""
     made = _commands(control_contract())
     return {one.words[1]: one.command() for one in made if one.words[0] == group}
+
+
+def command_group(name: str) -> click.Group:
+    """A new group of the contract with its commands, for a module that adds commands to it."""
+    document = control_contract()
+    made = {one.words: one.command() for one in _commands(document)}
+    entries = [tag["x-cli"] for tag in document["tags"] if "x-cli" in tag]
+    return _group(next(one for one in entries if one["group"] == name), made)
 
 
 @cache
@@ -402,7 +409,7 @@ def _group(entry: Raw, made: Mapping[tuple[str, ...], click.Command]) -> click.G
         if click.get_current_context().invoked_subcommand is None and bare is not None:
             bare.invoke(click.get_current_context())
 
-    return CommandGroup(
+    return Commands(
         name,
         commands={words[1]: one for words, one in made.items() if words[0] == name and words[1:]},
         params=list(connection_options()),

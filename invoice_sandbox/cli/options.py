@@ -12,7 +12,6 @@ from click.core import ParameterSource
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import did_you_mean
-from invoice_sandbox.cli import Commands
 from invoice_sandbox.cli.output import print_json
 from invoice_sandbox.control.client import (
     DEFAULT_URL,
@@ -29,10 +28,6 @@ FAILED: Final = 1
 """Exit status: a check failed, or the server rejected the request."""
 
 Command = Callable[..., None]
-
-
-_SAME_SUBJECT: Final = {"scenario": "scenarios", "scenarios": "scenario"}
-"""Groups for a running server and for files. Each finds the commands of the other, unlisted."""
 
 
 class OneOf(click.Choice[str]):
@@ -58,18 +53,6 @@ class Number(click.FloatRange):
     """A number within limits, whose errors call it so."""
 
     name = "number"
-
-
-class CommandGroup(Commands):
-    """A group of commands, and of those of its other group if it has one."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        found = super().get_command(ctx, cmd_name)
-        main = ctx.parent and ctx.parent.command
-        if found is not None or self.name not in _SAME_SUBJECT or not isinstance(main, click.Group):
-            return found
-        other = main.get_command(ctx, _SAME_SUBJECT[self.name])
-        return other.commands.get(cmd_name) if isinstance(other, click.Group) else None
 
 
 def options(rows: dict[str, dict[str, Any]], **common: Any) -> Callable[[Command], Command]:

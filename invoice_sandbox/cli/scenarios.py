@@ -1,4 +1,4 @@
-"""``invoice-sandbox scenarios``: list, show, check and draw scenario files."""
+"""``invoice-sandbox scenarios``: choose a scenario; list, show, check and draw scenario files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import click
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import duration_text
 from invoice_sandbox.base.errors import suggestion
-from invoice_sandbox.cli.options import FAILED, OFFLINE, Command, CommandGroup, options
+from invoice_sandbox.cli.control import command_group
+from invoice_sandbox.cli.options import FAILED, OFFLINE, Command, options
 from invoice_sandbox.cli.output import Table, print_json, print_table
 from invoice_sandbox.openapi.load.documents import load_document, place_of
 from invoice_sandbox.openapi.load.text import DocumentError
@@ -32,18 +33,8 @@ def _offline(more: dict[str, dict[str, Any]] | None = None) -> Callable[[Command
     return options({**(more or {}), **OFFLINE})
 
 
-@click.group(cls=CommandGroup)
-def scenarios() -> None:
-    """Read, check and draw scenario files. No server is needed.
-
-    To choose a scenario on a running server, use 'invoice-sandbox scenario'.
-
-    \b
-    invoice-sandbox scenarios list
-    invoice-sandbox scenarios show late-payment
-    invoice-sandbox scenarios validate mine/my-scenario.yaml
-    invoice-sandbox scenarios diagram late-payment
-    """
+scenarios = command_group("scenarios")
+"""Its commands from the contract ask a server; those below read files."""
 
 
 @scenarios.command("list")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from invoice_sandbox.cli import Command
+from invoice_sandbox.cli import Command, Commands
 from invoice_sandbox.cli.control import commands_below
-from invoice_sandbox.cli.options import CommandGroup, connection_options, read_password
+from invoice_sandbox.cli.options import connection_options, read_password
 from invoice_sandbox.state.passwords import hash_password
 
 
@@ -19,7 +19,7 @@ def hash_command() -> None:
     click.echo(hash_password(read_password()))
 
 
-users = CommandGroup(
+users = Commands(
     "users",
     commands={**commands_below("users"), "hash": hash_command},
     params=list(connection_options()),

@@ -389,3 +389,121 @@ def test_a_post_that_only_declares_errors_makes_no_collection(tmp_path: Path) ->
     content["paths"]["/o/{owner}/pets"]["post"]["responses"] = {"405": {"description": "never"}}
     (line,) = load_contract(written(tmp_path, content), stateful=True).inferred.lines()
     assert line == "Not stateful: POST /o/{owner}/pets: it declares errors only"
+
+
+def things(listed: Any, **positions: Any) -> dict[str, Any]:
+    """Things with numbers, in a list with this body and these query parameters."""
+    thing = closed("id", "name", id={"type": "integer"}, name=TEXT)
+    paths = collection("/things", "thingId", thing, closed(name=TEXT))
+    every = closed(*listed, data={"type": "array", "items": thing}, **listed)
+    paths["/things"]["get"] = operation("list", every, "200")
+    paths["/things"]["get"]["parameters"] = [
+        {"name": name, "in": "query", "schema": one}
+        for name, one in {"limit": {"type": "integer"}, **positions}.items()
+    ]
+    return with_paths(paths)
+
+
+def pages_of_two(client: httpx.Client, parameter: str, cursor: Any) -> list[Any]:
+    """The pages that a client reads with this parameter as ``cursor`` finds it in each."""
+    found: list[Any] = []
+    query: dict[str, Any] = {"limit": 2}
+    while len(found) < 5:
+        found.append(client.get("/things", params=query).json())
+        query[parameter] = cursor(found[-1])
+        if not query[parameter]:
+            break
+    return found
+
+
+NULLABLE = {"type": ["string", "null"]}
+WHOLE = {"type": "integer"}
+FLAG = {"type": "boolean"}
+
+
+@pytest.mark.parametrize(
+    ("listed", "parameter", "schema", "cursor", "more"),
+    [
+        (
+            {"next_cursor": NULLABLE, "has_more": FLAG},
+            *("cursor", TEXT, lambda one: one["next_cursor"], lambda one: one["has_more"]),
+        ),
+        (
+            {"nextPageToken": TEXT, "isTruncated": FLAG},
+            *("pageToken", TEXT, lambda one: one["nextPageToken"], lambda one: one["isTruncated"]),
+        ),
+        (
+            {"paging": closed("hasMore", next=WHOLE, hasMore=FLAG)},
+            *("offset", WHOLE, lambda one: one["paging"].get("next")),
+            lambda one: one["paging"]["hasMore"],
+        ),
+        (
+            {"cursor": closed("next", "has_next", next=NULLABLE, has_next=FLAG)},
+            *("cursor", TEXT, lambda one: one["cursor"]["next"]),
+            lambda one: one["cursor"]["has_next"],
+        ),
+        (
+            {"has_more": FLAG},
+            *("starting_after", WHOLE, lambda one: one["has_more"] and one["data"][-1]["id"]),
+            lambda one: one["has_more"],
+        ),
+    ],
+    ids=["cursor", "token", "offset", "object", "record"],
+)
+def test_the_body_of_a_list_leads_to_its_next_page(
+    tmp_path: Path, listed: Any, parameter: str, schema: Any, cursor: Any, more: Any
+) -> None:
+    with served(tmp_path, things(listed, **{parameter: schema})) as client:
+        for number in range(5):
+            client.post("/things", json={"name": str(number)})
+        found = pages_of_two(client, parameter, cursor)
+        ids = [[one["id"] for one in page["data"]] for page in found]
+        assert ids == [[1, 2], [3, 4], [5]]
+        assert [more(page) for page in found] == [True, True, False]
+        assert not more(client.get("/things").json())
+        if schema == TEXT:
+            unknown = client.get("/things", params={parameter: "Next cursor", "limit": 2}).json()
+            assert (unknown["data"], more(unknown)) == ([], False)
+
+
+def test_the_body_of_a_list_counts_its_pages_and_has_the_url_of_the_next(tmp_path: Path) -> None:
+    uri = {"type": ["string", "null"], "format": "uri", "example": "https://a.example/?page=9"}
+    meta = closed("page", "total_pages", "total", page=WHOLE, total_pages=WHOLE, total=WHOLE)
+    listed = {"meta": meta, "next_page": {"type": ["integer", "null"]}, "next": uri}
+    with served(tmp_path, things(listed, page=WHOLE)) as client:
+        for number in range(3):
+            client.post("/things", json={"name": str(number)})
+        first = client.get("/things", params={"limit": 2}).json()
+        assert first["meta"] == {"page": 1, "total_pages": 2, "total": 3}
+        assert first["next_page"] == 2
+        last = client.get(first["next"]).json()
+        assert last["meta"]["page"] == 2
+        assert (last["next_page"], last["next"], len(last["data"])) == (None, None, 1)
+
+
+def test_a_position_with_too_many_digits_is_the_end_of_a_list(tmp_path: Path) -> None:
+    with served(tmp_path, things({"has_more": FLAG}, cursor=TEXT)) as client:
+        client.post("/things", json={"name": "a"})
+        page = client.get("/things", params={"cursor": "9" * 5000})
+        assert (page.status_code, page.json()) == (200, {"data": [], "has_more": False})
+
+
+@pytest.mark.parametrize(
+    ("gone", "expected"),
+    [
+        (closed("id", "deleted", id=WHOLE, deleted=FLAG), {"id": 2, "deleted": True}),
+        (closed("deleted", deleted=FLAG), {"deleted": True}),
+        (closed("id", "name", id=WHOLE, name=TEXT), {"id": 2, "name": "b"}),
+    ],
+    ids=["mark", "only a mark", "record"],
+)
+def test_the_response_to_a_deletion_is_about_the_record(
+    tmp_path: Path, gone: Any, expected: Any
+) -> None:
+    content = things({})
+    content["paths"]["/things/{thingId}"]["delete"] = operation("remove", gone, "200")
+    with served(tmp_path, content) as client:
+        for name in "ab":
+            client.post("/things", json={"name": name})
+        assert client.delete("/things/2").json() == expected
+        assert client.get("/things/2").status_code == 404

@@ -6,11 +6,11 @@ A POST on a path and operations on the path with one more parameter are a collec
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
 
 from invoice_sandbox.base import jsonio
@@ -28,13 +28,11 @@ from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 from invoice_sandbox.project.declared import outline, schemas_at
 from invoice_sandbox.project.fitting import at_steps, fitted, placed
+from invoice_sandbox.project.paging import Page, page_of
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.state import Transaction, Workspace
 
 _PARAMETER: Final = re.compile(r"\{([^}]+)\}")
-_LIMITS: Final = ("limit", "per_page", "perPage", "page_size", "pageSize", "size")
-_POSITIONS: Final = ("offset", "skip", "page", "cursor")
-_COUNTS: Final = ("total", "count", "total_count", "totalCount")
 _NAMES: Final = frozenset({"slug", "name", "key", "login", "handle"})
 """Last words of members whose values people read: they are made of what was posted."""
 _TITLES: Final = ("name", "title", "displayName", "display_name")
@@ -140,23 +138,22 @@ class Collection:
 
     async def delete(self, call: _Call) -> Response:
         """The record is gone."""
-        view, _ = await self._found(call, "delete")
+        view, kept = await self._found(call, "delete")
         await call.state.delete(self.name(call), self._key(call))
-        return _response(view.example)
+        return _response(view.example, None if kept is None else view.gone(kept))
 
     async def page(self, call: _Call) -> Response:
         """The records, the first one posted first, in the document's paging."""
         view = self._view(call.contract, "page", call.workspace.seed)
         newest_first = await call.state.page(self.name(call))
         records = [*reversed(newest_first.records)]
-        limit = _number(call.query, _LIMITS, len(records))
-        start = _start(call.query, limit)
-        body = view.listed(records[start:][:limit], len(records))
-        following = _next_page(view.operation, call.query, limit, start, len(records))
-        if body is None or following is None:
+        steps = (*self.within, self.identity)
+        keys = [str(at_steps(one, steps)) for one in records]
+        page = page_of(view.operation, call.query, keys, f"{call.base_url}{call.url}")
+        body = view.listed(records[page.start :][: page.limit], page)
+        if body is None or not page.url:
             return _response(view.example, body)
-        at = f"{call.base_url}{call.url}?{urlencode({**call.query, **following}, doseq=True)}"
-        return _response(view.example, body, {"link": f'<{at}>; rel="next"'})
+        return _response(view.example, body, {"link": f'<{page.url}>; rel="next"'})
 
     def name(self, call: _Call) -> str:
         """The name of the collection in the state: one for each record that it belongs to."""
@@ -189,7 +186,7 @@ class Collection:
         """Why an operation cannot show a record; empty if it can."""
         view = self._view(contract, what, TRIAL)
         if what == "page":
-            is_shown = view.listed([kept], 1) is not None
+            is_shown = view.listed([kept], Page(1, 0, 1, {}, "")) is not None
         else:
             is_shown = view.own_place is not None and view.shown(kept) is not None
         if is_shown or what in {"create", "delete"} or not view.example.body:
@@ -329,6 +326,31 @@ class _View:
                 return body
         return None
 
+    def gone(self, record: Mapping[str, Any]) -> Any:
+        """The body of a deletion: the example with the id and ``deleted`` as true, or the record.
+        None if it can have neither."""
+        example = self.example.body
+        if not isinstance(example, Mapping):
+            return None
+        declared = outline(self.contract.document, self.schema)
+        within, identity = self.collection.within, self.collection.identity
+        marks = {
+            (*steps, "deleted")
+            for steps in ((), self.place)
+            for one in (example, declared)
+            if "deleted" in members(at_steps(one, steps))
+        }
+        if not marks:
+            return self.shown(record) if self.own_place is not None else None
+        body: Any = example
+        if self.own_place is not None:
+            key = at_steps(record, (*within, identity))
+            body = placed(body, (*self.own_place, identity), key)
+        for steps in sorted(marks):
+            marked = placed(body, steps, True)
+            body = marked if _is_valid(self.checker, marked) else body
+        return body if _is_valid(self.checker, body) else None
+
     def kept(self, record: Mapping[str, Any], body: Any) -> dict[str, Any]:
         """The record as it was shown, with what the response does not have."""
         if body is None:
@@ -337,18 +359,16 @@ class _View:
         same = self.place == within
         return _over(record, body if same else _nested(within, at_steps(body, self.place)), within)
 
-    def listed(self, kept: Sequence[Any], total: int) -> Any:
+    def listed(self, kept: Sequence[Any], page: Page) -> Any:
         """The body with these records in its list; None if it cannot have them."""
         example = self.example.body
+        declared = outline(self.contract.document, self.schema)
         steps = _list_place(example)
         if steps is None:
-            steps = _list_place(outline(self.contract.document, self.schema))
+            steps = _list_place(declared)
         if steps is None or example is None:
             return None
-        whole = example
-        for name in _COUNTS if steps else ():
-            if isinstance(at_steps(example, (*steps[:-1], name)), int):
-                whole = placed(whole, (*steps[:-1], name), total)
+        whole = page.described(example, declared, steps, self.checker)
         records = [at_steps(one, self.collection.within) for one in kept]
         body = placed(whole, steps, records)
         if _is_valid(self.checker, body):
@@ -488,29 +508,6 @@ def _over(below: Any, above: Any, within: Sequence[str]) -> dict[str, Any]:
         first, rest = within[0], within[1:]
         merged[first] = _over(members(below).get(first), members(above).get(first), rest)
     return merged
-
-
-def _start(query: Mapping[str, Any], limit: int) -> int:
-    """How many records come before the page."""
-    number = _number(query, _POSITIONS, 0)
-    return max(number - 1, 0) * limit if "page" in query else number
-
-
-def _number(query: Mapping[str, Any], names: Iterable[str], default: int) -> int:
-    """The value of the first of these parameters that is a whole number."""
-    found = (str(query[one]) for one in names if one in query)
-    return next((int(one) for one in found if one.isdecimal()), default)
-
-
-def _next_page(
-    operation: Operation, query: Mapping[str, Any], limit: int, start: int, total: int
-) -> dict[str, int] | None:
-    """The parameter of the next page, if there is one."""
-    declared = {one.name for one in operation.parameters if one.location == "query"}
-    name = next((one for one in _POSITIONS if one in query or one in declared), None)
-    if name is None or not 0 < limit < total - start:
-        return None
-    return {name: start // limit + 2 if name == "page" else start + limit}
 
 
 def _is_valid(checker: Checker | None, value: Any) -> bool:

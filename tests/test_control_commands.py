@@ -152,8 +152,8 @@ EXAMPLES = sorted(
         if line.startswith("  invoice-sandbox ")
     }
 )
-ELSEWHERE = {"bundle save", "coverage", "deliveries", "listen", "trigger"}
-"""Commands that are tried in a module of their own."""
+ELSEWHERE = {"bundle save", "coverage", "deliveries", "listen", "offer list", "trigger"}
+"""Commands that are tried in a module, or a test, of their own."""
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ WITHOUT_COMMAND = {
         ("replayBundle", "replayAcceptanceBundle", "listBundleReplays"), "for the console"
     ),
     "getLedger": "nobody reads it as a table",
-    **dict.fromkeys(("listEvents", "listTransitions"), "the console shows it"),
+    "listEvents": "the console shows it",
     "triggerEvent": "trigger uses it",
     "enableEndpoint": "rarely needed by hand",
     "disableEndpoint": "rarely needed by hand",
@@ -230,6 +230,12 @@ def leaves(commands: dict[str, click.Command]) -> set[str]:
     return found
 
 
+def _read_commands(tag: dict[str, Any]) -> Iterator[str]:
+    """The commands by which a group reads the API."""
+    for raw in tag.get("x-cli", {}).get("reads", {}).values():
+        yield from (entry["command"] for entry in raw["x-cli"])
+
+
 def test_commands_and_operations_are_equal() -> None:
     entries = [
         (raw["operationId"], entry["command"])
@@ -241,7 +247,9 @@ def test_commands_and_operations_are_equal() -> None:
     assert WITHOUT_COMMAND.keys() <= operations
     words = [command for _, command in entries]
     below = {one: click.Group(commands=commands_below(one)) for one in ("acceptance", "users")}
-    assert sorted(words) == sorted(leaves({**control_commands(), **below}))
+    reads = {one for tag in CONTRACT["tags"] for one in _read_commands(tag)}
+    assert {*words, *reads} == leaves({**control_commands(), **below})
+    assert sorted([*words, *reads]) == sorted([*{*words, *reads}, "transition"])  # GET and POST
 
 
 @pytest.mark.parametrize(
@@ -359,6 +367,7 @@ READING = {
     "acceptance list": "/acceptance/runs",
     "users list": "/users",
     "session list": "/sessions",
+    "transition inv_sandbox_0006": "/invoices/inv_sandbox_0006/transition",
 }
 CHANGING: dict[str, dict[str, Any]] = {
     "clock advance PT1S": {"from": NOW, "now": "2026-11-21T09:30:01Z", "happened": []},
@@ -576,6 +585,29 @@ def test_a_snapshot_is_gone_back_to_and_forgotten(at: Run) -> None:
     assert at("clock").stdout == f"{START}\n"
     assert at(f"snapshot delete {snapshot}").stdout == f"{snapshot}  deleted\n"
     assert at("snapshot list").stdout == "No snapshots.\n"
+
+
+def test_the_offers_on_an_invoice_are_a_table(at: Run, server: Running, key: str) -> None:
+    with server.client(key) as client:
+        offer = client.get("/api/offers").json()["data"][0]
+        query = {"invoiceId": offer["invoiceId"]}
+        offers = client.get("/api/offers", params=query).json()["data"]
+    assert data(at(f"offer list {offer['invoiceId']} --json")) == offers
+    shown = at(f"offer list {offer['invoiceId']}").stdout
+    assert len(shown.splitlines()) == len(offers) + 1
+    assert shown.split()[:3] == ["id", "status", "partnerId"]
+    row = [offer["id"], offer["status"], offer["partnerId"]]
+    assert row in [line.split()[:3] for line in shown.splitlines()]
+    assert at("offer list inv_sandbox_none").stdout == "No offers on this invoice.\n"
+
+
+def test_transitions_without_a_trigger_are_those_that_are_legal_now(at: Run) -> None:
+    shown = at("transition inv_sandbox_0006").stdout.splitlines()
+    assert shown[0] == "Funded  legal now:"
+    assert "  become-overdue" in shown
+    assert "  verify" not in shown
+    at("transition inv_sandbox_0006 become-overdue")
+    assert at("transition inv_sandbox_0006").stdout.startswith("Overdue  legal now:\n")
 
 
 def test_the_scenario_in_force_is_marked_and_another_can_be_chosen(at: Run) -> None:

@@ -9,11 +9,16 @@ An operation lists its commands in ``x-cli``. Each entry has:
 - ``arguments``: inputs that are passed by position; path parameters always are
 - ``options``: other inputs that are options; by default all
 - ``body``: members of the body that are fixed, ``defaults``: values of inputs that are not passed
+- ``columns``, ``empty``: instead of ``show``, members of the rows for a table, and what to print
+  without rows
+
+Two operations may have the same command: the first runs when the arguments that only the second
+has are not passed.
 
 An input is a parameter of the operation or a member of its JSON body. Its schema gives the type,
 the range and the help. A password (``format: password``) is no option, which others could see: the
 command asks for it, or reads it from the input. A tag describes a group of commands in the same
-way.
+way; its ``reads`` are operations of the API by path, with the parameters that their commands send.
 """
 
 from __future__ import annotations
@@ -46,6 +51,7 @@ from invoice_sandbox.cli.options import (
     print_row,
     read_password,
 )
+from invoice_sandbox.cli.output import Table, print_table
 from invoice_sandbox.cli.views import VIEWS, show_new_request, show_request
 from invoice_sandbox.control.client import Reply, SandboxError, path, shown_value
 from invoice_sandbox.openapi.load.documents import load_document
@@ -57,6 +63,8 @@ _FOREVER: Final = "forever"
 """How the command line spells a null number."""
 
 _NULL: Final = object()
+
+_CONTROL: Final = "/sandbox"
 
 
 @cache
@@ -82,7 +90,7 @@ def commands_below(group: str) -> dict[str, click.Command]:
 def command_group(name: str) -> click.Group:
     """A new group of the contract with its commands, for a module that adds commands to it."""
     document = control_contract()
-    made = {one.words: one.command() for one in _commands(document)}
+    made = _by_words(document)
     entries = [tag["x-cli"] for tag in document["tags"] if "x-cli" in tag]
     return _group(next(one for one in entries if one["group"] == name), made)
 
@@ -91,7 +99,7 @@ def command_group(name: str) -> click.Group:
 def control_commands() -> dict[str, click.Command]:
     """The commands and groups of the control API by name, in the order of its tags."""
     document = control_contract()
-    made = {one.words: one.command() for one in _commands(document)}
+    made = _by_words(document)
     commands: dict[str, click.Command] = {}
     for tag in document["tags"]:
         if "x-cli" in tag:
@@ -226,7 +234,9 @@ class Input:
         """The argument for it."""
         name = self.metavar or self.name.upper()
         metavar = name if required else f"[{name}]"
-        return click.Argument([self.name], type=self.type, metavar=metavar, required=required)
+        made = click.Argument([self.name], type=self.type, metavar=metavar, required=required)
+        made.name = self.name  # click writes the name of an argument in small letters
+        return made
 
 
 def _inputs(document: Raw, raw: Raw) -> Iterator[Input]:
@@ -306,7 +316,13 @@ class ControlCommand:
     def run(self, **values: Any) -> None:
         """Send the request with the ``values`` that were passed, and print the result."""
         passwords = {one.name: read_password() for one in self.inputs if one.is_password}
-        print_reply(self.ask({**values, **passwords}), VIEWS[self.entry["show"]])
+        print_reply(self.ask({**values, **passwords}), self._view())
+
+    def _view(self) -> Callable[[Reply], None]:
+        if "columns" not in self.entry:
+            return VIEWS[self.entry["show"]]
+        table = Table({one: one for one in self.entry["columns"]}, self.entry["empty"])
+        return lambda reply: print_table(table, reply.data)
 
     def ask(self, values: Mapping[str, Any]) -> Reply:
         """The response to the request with the ``values`` that were passed."""
@@ -331,10 +347,11 @@ class ControlCommand:
     def _not_found(self, message: str) -> str:
         """A message of a 404, or that the project lacks this."""
         sandbox = client()
-        if sandbox.lacks(self.path):
+        if sandbox.lacks(self.path.removeprefix(_CONTROL)):
+            api = "control API" if self.path.startswith(_CONTROL) else "API"
             return (
                 f"the project at {sandbox.url} has no such operation: "
-                f"its control API has no {self.method} /sandbox{self.path}"
+                f"its {api} has no {self.method} {self.path}"
             )
         return message
 
@@ -383,21 +400,62 @@ class ControlCommand:
         return {name: None if passed[name] is _NULL else passed[name] for name in names}
 
 
-def _commands(document: Raw) -> Iterator[ControlCommand]:
+def _by_words(document: Raw) -> dict[tuple[str, ...], click.Command]:
+    """The commands of the contract by their words."""
+    made: dict[tuple[str, ...], click.Command] = {}
+    for one in _commands(document):
+        first = made.get(one.words)
+        made[one.words] = one.command() if first is None else _either(first, one.command())
+    return made
+
+
+def _either(first: click.Command, second: click.Command) -> click.Command:
+    """``second``, or ``first`` when the arguments that ``first`` lacks are not passed."""
+    names = {one.name for one in first.params}
+    more = [one for one in second.params if one.name not in names]
+
+    def run(**values: Any) -> None:
+        if any(values[str(one.name)] is not None for one in more):
+            second.callback(**values)  # type: ignore[misc]  # see _with_show
+        else:
+            first.callback(**{name: values[name] for name in names & values.keys()})  # type: ignore[misc]
+
+    for one in more:
+        one.required = False
+        if isinstance(one, click.Argument):
+            one.metavar = f"[{one.metavar}]"
+    return Command(
+        second.name,
+        params=second.params,
+        callback=run,
+        help=second.help,
+        short_help=second.short_help,
+    )
+
+
+def _operations(document: Raw) -> Iterator[tuple[str, str, Raw]]:
+    """``path, method, operation`` of the control API, and of what its tags read from the API."""
     for route, item in document["paths"].items():
-        for method, raw in item.items():
-            body = _body(document, raw)
-            alternatives = [name for one in body.get("oneOf", ()) for name in one["required"]]
-            for entry in raw.get("x-cli", ()):
-                yield ControlCommand(
-                    operation=raw["operationId"],
-                    method=method.upper(),
-                    path=route,
-                    raw=raw,
-                    entry=entry,
-                    inputs=tuple(_inputs(document, raw)),
-                    alternatives=frozenset(alternatives),
-                )
+        yield from ((f"{_CONTROL}{route}", method, raw) for method, raw in item.items())
+    for tag in document["tags"]:
+        reads = tag.get("x-cli", {}).get("reads", {})
+        yield from ((route, "get", raw) for route, raw in reads.items())
+
+
+def _commands(document: Raw) -> Iterator[ControlCommand]:
+    for route, method, raw in _operations(document):
+        body = _body(document, raw)
+        alternatives = [name for one in body.get("oneOf", ()) for name in one["required"]]
+        for entry in raw.get("x-cli", ()):
+            yield ControlCommand(
+                operation=raw["operationId"],
+                method=method.upper(),
+                path=route,
+                raw=raw,
+                entry=entry,
+                inputs=tuple(_inputs(document, raw)),
+                alternatives=frozenset(alternatives),
+            )
 
 
 def _group(entry: Raw, made: Mapping[tuple[str, ...], click.Command]) -> click.Group:
@@ -428,7 +486,7 @@ def _help_text(summary: str, text: str, entry: Raw) -> str:
 def _address(place: str, query: Mapping[str, Any]) -> str:
     """The path of an operation, with a query."""
     texts = {name: _query_text(value) for name, value in query.items()}
-    return f"/sandbox{place}" + (f"?{urlencode(texts, errors='replace')}" if texts else "")
+    return place + (f"?{urlencode(texts, errors='replace')}" if texts else "")
 
 
 def _query_text(value: Any) -> Any:
@@ -495,7 +553,7 @@ def _with_show(listing: click.Command) -> click.Command:
         elif follow:
             passed = {name: value for name, value in filters.items() if value is not None}
             with suppress(KeyboardInterrupt):
-                _follow(_address("/requests/stream", passed))
+                _follow(_address(f"{_CONTROL}/requests/stream", passed))
         else:
             listing.callback(**filters)  # type: ignore[misc]  # a command from the contract has one
 

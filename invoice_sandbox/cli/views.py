@@ -195,6 +195,11 @@ def _record(record: Row) -> None:
     print_lines([record["id"], record["status"]])
 
 
+def _transitions(now: Row) -> None:
+    print_lines([now["status"], "legal now:" if now["triggers"] else "no trigger is legal"])
+    print_lines(*([f"  {one}"] for one in now["triggers"]))
+
+
 def _delivery(row: Row) -> None:
     print_table(_TRIGGERED, [row])
 
@@ -260,6 +265,7 @@ VIEWS: Final[Mapping[str, Callable[[Reply], None]]] = {
     "fault": _data(_fault),
     "deleted": _data(_deleted),
     "record": _data(_record),
+    "transitions": _data(_transitions),
     "delivery": _data(_delivery),
     "users": _rows(_USERS),
     "user": _data(_user),

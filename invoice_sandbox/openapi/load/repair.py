@@ -127,10 +127,21 @@ def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> It
         elif here.type in _UNUSED:
             yield _left_out(document, here, f"this is ignored: {wrong.text}")
         elif here.type in {"operation", "pathItem"} or len(here.pointer) == _COMPONENT:
-            yield _left_out(document, here, f"this {here.type} is not served: {wrong.text}")
+            text = f"this {here.type} is not served: {wrong.text}"
+            yield _left_out(document, here, f"{_name(here)}{text}")
         else:
             continue
         return
+
+
+def _name(here: Node) -> str:
+    """``GET /orders: `` for an operation, ``/orders: `` for a path."""
+    match here.type, here.pointer:
+        case "operation", (*_, path, method):
+            return f"{str(method).upper()} {path}: "
+        case "pathItem", (*_, path):
+            return f"{path}: "
+    return ""
 
 
 _UNUSED: Final = frozenset({"link", "callback", "example"})

@@ -622,6 +622,19 @@ def test_the_scenario_in_force_is_marked_and_another_can_be_chosen(at: Run) -> N
 # --- for people: faults and the journal
 
 
+def test_a_reported_task_is_not_asked_for_again(at: Run, server: Running, key: str) -> None:
+    with server.client(key) as client:
+        task = {**RUN["waitingFor"], "webhooks": True}
+        run = client.post("/sandbox/acceptance/runs", json={**RUN, "waitingFor": task})
+    name = run.json()["data"]["id"]
+    ready = at(f"acceptance ready {name} --task 1").stdout.splitlines()
+    done = f"  when done: invoice-sandbox acceptance done {name} --task 1"
+    assert ready[-2:] == ["task 1 is reported as ready", done]
+    reported = at(f"acceptance done {name} --task 1").stdout
+    assert reported.endswith("\ntask 1 is reported as done\n")
+    assert "waiting for you" not in reported
+
+
 def test_faults_are_added_listed_removed_and_cleared(at: Run) -> None:
     added = at(
         "fault add --operation createInvoice --kind latency --delay PT2S --up-to PT3S"

@@ -212,9 +212,16 @@ def _inbox(inbox: Row) -> None:
 def _acceptance_run(run: Row) -> None:
     print_lines([run["id"], run["plan"], run["state"], run["verdict"] or "no verdict yet"])
     print_table(_CHECKS, run["checks"])
-    if run["waitingFor"] is not None:
-        click.echo()
-        show_task(run["id"], run["waitingFor"])
+    waiting, reported = run["waitingFor"], run["reported"] or {}
+    if waiting is None:
+        return
+    click.echo()
+    if reported.get("task") != waiting["task"]:
+        show_task(run["id"], waiting)
+        return
+    click.echo(f"task {reported['task']} is reported as {reported['state']}")
+    if reported["state"] == "ready":
+        _show_how(run["id"], reported["task"], "done")
 
 
 def show_task(run: str, task: Row) -> None:
@@ -225,6 +232,10 @@ def show_task(run: str, task: Row) -> None:
     for name, text in task["environment"].items():
         click.echo(f"  {plain(name)}={plain(text)}")
     state = "ready" if task.get("webhooks") else "done"
+    _show_how(run, number, state)
+
+
+def _show_how(run: str, number: int, state: str) -> None:
     click.echo(f"  when {state}: invoice-sandbox acceptance {state} {run} --task {number}")
 
 

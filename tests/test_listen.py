@@ -675,7 +675,7 @@ def test_another_command_for_the_same_receiver_takes_over(
 
 
 @pytest.mark.process
-def test_a_secret_that_is_passed_signs_and_is_not_remembered(
+def test_a_secret_that_is_passed_signs_and_is_remembered(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     chosen = f"whsec_{base64.b64encode(b'chosen by the test of listen').decode()}"
@@ -684,7 +684,7 @@ def test_a_secret_that_is_passed_signs_and_is_not_remembered(
         settle(client)
     assert secret == chosen
     assert receiver.messages[0].verified(chosen)["id"] == event
-    assert identity_of(receiver.url).secret != chosen
+    assert identity_of(receiver.url).secret == chosen
 
 
 def test_a_secret_is_kept_for_its_owner_only(

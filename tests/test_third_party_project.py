@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 from invoice_sandbox.cli import main
-from invoice_sandbox.control.client import ControlClient
+from invoice_sandbox.cli.receiver import identity_of
+from invoice_sandbox.control.client import ControlClient, SandboxError
 from invoice_sandbox.project import api
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.conventions import Conventions
@@ -25,8 +28,10 @@ from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.testing.webhooks import NotReceivedError, Webhooks
 from tests.fuzz_docs import write_files
 from tests.readme import commands
-from tests.support import FROZEN, LONG_PATIENCE, Running, serving
+from tests.receivers import receiving
+from tests.support import FROZEN, LONG_PATIENCE, PATIENCE, Running, serving
 from tests.test_control_commands import run
+from tests.test_listen import listening
 
 PAGE: Final = (Path(__file__).parents[1] / "docs" / "handlers.md").read_text()
 BUILD: Final = PAGE.partition("## Files of a project")[0]
@@ -110,12 +115,10 @@ def serving_payouts(folder: Path, *changes: tuple[str, str]) -> Iterator[Running
     """The project with the collection, with changes of its handlers and without state machines."""
     project = payouts(folder)
     (project / "scenarios" / "lifecycle.yaml").unlink()
-    handlers = project / "handlers" / "collections.py"
-    text = handlers.read_text()
     for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    handlers.write_text(text)
+        files = (project / "handlers").glob("*.py")
+        (handlers,) = (one for one in files if old in one.read_text())
+        handlers.write_text(handlers.read_text().replace(old, new))
     with serving(replace(FROZEN, project=project)) as running:
         yield running
 
@@ -137,6 +140,54 @@ def test_trigger_records_an_event_of_a_project_of_ones_own(tmp_path: Path) -> No
         assert run("trigger payoutSettled", **names).exit_code == 0
         log = ControlClient(running.url, DEMO_KEY).ask("GET", "/event-log")
         assert [one["type"] for one in log] == ["payoutSettled"]
+
+
+@pytest.mark.process
+def test_listen_leaves_no_endpoint_of_a_project_of_ones_own(tmp_path: Path) -> None:
+    with serving_payouts(tmp_path) as running, receiving() as receiver:
+
+        def endpoints() -> list[str]:
+            listener = {"token": identity_of(receiver.url).token(DEMO_KEY)}
+            return list(control.ask("POST", "/listeners", listener)["endpoints"])
+
+        control = ControlClient(running.url, DEMO_KEY)
+        with listening(running.url, receiver.url) as (killed, _):
+            pass
+        assert killed.popen.wait(PATIENCE) != 0
+        assert len(endpoints()) == 1
+        with listening(running.url, receiver.url) as (listener, _):
+            assert len(endpoints()) == 1
+            with running.client() as client:
+                payout = client.post("/payouts", json=CREATE).json()
+            control.ask("POST", "/clock/advance", {"by": "PT0S"})
+            assert listener.end(signal.SIGINT) == 0
+        assert [json.loads(one.body) for one in receiver.messages] == [payout]
+        assert endpoints() == []
+    assert any("chooses the signing secret itself: it may differ" in one for one in listener.lines)
+
+
+@pytest.mark.process
+def test_trigger_suggests_a_type_of_a_project_of_ones_own(tmp_path: Path) -> None:
+    with serving_payouts(tmp_path) as running:
+        names = {"INVOICE_SANDBOX_URL": running.url, "INVOICE_SANDBOX_KEY": DEMO_KEY}
+        ran = run("trigger payoutSetled", **names)
+        error = "Error: unknown event type 'payoutSetled'; did you mean payoutSettled?"
+        assert (ran.exit_code, ran.stderr.splitlines()) == (1, [error])
+        client = ControlClient(running.url, DEMO_KEY)
+        with pytest.raises(SandboxError, match=r"did you mean payoutSettled\? The contract") as got:
+            client.ask("POST", "/events", {"type": "payoutSetled"})
+        assert got.value.status == 400
+
+
+def test_the_client_repeats_the_request_id_of_an_error_that_the_log_explains(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving_payouts(tmp_path, ('call.body["type"], data', 'call.body["type"], []')) as running:
+        client = ControlClient(running.url, DEMO_KEY)
+        with pytest.raises(SandboxError, match=r"allows\..* Request id: req_\w+$") as got:
+            client.ask("POST", "/events", {"type": "payoutSettled"})
+    request_id = str(got.value).rpartition(" ")[2]
+    assert request_id in caplog.text
 
 
 def test_an_event_of_an_unknown_type_is_an_error_at_start(tmp_path: Path) -> None:

@@ -349,8 +349,12 @@ class ApiError(Exception):
         values = {"base_url": base_url, **self.values, "value": _shown(self.values.get("value"))}
         texts = (self.type.text, self.type.advice)
         text, advice = (part.format_map(values) for part in texts)
-        end = "" if text.endswith(("?", ".")) else "."
-        return f"{text}{end} {advice}".rstrip()
+        return f"{ended(text)} {advice}".rstrip()
+
+
+def ended(text: str) -> str:
+    """A sentence with its full stop, unless it ends in one or in a question mark."""
+    return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def _shown(value: Any) -> str:

@@ -206,10 +206,13 @@ class _Forwarder:
             pause = min(2 * pause, _MAX_PAUSE)
 
     async def _prepare(self) -> None:
-        """Create the listener and its endpoint, unless they exist."""
-        wanted = {"token": self.identity.token(self.sandbox.client.key or "")}
+        """Create the listener and its endpoint, unless they exist. Other endpoints of the listener
+        are deleted: they belong to a command that was killed, or that this one replaces."""
+        mine = [self.endpoint["id"]] if self.endpoint else []
+        token = self.identity.token(self.sandbox.client.key or "")
+        wanted = {"token": token, "endpoints": mine}
         self.listener = await self.sandbox.ask("POST", LISTENERS, wanted)
-        if await self._is_registered():
+        if mine and self.listener["endpoints"] == mine:
             return
         registration: Row = {
             "url": self.listener["url"],
@@ -218,24 +221,12 @@ class _Forwarder:
         }
         made = await self.sandbox.register(registration)
         if made["secret"] != self.identity.secret:
-            self.printer.note("This project chooses the signing secret itself.")
+            self.printer.note(
+                "This project chooses the signing secret itself: it may differ each time."
+            )
         self.endpoint = made
         self._check(made)
         self._is_new = True
-
-    async def _is_registered(self) -> bool:
-        """Whether the endpoint still exists. Others of the same listener are deleted: they belong
-        to a command that was killed, or that this one replaces."""
-        known = (await self.sandbox.webhooks())["endpoints"]
-        same_url = {one["id"] for one in known if one["url"] == self.listener["url"]}
-        mine = self.endpoint.get("id")
-        for other in same_url - {mine}:
-            await self._remove(other)
-        return mine in same_url
-
-    async def _remove(self, endpoint_id: str) -> None:
-        with contextlib.suppress(GoneError):  # someone else did it, or the project has no such path
-            await self.sandbox.ask("DELETE", path("/sandbox/webhooks/{id}", id=endpoint_id))
 
     def _check(self, endpoint: Row) -> None:
         for name in endpoint.get("unknownEvents") or ():
@@ -264,7 +255,7 @@ class _Forwarder:
         pause = _FIRST_PAUSE
         while True:
             try:
-                for row in reversed((await self.sandbox.webhooks())["deliveries"]):
+                for row in reversed(await self.sandbox.deliveries()):
                     if row["endpointId"] == self.endpoint["id"] and self._was_missed(row):
                         await self._replay(row["id"])
                 return
@@ -323,7 +314,7 @@ class _Forwarder:
             self._failed.set()
 
     async def _leave(self) -> None:
-        """Wait for deliveries in progress, then delete what was registered."""
+        """Wait for deliveries in progress, then delete the listener with its endpoint."""
         self._stop_catching_up()
         problems = [
             task.exception() for task in self._tasks if task.done() and not task.cancelled()
@@ -343,8 +334,6 @@ class _Forwarder:
 
     async def _clear(self) -> None:
         with contextlib.suppress(LostError, GoneError, SandboxError):
-            if self.endpoint:
-                await self._remove(self.endpoint["id"])
             if self.listener:
                 place = path(f"{LISTENERS}/{{id}}", id=self.listener["id"])
                 await self.sandbox.ask("DELETE", place)

@@ -47,7 +47,8 @@ def listen(forward_to: str, events: tuple[str, ...], secret: str | None) -> None
     and body are forwarded as they were signed. After a lost connection it catches up on missed
     deliveries. With --json each line is a JSON object.
 
-    The secret is the same each time for the same receiver. At the end the endpoint is deleted.
+    The secret is the same each time for the same receiver, unless the project chooses it.
+    At the end the endpoint is deleted.
     Another 'listen' for the same receiver and key takes over.
 
     \b

@@ -76,17 +76,18 @@ class Identity:
 
 
 def identity_of(target: str, secret: str | None = None) -> Identity:
-    """The identity of a target, kept in the user's state folder; ``secret`` replaces that part.
+    """The identity of a target, kept in the user's state folder; ``secret`` replaces the kept one.
 
     A new one is made if none was kept. It is used even if it cannot be kept.
     """
     file = _state_folder() / hashlib.sha256(target.encode()).hexdigest()[:_FILE_NAME]
     kept = _read(file)
-    if kept is None:
-        kept = Identity(_new_secret(), secrets.token_hex(32))
+    found = kept or Identity(_new_secret(), secrets.token_hex(32))
+    found = found if secret is None else replace(found, secret=secret)
+    if found != kept:
         with contextlib.suppress(OSError):
-            _write(file, f"{kept.secret}\n{kept.seed}\n")
-    return kept if secret is None else replace(kept, secret=secret)
+            _write(file, f"{found.secret}\n{found.seed}\n")
+    return found
 
 
 def _state_folder() -> Path:

@@ -15,7 +15,6 @@ from invoice_sandbox.control.client import ControlClient, SandboxError, path, us
 
 LISTENERS: Final = "/sandbox/listeners"
 
-_NO_WEBHOOKS: Final[Row] = {"endpoints": [], "deliveries": []}
 _SECONDS_OF_SILENCE: Final = 30.0
 _SECONDS_TO_CONNECT: Final = 5.0
 _THROTTLED: Final = 429
@@ -101,10 +100,10 @@ class Sandbox:
         """Register a webhook endpoint. Raises LostError."""
         return await self._operation("POST", self.client.registration_path(), body)
 
-    async def webhooks(self) -> Any:
-        """Endpoints and deliveries; none where the project does not list them. Raises LostError."""
+    async def deliveries(self) -> list[Row]:
+        """The deliveries; none where the project does not list them. Raises LostError."""
         place = self.client.project.deliveries
-        return await self._operation("GET", place) if place is not None else _NO_WEBHOOKS
+        return [] if place is None else list((await self._operation("GET", place))["deliveries"])
 
     async def _operation(self, method: str, place: str, body: Row | None = None) -> Any:
         """The content of an operation of the API. Raises LostError.

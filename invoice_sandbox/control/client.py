@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-from invoice_sandbox.base.errors import InputProblem, InputProblems
+from invoice_sandbox.base.errors import InputProblem, InputProblems, ended
 from invoice_sandbox.openapi.security import Carried, Scheme, carried
 
 if TYPE_CHECKING:
@@ -339,8 +339,10 @@ class ControlClient:
                 if inputs is not None:
                     place = f"{self.url}/sandbox/openapi.json"
                     labels = [sent.label(one) for one in inputs.listed]
-                    text = f"{inputs.text(labels)}. The contract is at {place}."
+                    text = f"{ended(inputs.text(labels))} The contract is at {place}."
                 text = text.replace(self.key, "[key]") if self.key else text
+                if status == HTTPStatus.INTERNAL_SERVER_ERROR and "requestId" in error:
+                    text = f"{text} Request id: {error['requestId']}"
                 if status == HTTPStatus.UNAUTHORIZED:
                     text = f"{self.url}: {text}"
                 return SandboxError(text, status, code, inputs)

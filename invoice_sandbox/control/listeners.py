@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Final
 
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.runtime.control_call import STREAM, ControlCall, PublicControlCall, Raw
-from invoice_sandbox.state import Record
+from invoice_sandbox.state import Condition, Record
+from invoice_sandbox.webhooks.endpoints import all_endpoints
 from invoice_sandbox.webhooks.listeners import (
     InUseError,
     Listener,
@@ -17,12 +19,13 @@ from invoice_sandbox.webhooks.listeners import (
     Reported,
 )
 from invoice_sandbox.webhooks.network import listener_url
+from invoice_sandbox.webhooks.outbox import remove
 
 _IDLE: Final = 3600
 
 
 async def create_listener(call: ControlCall) -> Record:
-    """A new listener, or the one of the token. Raises ApiError 409."""
+    """A new listener, or the one of the token, whose ``endpoints`` stay. Raises ApiError 409."""
     engine = call.engine
     for workspace_id in engine.listeners.workspaces():
         if await engine.store.workspace(workspace_id) is None:
@@ -40,13 +43,15 @@ async def create_listener(call: ControlCall) -> Record:
         "id": listener.id,
         "url": listener_url(engine.url, listener.token),
         "token": listener.token,
+        "endpoints": await _endpoints(call, listener, call.body.get("endpoints")),
         "secondsToAnswer": engine.listeners.patience,
     }
 
 
 async def delete_listener(call: ControlCall) -> Record:
-    """Close a listener. Raises ApiError 404."""
+    """Close a listener and delete its webhook endpoints. Raises ApiError 404."""
     listener = _named(call)
+    await _endpoints(call, listener, ())
     call.engine.listeners.remove(listener)
     return {"id": listener.id, "deleted": True}
 
@@ -96,6 +101,22 @@ async def answer_message(call: ControlCall) -> Record:
     if not _named(call).report(body["message"], reported):
         raise reject("unknown_resource", kind="message that waits for a response", member="number")
     return {"accepted": True}
+
+
+async def _endpoints(
+    call: ControlCall, listener: Listener, kept: Collection[str] | None
+) -> list[str]:
+    """The ids of the webhook endpoints of a listener, after all but the ``kept`` ones are deleted.
+    None: all are kept."""
+    engine = call.engine
+    where = Condition("url", "=", listener_url(engine.url, listener.token))
+    async with engine.store.transaction(call.workspace.id) as state:
+        now = (await state.workspace()).clock.now(engine.system_clock)
+        found = await all_endpoints(state, where)
+        gone = [one for one in found if kept is not None and one["id"] not in kept]
+        for one in gone:
+            await remove(state, one, now)
+    return [one["id"] for one in found if one not in gone]
 
 
 def _named(call: ControlCall) -> Listener:

@@ -182,7 +182,7 @@ def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
         conventions = load_conventions(folder, contract)
         words = {
             "operations": list(contract.operations),
-            "events": list(lifecycle.events),
+            "events": list(lifecycle.events or contract.webhooks),
             "mode": [conventions.mode],
         }
         named = members_for_tools(contract, conventions, subject)

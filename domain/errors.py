@@ -12,6 +12,12 @@ OUT_OF_BOUNDS: Final = ErrorType(
 BAD_UPLOAD: Final = ErrorType(
     "bad_upload", 400, "{problem}", "Send the file that was announced for this address."
 )
+NO_SUBJECT: Final = ErrorType(
+    "no_subject",
+    404,
+    "There is no {kind} that the event can be about",
+    "Create one first, or name another subject.",
+)
 OTHER_PARTNER: Final = ErrorType(
     "other_partner",
     403,

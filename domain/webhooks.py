@@ -36,6 +36,7 @@ from invoice_sandbox.project.api import (
 )
 
 from .audit import audit
+from .errors import NO_SUBJECT
 from .financing import REQUESTS, public_request
 from .invoices import INVOICES, load_invoice, newest_invoice, public_invoice
 from .offers import OFFERS, public_offer
@@ -191,7 +192,7 @@ async def event_data(call: Call, event_type: str, invoice_id: str | None) -> Rec
     if data is None:
         resource = _resource(event_type) if _resource(event_type) in _SOURCES else "invoice"
         kind = resource.replace("_", " ")
-        raise reject("unknown_resource", kind=kind, member="invoiceId", value=invoice_id or "")
+        raise reject(NO_SUBJECT, kind=kind if invoice_id is None else f"{kind} of this invoice")
     return data
 
 

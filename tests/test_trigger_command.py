@@ -62,6 +62,19 @@ def test_without_invoices_of_clients_it_is_about_the_newest_of_the_fixtures(
     assert at("trigger invoice.verified").stdout.split()[1:3] == ["invoice.verified", registered]
 
 
+@pytest.mark.parametrize(
+    ("subject", "missing"),
+    [("", "webhook endpoint"), (f" --subject {INVOICE}", "webhook endpoint of this invoice")],
+)
+def test_an_event_about_nothing_says_what_is_missing(
+    server: Running, subject: str, missing: str
+) -> None:
+    env = {"INVOICE_SANDBOX_URL": server.url, "INVOICE_SANDBOX_KEY": server.new_workspace(seed=7)}
+    ran = run(f"trigger webhook_endpoint.disabled{subject}", **env)
+    assert ran.exit_code == 1
+    assert ran.stderr.startswith(f"Error: There is no {missing} that the event can be about. ")
+
+
 def test_deliveries_lists_them_with_their_last_attempt(
     at: Run, client: httpx.Client, receiver: Receiver
 ) -> None:

@@ -507,3 +507,17 @@ def test_the_response_to_a_deletion_is_about_the_record(
             client.post("/things", json={"name": name})
         assert client.delete("/things/2").json() == expected
         assert client.get("/things/2").status_code == 404
+
+
+def test_a_date_is_no_position_and_an_object_may_have_one(tmp_path: Path) -> None:
+    content = things({}, after={**TEXT, "format": "date-time"})
+    page = {"type": "object", "properties": {"number": WHOLE, "size": WHOLE}}
+    given = {"name": "page", "in": "query", "style": "deepObject", "schema": page}
+    content["paths"]["/things"]["get"]["parameters"].append(given)
+    with served(tmp_path, content) as client:
+        for name in "abc":
+            client.post("/things", json={"name": name})
+        every = client.get("/things", params={"after": "2026-01-01T00:00:00Z"}).json()
+        assert len(every["data"]) == 3
+        second = client.get("/things?page[number]=2&page[size]=2").json()
+        assert [one["id"] for one in second["data"]] == [3]

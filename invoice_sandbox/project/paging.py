@@ -116,14 +116,15 @@ def page_of(
 ) -> Page:
     """The page that a query asks for. ``keys`` are the ids of all records in their order,
     ``address`` is the URL of the list. A position that no page has is the end of the list."""
-    given = {_plain(name): str(value) for name, value in query.items() if value is not None}
+    declared = {one.name: one.checker for one in operation.parameters if one.location == "query"}
+    given = dict(_given(query))
     limits = (given[one] for one in _LIMITS if given.get(one, "").isdecimal())
     limit = _whole(next(limits, str(len(keys))))
-    used = next((one for one in _POSITIONS if given.get(one)), None)
+    dates = {_plain(name) for name, checker in declared.items() if _is_date(checker)}
+    used = next((one for one in _POSITIONS if given.get(one) and one not in dates), None)
     start = 0 if used is None else _start(used, given[used], limit, keys)
     if not 0 < limit < len(keys) - start:
         return Page(len(keys), start, limit, {}, "")
-    declared = {one.name: one.checker for one in operation.parameters if one.location == "query"}
     following = {}
     for kind in (used, *_POSITIONS):
         for name, checker in declared.items():
@@ -136,6 +137,23 @@ def page_of(
     name = next(iter(following))
     text = urlencode({**query, name: following[name]}, doseq=True)
     return Page(len(keys), start, limit, following, f"{address}?{text}")
+
+
+def _given(query: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """The parameters as text; the member ``size`` of an object ``page`` is ``page_size``."""
+    for name, value in query.items():
+        if isinstance(value, Mapping) and not above:
+            yield from _given(value, f"{_plain(name)}_")
+        elif value is not None:
+            yield f"{above}{_plain(name)}", str(value)
+
+
+def _is_date(checker: Checker | None) -> bool:
+    """Whether a parameter such as ``after`` takes a date, so that it is a filter."""
+    dates = ("2026-01-01T00:00:00Z", "2026-01-01")
+    return checker is not None and any(
+        checker.is_valid(one) and not checker.is_valid("1") for one in dates
+    )
 
 
 def _start(kind: str, text: str, limit: int, keys: Sequence[str]) -> int:

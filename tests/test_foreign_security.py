@@ -157,7 +157,7 @@ def test_the_error_reports_what_to_send(anyone: Running) -> None:
         message = client.get("/either").json()["error"]["message"]
     assert message == (
         "A credential is missing. Send 'Authorization: Bearer <token>', "
-        "or 'x-key: <key>' with the query parameter 'api_key'."
+        "or 'X-Key: <key>' with the query parameter 'api_key'."
     )
 
 

@@ -20,11 +20,13 @@ class Scheme:
     """A way of sending a credential.
 
     ``location`` is bearer, basic, http (another scheme of the header Authorization, which ``name``
-    is), header, cookie, query or mutualTLS; ``name`` is that of the header, cookie or parameter.
+    is), header, cookie, query or mutualTLS; ``name`` is that of the header, cookie or parameter;
+    ``written`` is the name of a header as the contract writes it.
     """
 
     location: str
     name: str
+    written: str = field(default="", compare=False)
 
     @property
     def challenge(self) -> str:
@@ -44,7 +46,7 @@ class Scheme:
             BEARER: "'Authorization: Bearer <token>'",
             BASIC: "'Authorization: Basic <base64 of user:password>'",
             "http": f"'Authorization: {self.name.capitalize()} <credentials>'",
-            "header": f"'{self.name}: <key>'",
+            "header": f"'{self.written or self.name}: <key>'",
             "query": f"the query parameter '{self.name}'",
             "cookie": f"the cookie '{self.name}'",
         }
@@ -161,7 +163,8 @@ def carried(schemes: Iterable[Scheme], key: str) -> Carried:
 def compile_scheme(raw: Mapping[str, Any]) -> Scheme:
     """The form of one Security Scheme Object. OAuth 2 and OpenID Connect end in a bearer token."""
     if raw["type"] == "apiKey":
-        return Scheme(raw["in"], raw["name"].lower() if raw["in"] == "header" else raw["name"])
+        name = raw["name"]
+        return Scheme(raw["in"], name.lower() if raw["in"] == "header" else name, name)
     if raw["type"] == MUTUAL_TLS:
         return Scheme(MUTUAL_TLS, "")
     scheme = str(raw["scheme"]).lower() if raw["type"] == "http" else BEARER

@@ -271,6 +271,22 @@ def test_a_user_who_may_not_create_a_schema_cannot_upgrade() -> None:
     until(lambda: connections(dsn) == 0, "its connections end")
 
 
+def test_taking_jobs_can_be_stopped_at_any_moment(dsn: str) -> None:
+    """Also while a connection is made, when psycopg does not pass on that a task is cancelled."""
+
+    async def nothing() -> None: ...
+
+    async def stopped_each_millisecond(database: Database) -> None:
+        for number in range(60):
+            jobs = database.jobs({}, nothing)
+            jobs.start(lambda: 1)
+            await asyncio.sleep(number / 1000)
+            await asyncio.wait_for(jobs.close(), PATIENCE)
+
+    with closing(Database(dsn)) as database:
+        asyncio.run(stopped_each_millisecond(database))
+
+
 def test_an_upgrade_leaves_no_connection_open() -> None:
     dsn = new_database("template1")
     upgrade(dsn)

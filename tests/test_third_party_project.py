@@ -137,7 +137,9 @@ def test_webhooks_need_no_lifecycle_and_their_type_is_known_by_the_delivery(tmp_
 def test_trigger_records_an_event_of_a_project_of_ones_own(tmp_path: Path) -> None:
     with serving_payouts(tmp_path) as running:
         names = {"INVOICE_SANDBOX_URL": running.url, "INVOICE_SANDBOX_KEY": DEMO_KEY}
-        assert run("trigger payoutSettled", **names).exit_code == 0
+        result = run("trigger payoutSettled", **names)
+        assert result.exit_code == 0
+        assert result.output.endswith("('deliveries' of 'webhooks' in conventions.yaml).\n")
         log = ControlClient(running.url, DEMO_KEY).ask("GET", "/event-log")
         assert [one["type"] for one in log] == ["payoutSettled"]
 

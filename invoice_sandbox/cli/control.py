@@ -37,7 +37,7 @@ import click
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration, parse_instant
-from invoice_sandbox.base.errors import InputProblem, InputProblems
+from invoice_sandbox.base.errors import InputProblem, InputProblems, ended
 from invoice_sandbox.cli import Command, Commands
 from invoice_sandbox.cli.options import (
     FILE,
@@ -360,9 +360,9 @@ class ControlCommand:
         text = inputs.text([self._label(one, passed) for one in inputs.listed])
         (problem, *others) = inputs.listed
         if others or self._typed(problem, passed) is not None:
-            return f"{text}."
+            return ended(text)
         about = next((one.help.partition(".")[0] for one in self._about(problem)), "")
-        return f"{text}: {about}." if about else f"{text}."
+        return ended(f"{text}: {about}" if about else text)
 
     def _label(self, problem: InputProblem, passed: Mapping[str, Any]) -> str:
         names = (

@@ -40,10 +40,10 @@ def trigger(type_: str, subject: str | None) -> None:
     print_reply(reply, lambda one: show_triggered(one.data))
 
 
-def _deliveries(sandbox: ControlClient, event_id: str) -> list[Any]:
-    """The deliveries of the event, oldest first; none if the project does not list deliveries."""
+def _deliveries(sandbox: ControlClient, event_id: str) -> list[Any] | None:
+    """The deliveries of the event, oldest first; None if the project does not list deliveries."""
     if sandbox.project.deliveries is None:
-        return []
+        return None
     rows = sandbox.content("GET", sandbox.project.deliveries)["deliveries"]
     return [row for row in reversed(rows) if row["eventId"] == event_id]
 

@@ -366,11 +366,15 @@ def show_deliveries(rows: Sequence[Row]) -> None:
 
 
 def show_triggered(triggered: Row) -> None:
-    """An event and its deliveries."""
-    event = triggered["event"]
+    """An event and its deliveries, if they are known."""
+    event, deliveries = triggered["event"], triggered["deliveries"]
     print_lines([event["id"], event["type"], event["data"].get("id")])
     click.echo()
-    print_table(_TRIGGERED, triggered["deliveries"])
+    if deliveries is None:
+        where = "'deliveries' of 'webhooks' in conventions.yaml"
+        click.echo(f"Deliveries are not shown: no operation lists them ({where}).")
+    else:
+        print_table(_TRIGGERED, deliveries)
 
 
 def _last_response(attempts: Sequence[Row]) -> Any:

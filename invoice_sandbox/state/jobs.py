@@ -108,6 +108,7 @@ class Jobs:
         """Finish the jobs that have begun, and take no more."""
         if self._task is not None:
             self._task.cancel()
+            self.restart()  # a pool of psycopg that connects does not pass on that it is cancelled
             await asyncio.wait([self._task])
 
     async def _run(self, number: Callable[[], int | None]) -> None:
@@ -115,14 +116,21 @@ class Jobs:
         assert own is not None  # noqa: S101  it is ``_task``
         try:
             while not own.cancelling():  # the worker may fail as it is cancelled
-                if (replica := number()) is not None:
-                    await self._run_worker(replica)
+                try:
+                    await self._connector.open_async()
+                    if (replica := number()) is not None and not own.cancelling():
+                        await self._run_worker(replica)
+                except (psycopg.Error, ConnectorException) as error:
+                    log.warning("no jobs are taken: %s", error.__cause__ or error)
+                except Exception:
+                    log.exception("no jobs are taken")
                 await asyncio.sleep(_PAUSE)
         finally:
             with suppress(psycopg.Error, ConnectorException):
                 await self._connector.close_async()
 
     async def _run_worker(self, number: int) -> None:
+        """``stop`` of the worker counts from its first step on, so nothing is awaited before."""
         self._worker = Worker(
             self._app,
             [_QUEUE, f"replica {number}"],
@@ -135,12 +143,7 @@ class Jobs:
             stalled_worker_timeout=self._lease,
         )
         try:
-            await self._connector.open_async()
             await self._worker.run()
-        except (psycopg.Error, ConnectorException) as error:
-            log.warning("no jobs are taken: %s", error.__cause__ or error)
-        except Exception:
-            log.exception("no jobs are taken")
         finally:
             self._worker = None
 

@@ -28,8 +28,18 @@ def placed(value: Any, steps: Sequence[str], new: Any) -> Any:
     """A copy of ``value`` with ``new`` where these members lead, which are made if missing."""
     if not steps:
         return new
-    members = dict(value) if isinstance(value, Mapping) else {}
-    return {**members, steps[0]: placed(members.get(steps[0]), steps[1:], new)}
+    others = members(value)
+    return {**others, steps[0]: placed(others.get(steps[0]), steps[1:], new)}
+
+
+def members(value: Any) -> Mapping[str, Any]:
+    """The members of an object; none of anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def is_valid(checker: Checker | None, value: Any) -> bool:
+    """Whether a schema allows the value; without one, every value."""
+    return checker is None or checker.is_valid(value)
 
 
 def fitted(checker: Checker | None, value: Any, example: Any) -> Any:

@@ -12,15 +12,9 @@ from invoice_sandbox.base.cache import kept
 from invoice_sandbox.openapi.operation import Contract, Operation, path_names
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
 from invoice_sandbox.project.declared import outline
-from invoice_sandbox.project.stateful import (
-    TRIAL,
-    Collection,
-    Handler,
-    members,
-    nouns,
-    response_schema,
-    words,
-)
+from invoice_sandbox.project.fitting import members
+from invoice_sandbox.project.stateful import TRIAL, Collection, Handler
+from invoice_sandbox.project.view import nouns, response_schema, words
 
 _PARAMETER: Final = re.compile(r"\{[^}]+\}")
 _ON_ITEM: Final = {"GET": "get", "PUT": "replace", "PATCH": "change", "DELETE": "delete"}

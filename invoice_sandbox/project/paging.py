@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.schema.compile import Checker
-from invoice_sandbox.project.fitting import at_steps, placed
+from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
 
 _LIMITS: Final = ("limit", "per_page", "page_size", "size", "max_results")
 _RECORDS: Final = ("starting_after", "start_after")
@@ -65,8 +65,8 @@ class Page:
         checker: Checker | None,
         besides: str = "",
     ) -> Any:
-        shown = _members(at_steps(body, at))
-        names = {**_members(at_steps(declared, at)), **shown}
+        shown = members(at_steps(body, at))
+        names = {**members(at_steps(declared, at)), **shown}
         is_next = bool(at) and _plain(at[-1]).startswith("next")
         for name in names:
             place, plain = (*at, name), _plain(name)
@@ -130,7 +130,7 @@ def page_of(
         for name, checker in declared.items():
             if _plain(name) == kind:
                 values = _next(kind, start, limit, keys)
-                found = [one for one in values if checker is None or checker.is_valid(one)]
+                found = [one for one in values if is_valid(checker, one)]
                 following.update({name: found[0]} if found else {})
     if not following:
         return Page(len(keys), start, limit, {}, "")
@@ -192,16 +192,12 @@ def _first_valid(
     """The body with the first of these values that its schema allows; else as it was."""
     for value in values:
         changed = _without(body, place) if value is _ABSENT else placed(body, place, value)
-        if checker is None or checker.is_valid(changed):
+        if is_valid(checker, changed):
             return changed
     return body
 
 
 def _without(body: Any, place: Sequence[str]) -> Any:
     *above, last = place
-    kept = {name: one for name, one in _members(at_steps(body, above)).items() if name != last}
+    kept = {name: one for name, one in members(at_steps(body, above)).items() if name != last}
     return placed(body, above, kept)
-
-
-def _members(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

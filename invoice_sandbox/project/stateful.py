@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from itertools import chain
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ERRORS, reject
-from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.openapi.load.pointers import dereference
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import (
@@ -24,19 +23,17 @@ from invoice_sandbox.openapi.responses import (
     contract_response,
     is_json,
 )
-from invoice_sandbox.openapi.schema.compile import Checker
-from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
-from invoice_sandbox.project.declared import outline, schemas_at
-from invoice_sandbox.project.fitting import at_steps, fitted, placed
+from invoice_sandbox.project.declared import outline
+from invoice_sandbox.project.fitting import at_steps, members, placed
 from invoice_sandbox.project.paging import Page, page_of
 from invoice_sandbox.project.response import Response
+from invoice_sandbox.project.view import View, generated, nouns, singular, words
 from invoice_sandbox.state import Transaction, Workspace
 
 _PARAMETER: Final = re.compile(r"\{([^}]+)\}")
 _NAMES: Final = frozenset({"slug", "name", "key", "login", "handle"})
 """Last words of members whose values people read: they are made of what was posted."""
 _TITLES: Final = ("name", "title", "displayName", "display_name")
-_ENVELOPES: Final = ("data", "result", "item", "record", "resource", "payload", "response")
 _ABSENT_STATUSES: Final = (404, 410, 400)
 """What documents declare for an item that does not exist, the closest first."""
 _OF_AN_ADDRESS: Final = frozenset({"link", "location"})
@@ -172,7 +169,7 @@ class Collection:
         """
         view = self._view(contract, "create", TRIAL)
         schema = _request_schema(contract, view.operation)
-        sent = self._in_place(_generated(contract, schema, TRIAL))
+        sent = self._in_place(generated(contract, schema, TRIAL))
         declared = self._in_place(outline(contract.document, schema))
         is_sent = self.identity in members(at_steps(declared, self.within))
         for key in self._keys(view, sent, 1, str(uuid5(NAMESPACE_URL, self.path))):
@@ -193,28 +190,37 @@ class Collection:
             return ""
         return f"its response cannot have a record with '{self.identity}'"
 
-    def _keys(self, view: _View, sent: Any, number: int, unique: str) -> Iterator[Any]:
+    def _keys(self, view: View, sent: Any, number: int, unique: str) -> Iterator[Any]:
         """Ids for a record, the best first: what was sent, a name, something unique, a number."""
         record = members(at_steps(sent, self.within))
         wanted = [record[self.identity]] if self.identity in record else []
         if _NAMES.intersection(words(self.identity)[-1:]):
             titles = (_slug(record[one]) for one in _TITLES if isinstance(record.get(one), str))
-            noun = _singular(self.path.rpartition("/")[2])
+            noun = singular(self.path.rpartition("/")[2])
             title = next(filter(None, titles), None)
             wanted += [title, f"{title}-{number}"] if title else [f"{noun}-{number}"]
-        yield from (one for one in (*wanted, unique, number, str(number)) if view.may_have(one))
-        sampled = view.sampled(number)
-        if view.may_have(sampled):
-            yield sampled
+        for one in chain(wanted, (unique, number, str(number)), map(view.sampled, [number])):
+            if view.may_have(one) and self._is_in_path(view.contract, one):
+                yield one
+
+    def _is_in_path(self, contract: Contract, key: Any) -> bool:
+        """Whether the path of an item can have this id."""
+        items = [name for what, name in self.operations.items() if what not in {"create", "page"}]
+        return "/" not in str(key) and all(
+            one.checker.is_valid(key) or one.checker.is_valid(str(key))
+            for name in items
+            for one in contract.operations[name].parameters
+            if (one.location, one.name) == ("path", self.parameter)
+        )
 
     def _in_place(self, body: Any) -> dict[str, Any]:
         """What was sent, with the record where bodies of the collection have it."""
         sent = dict(members(body))
         has_place = isinstance(at_steps(sent, self.within), Mapping)
-        return sent if has_place else _nested(self.within, sent)
+        return sent if has_place else placed({}, self.within, sent)
 
     async def _changed(
-        self, call: _Call, view: _View, kept: Mapping[str, Any] | None, after: Mapping[str, Any]
+        self, call: _Call, view: View, kept: Mapping[str, Any] | None, after: Mapping[str, Any]
     ) -> Response:
         if kept is None:
             return _response(view.example)
@@ -226,7 +232,7 @@ class Collection:
         await call.state.put(self.name(call), self._key(call), view.kept(record, body))
         return _response(view.example, body)
 
-    async def _found(self, call: _Call, what: str) -> tuple[_View, dict[str, Any] | None]:
+    async def _found(self, call: _Call, what: str) -> tuple[View, dict[str, Any] | None]:
         """The record; None if there is none, and the operation has no error for that.
 
         Raises ApiError 404, or the closest one that the operation declares.
@@ -242,183 +248,19 @@ class Collection:
         error = replace(ERRORS["unknown_resource"], status=status)
         raise reject(error, kind="record", member=self.parameter, value=self._key(call))
 
-    def _view(self, contract: Contract, what: str, seed: int | str) -> _View:
+    def _view(self, contract: Contract, what: str, seed: int | str) -> View:
         operation = contract.operations[self.operations[what]]
-        return _View(contract, self, operation, contract_response(contract, operation, seed), seed)
+        example = contract_response(contract, operation, seed)
+        within, names = (*self.within,), nouns(self.path)
+        return View(contract, operation, within, self.identity, names, example, seed)
 
     def _key(self, call: _Call) -> str:
         return str(call.path[self.parameter])
 
 
-@dataclass(frozen=True)
-class _View:
-    """The records of a collection as the response of one operation shows them."""
-
-    contract: Contract
-    collection: Collection
-    operation: Operation
-    example: ContractResponse
-    seed: int | str
-
-    @property
-    def checker(self) -> Checker | None:
-        declared = self.operation.response_for(self.example.status)
-        return declared.content.get(self.example.media_type) if declared else None
-
-    @cached_property
-    def own_place(self) -> tuple[str, ...] | None:
-        """Where the response has the record, if it has its id."""
-        identity, names = self.collection.identity, nouns(self.collection.path)
-        found = _place(self.example.body, identity, names)
-        declared = outline(self.contract.document, self.schema)
-        return found if found is not None else _place(declared, identity, names)
-
-    @property
-    def place(self) -> tuple[str, ...]:
-        """Where the response has the record, or would have it."""
-        within = (*self.collection.within,)
-        is_there = isinstance(at_steps(self.example.body, within), Mapping)
-        own = self.own_place
-        return own if own is not None else within if is_there else ()
-
-    def may_have(self, key: Any) -> bool:
-        """Whether the response and the path of an item can have this id."""
-        if isinstance(key, bool) or not isinstance(key, str | int) or not str(key):
-            return False
-        steps = (*self.place, self.collection.identity)
-        is_shown = self.own_place is not None and self.example.body is not None
-        is_fine = not is_shown or _is_valid(self.checker, placed(self.example.body, steps, key))
-        return is_fine and "/" not in str(key) and self._is_in_path(key)
-
-    def created(
-        self, sent: Mapping[str, Any], key: Any, number: int, unique: str
-    ) -> tuple[dict[str, Any], Any] | None:
-        """What is kept of a body with that id, and the body of the response; a member ``id`` is new
-        as well."""
-        within, identity = self.collection.within, self.collection.identity
-        record = placed(sent, (*within, identity), key)
-        shown = at_steps(self.example.body, (*self.place, "id"))
-        if "id" not in members(at_steps(record, within)) and shown is not None:
-            fresh = number if isinstance(shown, int) else unique
-            record = placed(record, (*within, "id"), fresh)
-        if self.example.body is None:
-            return record, None
-        body = self.shown(record)
-        return None if body is None else (self.kept(record, body), body)
-
-    def shown(self, record: Mapping[str, Any]) -> Any:
-        """The body with the record: with members of the example where it needs them, without those
-        that it cannot have. None if it cannot have the id."""
-        example, place = self.example.body, self.place
-        if not isinstance(example, Mapping):
-            return None
-        within, steps = self.collection.within, (*place, self.collection.identity)
-        own = record if place == (*within,) else _nested(place, at_steps(record, within))
-        around = _over(example, own, place)
-        alone = placed(around, place, at_steps(own, place)) if place else own
-        for one in (alone, around):
-            if _is_valid(self.checker, one):
-                return one
-        key = at_steps(own, steps)
-        for one in (around, placed(example, steps, key)):
-            body = fitted(self.checker, one, example)
-            if body is not None and (self.own_place is None or at_steps(body, steps) == key):
-                return body
-        return None
-
-    def gone(self, record: Mapping[str, Any]) -> Any:
-        """The body of a deletion: the example with the id and ``deleted`` as true, or the record.
-        None if it can have neither."""
-        example = self.example.body
-        if not isinstance(example, Mapping):
-            return None
-        declared = outline(self.contract.document, self.schema)
-        within, identity = self.collection.within, self.collection.identity
-        marks = {
-            (*steps, "deleted")
-            for steps in ((), self.place)
-            for one in (example, declared)
-            if "deleted" in members(at_steps(one, steps))
-        }
-        if not marks:
-            return self.shown(record) if self.own_place is not None else None
-        body: Any = example
-        if self.own_place is not None:
-            key = at_steps(record, (*within, identity))
-            body = placed(body, (*self.own_place, identity), key)
-        for steps in sorted(marks):
-            marked = placed(body, steps, True)
-            body = marked if _is_valid(self.checker, marked) else body
-        return body if _is_valid(self.checker, body) else None
-
-    def kept(self, record: Mapping[str, Any], body: Any) -> dict[str, Any]:
-        """The record as it was shown, with what the response does not have."""
-        if body is None:
-            return dict(record)
-        within = (*self.collection.within,)
-        same = self.place == within
-        return _over(record, body if same else _nested(within, at_steps(body, self.place)), within)
-
-    def listed(self, kept: Sequence[Any], page: Page) -> Any:
-        """The body with these records in its list; None if it cannot have them."""
-        example = self.example.body
-        declared = outline(self.contract.document, self.schema)
-        steps = _list_place(example)
-        if steps is None:
-            steps = _list_place(declared)
-        if steps is None or example is None:
-            return None
-        whole = page.described(example, declared, steps, self.checker)
-        records = [at_steps(one, self.collection.within) for one in kept]
-        body = placed(whole, steps, records)
-        if _is_valid(self.checker, body):
-            return body
-        shown = [self._item(whole, steps, one) for one in records]
-        body = placed(whole, steps, shown)
-        return body if _is_valid(self.checker, body) and None not in shown else None
-
-    def _item(self, whole: Any, steps: Sequence[str], record: Any) -> Any:
-        """A record as an item of the list; None if it cannot be one."""
-        examples = at_steps(self.example.body, steps)
-        filled = {**members(examples[0] if examples else {}), **record}
-        body = fitted(self.checker, placed(whole, steps, [filled]), self.example.body)
-        items = at_steps(body, steps)
-        item = items[0] if isinstance(items, list) and items else None
-        identity = self.collection.identity
-        return item if members(item).get(identity) in {record[identity], None} else None
-
-    def sampled(self, number: int) -> Any:
-        """An id that is generated for the schema."""
-        steps = (*self.place, self.collection.identity)
-        schemas = schemas_at(self.contract.document, self.schema, steps)
-        return _generated(self.contract, schemas[0], f"{self.seed}/{number}") if schemas else None
-
-    @cached_property
-    def schema(self) -> Any:
-        """The schema of the response."""
-        return response_schema(self.operation, self.example)
-
-    def _is_in_path(self, key: Any) -> bool:
-        every = self.collection.operations.items()
-        items = [name for what, name in every if what not in {"create", "page"}]
-        return all(
-            _is_valid(one.checker, key) or _is_valid(one.checker, str(key))
-            for name in items
-            for one in self.contract.operations[name].parameters
-            if (one.location, one.name) == ("path", self.collection.parameter)
-        )
-
-
 _WITH_RECORD: Final = ("create", "get", "replace", "change")
 TRIAL: Final = "stateful"
 """The seed of responses before there is a workspace."""
-
-
-def response_schema(operation: Operation, example: ContractResponse) -> Any:
-    """The schema of a response; true if it has none."""
-    declared = operation.response_for(example.status)
-    media = declared.media.get(example.media_type, {}) if declared else {}
-    return media.get("schema", True)
 
 
 def _request_schema(contract: Contract, operation: Operation) -> Any:
@@ -430,88 +272,9 @@ def _request_schema(contract: Contract, operation: Operation) -> Any:
     return media.get("schema", True)
 
 
-def _generated(contract: Contract, schema: Any, seed: str) -> Any:
-    """A value that is generated for a schema, or None."""
-    view = contract.schemas.generation_view
-    try:
-        return generate(
-            view.read(schema), resolve=view.at, is_valid=lambda _: True, seed=seed, invent=True
-        )
-    except CannotGenerate:
-        return None
-
-
-def words(name: str) -> list[str]:
-    return [one for one in snake_case(name).split("_") if one]
-
-
-def nouns(path: str) -> list[str]:
-    return [*map(_singular, words(path.rpartition("/")[2]))]
-
-
-def _singular(word: str) -> str:
-    return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
-
-
 def _slug(text: str) -> str:
     """``Justice League!`` as ``justice-league``."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64]
-
-
-def _place(body: Any, identity: str, names: Sequence[str]) -> tuple[str, ...] | None:
-    """The members of a response that lead to the record, at most two; None if it has no record.
-
-    They are called like the collection, have a name that envelopes have, or are alone.
-    """
-    levels: list[tuple[tuple[str, ...], Mapping[str, Any]]] = [((), members(body))]
-    for _ in range(3):
-        found = [place for place, one in levels if identity in one]
-        if found:
-            return found[0] if len(found) == 1 else None
-        levels = [
-            ((*place, name), inner)
-            for place, one in levels
-            for name, inner in one.items()
-            if isinstance(inner, Mapping)
-            and (len(one) == 1 or {*map(_singular, words(name))} & {*names, *_ENVELOPES})
-        ]
-    return None
-
-
-def _list_place(body: Any) -> tuple[str, ...] | None:
-    """The members that lead to the list of a response."""
-    levels: list[tuple[tuple[str, ...], Any]] = [((), body)]
-    for _ in range(3):
-        found = next((place for place, one in levels if isinstance(one, list)), None)
-        if found is not None:
-            return found
-        levels = [
-            ((*place, name), inner) for place, one in levels for name, inner in members(one).items()
-        ]
-    return None
-
-
-def members(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _nested(steps: Sequence[str], value: Any) -> Any:
-    for one in reversed(steps):
-        value = {one: value}
-    return value
-
-
-def _over(below: Any, above: Any, within: Sequence[str]) -> dict[str, Any]:
-    """The members of ``above`` over those of ``below``, in the record and around it."""
-    merged = {**members(below), **members(above)}
-    if within:
-        first, rest = within[0], within[1:]
-        merged[first] = _over(members(below).get(first), members(above).get(first), rest)
-    return merged
-
-
-def _is_valid(checker: Checker | None, value: Any) -> bool:
-    return checker is None or checker.is_valid(value)
 
 
 def _response(

@@ -1,0 +1,251 @@
+"""The records of a collection as the response of one operation shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from invoice_sandbox.base.ids import snake_case
+from invoice_sandbox.openapi.operation import Contract, Operation
+from invoice_sandbox.openapi.responses import ContractResponse
+from invoice_sandbox.openapi.schema.compile import Checker
+from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
+from invoice_sandbox.project.declared import outline, schemas_at
+from invoice_sandbox.project.fitting import at_steps, fitted, is_valid, members, placed
+from invoice_sandbox.project.paging import Page
+
+_ENVELOPES: Final = ("data", "result", "item", "record", "resource", "payload", "response")
+
+
+@dataclass(frozen=True)
+class View:
+    """``within`` are the members of a kept body that lead to the record, ``identity`` is the member
+    with its id, ``names`` are words that a member with the record may be called by. ``example`` is
+    the response of the operation without any record.
+    """
+
+    contract: Contract
+    operation: Operation
+    within: tuple[str, ...]
+    identity: str
+    names: Sequence[str]
+    example: ContractResponse
+    seed: int | str
+
+    @property
+    def checker(self) -> Checker | None:
+        declared = self.operation.response_for(self.example.status)
+        return declared.content.get(self.example.media_type) if declared else None
+
+    @cached_property
+    def own_place(self) -> tuple[str, ...] | None:
+        """Where the response has the record, if it has its id."""
+        bodies = (self.example.body, self.declared)
+        found = (_place(one, self.identity, self.names) for one in bodies)
+        return next((one for one in found if one is not None), None)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Where the response has the record, or would have it."""
+        is_there = isinstance(at_steps(self.example.body, self.within), Mapping)
+        own = self.own_place
+        return own if own is not None else self.within if is_there else ()
+
+    def may_have(self, key: Any) -> bool:
+        """Whether the response can have this id."""
+        if isinstance(key, bool) or not isinstance(key, str | int) or not str(key):
+            return False
+        steps = (*self.place, self.identity)
+        is_shown = self.own_place is not None and self.example.body is not None
+        return not is_shown or is_valid(self.checker, placed(self.example.body, steps, key))
+
+    def created(
+        self, sent: Mapping[str, Any], key: Any, number: int, unique: str
+    ) -> tuple[dict[str, Any], Any] | None:
+        """What is kept of a body with that id, and the body of the response; a member ``id`` is new
+        as well."""
+        within, identity = self.within, self.identity
+        record = placed(sent, (*within, identity), key)
+        shown = at_steps(self.example.body, (*self.place, "id"))
+        if "id" not in members(at_steps(record, within)) and shown is not None:
+            fresh = number if isinstance(shown, int) else unique
+            record = placed(record, (*within, "id"), fresh)
+        if self.example.body is None:
+            return record, None
+        body = self.shown(record)
+        return None if body is None else (self.kept(record, body), body)
+
+    def shown(self, record: Mapping[str, Any]) -> Any:
+        """The body with the record: with members of the example where it needs them, without those
+        that it cannot have. None if it cannot have the id."""
+        example, place = self.example.body, self.place
+        if not isinstance(example, Mapping):
+            return None
+        within, steps = self.within, (*place, self.identity)
+        own = record if place == within else placed({}, place, at_steps(record, within))
+        around = _over(example, own, place)
+        alone = placed(around, place, at_steps(own, place)) if place else own
+        for one in (alone, around):
+            if is_valid(self.checker, one):
+                return one
+        key = at_steps(own, steps)
+        for one in (around, placed(example, steps, key)):
+            body = fitted(self.checker, one, example)
+            if body is not None and (self.own_place is None or at_steps(body, steps) == key):
+                return body
+        return None
+
+    def gone(self, record: Mapping[str, Any]) -> Any:
+        """The body of a deletion: the example with the id and ``deleted`` as true, or the record.
+        None if it can have neither."""
+        example = self.example.body
+        if not isinstance(example, Mapping):
+            return None
+        marks = {
+            (*steps, "deleted")
+            for steps in ((), self.place)
+            for one in (example, self.declared)
+            if "deleted" in members(at_steps(one, steps))
+        }
+        if not marks:
+            return self.shown(record) if self.own_place is not None else None
+        body: Any = example
+        if self.own_place is not None:
+            key = at_steps(record, (*self.within, self.identity))
+            body = placed(body, (*self.own_place, self.identity), key)
+        for steps in sorted(marks):
+            marked = placed(body, steps, True)
+            body = marked if is_valid(self.checker, marked) else body
+        return body if is_valid(self.checker, body) else None
+
+    def kept(self, record: Mapping[str, Any], body: Any) -> dict[str, Any]:
+        """The record as it was shown, with what the response does not have."""
+        if body is None:
+            return dict(record)
+        same = self.place == self.within
+        own = body if same else placed({}, self.within, at_steps(body, self.place))
+        return _over(record, own, self.within)
+
+    def listed(self, kept: Sequence[Any], page: Page) -> Any:
+        """The body with these records in its list; None if it cannot have them."""
+        example = self.example.body
+        steps = self.list_place
+        if steps is None or example is None:
+            return None
+        whole = page.described(example, self.declared, steps, self.checker)
+        records = [at_steps(one, self.within) for one in kept]
+        body = placed(whole, steps, records)
+        if is_valid(self.checker, body):
+            return body
+        shown = [self._item(whole, steps, one) for one in records]
+        body = placed(whole, steps, shown)
+        return body if is_valid(self.checker, body) and None not in shown else None
+
+    def _item(self, whole: Any, steps: Sequence[str], record: Any) -> Any:
+        """A record as an item of the list; None if it cannot be one."""
+        examples = at_steps(self.example.body, steps)
+        filled = {**members(examples[0] if examples else {}), **record}
+        body = fitted(self.checker, placed(whole, steps, [filled]), self.example.body)
+        items = at_steps(body, steps)
+        item = items[0] if isinstance(items, list) and items else None
+        key = members(item).get(self.identity)
+        return item if key in {record[self.identity], None} else None
+
+    def sampled(self, number: int) -> Any:
+        """An id that is generated for the schema."""
+        steps = (*self.place, self.identity)
+        schemas = schemas_at(self.contract.document, self.schema, steps)
+        return generated(self.contract, schemas[0], f"{self.seed}/{number}") if schemas else None
+
+    @cached_property
+    def list_place(self) -> tuple[str, ...] | None:
+        """Where the response has its list, if it has one."""
+        found = map(_list_place, (self.example.body, self.declared))
+        return next((one for one in found if one is not None), None)
+
+    @cached_property
+    def schema(self) -> Any:
+        """The schema of the response."""
+        return response_schema(self.operation, self.example)
+
+    @cached_property
+    def declared(self) -> Any:
+        """The members that the schema declares."""
+        return outline(self.contract.document, self.schema)
+
+
+def response_schema(operation: Operation, example: ContractResponse) -> Any:
+    """The schema of a response; true if it has none."""
+    declared = operation.response_for(example.status)
+    media = declared.media.get(example.media_type, {}) if declared else {}
+    return media.get("schema", True)
+
+
+def generated(contract: Contract, schema: Any, seed: str) -> Any:
+    """A value that is generated for a schema, or None."""
+    view = contract.schemas.generation_view
+    try:
+        return generate(
+            view.read(schema), resolve=view.at, is_valid=lambda _: True, seed=seed, invent=True
+        )
+    except CannotGenerate:
+        return None
+
+
+def words(name: str) -> list[str]:
+    """``issueNumber`` as ``issue`` and ``number``."""
+    return [one for one in snake_case(name).split("_") if one]
+
+
+def nouns(path: str) -> list[str]:
+    """The words of the last segment of a path, as of one thing."""
+    return [*map(singular, words(path.rpartition("/")[2]))]
+
+
+def singular(word: str) -> str:
+    """``pets`` as ``pet``."""
+    return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
+
+
+def _place(body: Any, identity: str, names: Sequence[str]) -> tuple[str, ...] | None:
+    """The members of a response that lead to the record, at most two; None if it has no record.
+
+    They are called like the collection, have a name that envelopes have, or are alone.
+    """
+    levels: list[tuple[tuple[str, ...], Mapping[str, Any]]] = [((), members(body))]
+    for _ in range(3):
+        found = [place for place, one in levels if identity in one]
+        if found:
+            return found[0] if len(found) == 1 else None
+        levels = [
+            ((*place, name), inner)
+            for place, one in levels
+            for name, inner in one.items()
+            if isinstance(inner, Mapping)
+            and (len(one) == 1 or {*map(singular, words(name))} & {*names, *_ENVELOPES})
+        ]
+    return None
+
+
+def _list_place(body: Any) -> tuple[str, ...] | None:
+    """The members that lead to the list of a response."""
+    levels: list[tuple[tuple[str, ...], Any]] = [((), body)]
+    for _ in range(3):
+        found = next((place for place, one in levels if isinstance(one, list)), None)
+        if found is not None:
+            return found
+        levels = [
+            ((*place, name), inner) for place, one in levels for name, inner in members(one).items()
+        ]
+    return None
+
+
+def _over(below: Any, above: Any, within: Sequence[str]) -> dict[str, Any]:
+    """The members of ``above`` over those of ``below``, in the record and around it."""
+    merged = {**members(below), **members(above)}
+    if within:
+        first, rest = within[0], within[1:]
+        merged[first] = _over(members(below).get(first), members(above).get(first), rest)
+    return merged

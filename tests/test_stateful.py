@@ -274,7 +274,7 @@ def test_the_link_of_a_list_leads_to_its_next_page(tmp_path: Path) -> None:
         assert following.startswith(str(client.base_url))
         last = client.get(following)
         assert [one["number"] for one in (*page.json(), *last.json())] == [1, 2, 3]
-        assert "link" not in last.headers
+        assert "next" not in last.links
         assert "link" not in client.get("/issues").headers
 
 

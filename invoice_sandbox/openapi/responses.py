@@ -24,6 +24,7 @@ __all__ = [
     "NoResponseError",
     "NotAcceptableError",
     "NotOfferedError",
+    "allowed_headers",
     "contract_response",
     "given_response",
     "is_json",
@@ -114,6 +115,20 @@ def contract_response(
     if declared is None:
         return ContractResponse(status, headers=headers)
     return ContractResponse(status, concrete(declared), source.body(response, declared), headers)
+
+
+def allowed_headers(
+    contract: Contract, operation: Operation, status: int, wanted: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """The headers that the response declares and allows, with the wanted values. Names of
+    ``wanted`` are in lower case."""
+    response = operation.response_for(status)
+    for name, raw in response.headers.items() if response else ():
+        value = wanted.get(name.lower())
+        if value is not None and "content" not in raw:
+            place = f"{operation.id}, header {name}"
+            if contract.schemas.compile(raw.get("schema", True), place).is_valid(value):
+                yield name, value
 
 
 class EvidentResponses:

@@ -28,6 +28,13 @@ def schemas_at(document: Document, schema: Any, steps: Sequence[str]) -> list[An
     return found
 
 
+def keywords_at(document: Document, schema: Any, steps: Sequence[str], keyword: str) -> list[Any]:
+    """The values of a keyword in the schemas of the member that these names lead to."""
+    found = schemas_at(document, schema, steps)
+    parts = (part for one in found for part in _parts(document, one))
+    return [part[keyword] for part in parts if keyword in part]
+
+
 def _outline(document: Document, schemas: Sequence[Any], levels: int) -> Any:
     members = _members(document, schemas) if levels else {}
     if members:

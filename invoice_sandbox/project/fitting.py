@@ -32,6 +32,13 @@ def placed(value: Any, steps: Sequence[str], new: Any) -> Any:
     return {**others, steps[0]: placed(others.get(steps[0]), steps[1:], new)}
 
 
+def without(value: Any, steps: Sequence[str]) -> Any:
+    """A copy of ``value`` without what these members lead to."""
+    *above, last = steps
+    kept = {name: one for name, one in members(at_steps(value, above)).items() if name != last}
+    return placed(value, above, kept)
+
+
 def members(value: Any) -> Mapping[str, Any]:
     """The members of an object; none of anything else."""
     return value if isinstance(value, Mapping) else {}

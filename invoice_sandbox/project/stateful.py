@@ -18,8 +18,8 @@ from invoice_sandbox.base.errors import ERRORS, reject
 from invoice_sandbox.openapi.load.pointers import dereference
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import (
-    ContractResponse,
     NoResponseError,
+    allowed_headers,
     contract_response,
     is_json,
 )
@@ -113,14 +113,14 @@ class Collection:
                 kept, body = found
                 await call.state.put(name, str(key), kept)
                 at = f"{call.base_url}{call.url.rstrip('/')}/{quote(str(key), safe='')}"
-                return _response(view.example, body, {"location": at})
-        return _response(view.example)
+                return _response(view, body, {"location": at})
+        return _response(view)
 
     async def get(self, call: _Call) -> Response:
         """The record."""
         view, kept = await self._found(call, "get")
         body = None if kept is None else view.shown(kept)
-        return _response(view.example, body)
+        return _response(view, body)
 
     async def replace(self, call: _Call) -> Response:
         """The body instead of the record."""
@@ -137,7 +137,7 @@ class Collection:
         """The record is gone."""
         view, kept = await self._found(call, "delete")
         await call.state.delete(self.name(call), self._key(call))
-        return _response(view.example, None if kept is None else view.gone(kept))
+        return _response(view, None if kept is None else view.gone(kept))
 
     async def page(self, call: _Call) -> Response:
         """The records, the first one posted first, in the document's paging."""
@@ -146,11 +146,11 @@ class Collection:
         records = [*reversed(newest_first.records)]
         steps = (*self.within, self.identity)
         keys = [str(at_steps(one, steps)) for one in records]
-        page = page_of(view.operation, call.query, keys, f"{call.base_url}{call.url}")
+        address = f"{call.base_url}{call.url}"
+        page = page_of(call.contract, view.operation, call.query, keys, address, view.most_items)
         body = view.listed(records[page.start :][: page.limit], page)
-        if body is None or not page.url:
-            return _response(view.example, body)
-        return _response(view.example, body, {"link": f'<{page.url}>; rel="next"'})
+        is_linked = body is not None and (not page.is_only or "link" in view.required_headers)
+        return _response(view, body, {"link": page.link} if is_linked else {})
 
     def name(self, call: _Call) -> str:
         """The name of the collection in the state: one for each record that it belongs to."""
@@ -183,7 +183,7 @@ class Collection:
         """Why an operation cannot show a record; empty if it can."""
         view = self._view(contract, what, TRIAL)
         if what == "page":
-            is_shown = view.listed([kept], Page(1, 0, 1, {}, "")) is not None
+            is_shown = view.listed([kept], Page(1, 0, 1)) is not None
         else:
             is_shown = view.own_place is not None and view.shown(kept) is not None
         if is_shown or what in {"create", "delete"} or not view.example.body:
@@ -223,14 +223,14 @@ class Collection:
         self, call: _Call, view: View, kept: Mapping[str, Any] | None, after: Mapping[str, Any]
     ) -> Response:
         if kept is None:
-            return _response(view.example)
+            return _response(view)
         steps = (*self.within, self.identity)
         record = placed(after, steps, at_steps(kept, steps))
         body = view.shown(record)
         if body is None and view.example.body is not None:
-            return _response(view.example)
+            return _response(view)
         await call.state.put(self.name(call), self._key(call), view.kept(record, body))
-        return _response(view.example, body)
+        return _response(view, body)
 
     async def _found(self, call: _Call, what: str) -> tuple[View, dict[str, Any] | None]:
         """The record; None if there is none, and the operation has no error for that.
@@ -277,14 +277,12 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64]
 
 
-def _response(
-    example: ContractResponse, body: Any = None, own: Mapping[str, str] | None = None
-) -> Response:
-    """The body, or that of the example. Headers with URLs are those of ``own`` only."""
-    given = own or {}
-    headers = (
-        (name, given.get(name.lower(), value))
-        for name, value in example.headers
-        if name.lower() in given or name.lower() not in _OF_AN_ADDRESS
-    )
-    return Response(example.body if body is None else body, (*headers,), example.status, bare=True)
+def _response(view: View, body: Any = None, own: Mapping[str, str] | None = None) -> Response:
+    """The body, or that of the example. Headers with URLs are those of ``own``, unless the contract
+    requires one: an example has URLs of other servers."""
+    example, wanted = view.example, {name: one for name, one in (own or {}).items() if one}
+    left_out = _OF_AN_ADDRESS - view.required_headers
+    headers = {name: one for name, one in example.headers if name.lower() not in left_out}
+    headers |= allowed_headers(view.contract, view.operation, example.status, wanted)
+    data = example.body if body is None else body
+    return Response(data, (*headers.items(),), example.status, bare=True)

@@ -12,7 +12,7 @@ from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import ContractResponse
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
-from invoice_sandbox.project.declared import outline, schemas_at
+from invoice_sandbox.project.declared import keywords_at, outline, schemas_at
 from invoice_sandbox.project.fitting import at_steps, fitted, is_valid, members, placed
 from invoice_sandbox.project.paging import Page
 
@@ -164,6 +164,21 @@ class View:
         """Where the response has its list, if it has one."""
         found = map(_list_place, (self.example.body, self.declared))
         return next((one for one in found if one is not None), None)
+
+    @property
+    def required_headers(self) -> frozenset[str]:
+        """The headers that the response has to have, in lower case."""
+        response = self.operation.response_for(self.example.status)
+        declared = response.headers.items() if response else ()
+        return frozenset(name.lower() for name, one in declared if one.get("required", False))
+
+    @property
+    def most_items(self) -> int | None:
+        """How many records its list can have; None: any number."""
+        steps = self.list_place or ()
+        return min(
+            keywords_at(self.contract.document, self.schema, steps, "maxItems"), default=None
+        )
 
     @cached_property
     def schema(self) -> Any:

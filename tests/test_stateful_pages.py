@@ -1,0 +1,144 @@
+"""``--stateful``: the pages of a list, as the document declares them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.test_stateful import TEXT, WHOLE, closed, pages_of_two, served, things
+
+pytestmark = pytest.mark.slow
+
+
+def ids(page: httpx.Response) -> list[int]:
+    return [one["id"] for one in page.json()["data"]]
+
+
+def with_five(client: httpx.Client) -> httpx.Client:
+    for name in "abcde":
+        client.post("/things", json={"name": name})
+    return client
+
+
+def listing(content: Any) -> Any:
+    return content["paths"]["/things"]["get"]
+
+
+def test_the_default_of_a_page_size_applies(tmp_path: Path) -> None:
+    content = things({}, per_page={**WHOLE, "default": 2}, page=WHOLE)
+    with served(tmp_path, content) as client:
+        with_five(client)
+        assert ids(client.get("/things")) == [1, 2]
+        assert ids(client.get("/things", params={"page": 3})) == [5]
+        assert ids(client.get("/things", params={"per_page": 3})) == [1, 2, 3]
+        assert ids(client.get("/things", params={"limit": 4})) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("asked", "expected"), [("", [1, 2]), ("page[size]=3", [1, 2, 3])])
+def test_the_default_of_a_page_size_may_be_in_an_object(
+    tmp_path: Path, asked: str, expected: list[int]
+) -> None:
+    properties = {"number": WHOLE, "size": {**WHOLE, "default": 2}}
+    content = things({})
+    given = {"in": "query", "style": "deepObject", "schema": {"properties": properties}}
+    listing(content)["parameters"].append({"name": "page", **given})
+    listing(content)["responses"]["200"]["headers"] = {"Link": {"schema": TEXT}}
+    with served(tmp_path, content) as client:
+        first = with_five(client).get(f"/things?{asked}")
+        assert ids(first) == expected
+        assert ids(client.get(first.links["next"]["url"]))[0] == expected[-1] + 1
+
+
+def test_a_list_has_no_more_records_than_its_schema_allows(tmp_path: Path) -> None:
+    content = things({"next_page": {"type": ["integer", "null"]}}, page=WHOLE)
+    response = listing(content)["responses"]["200"]["content"]["application/json"]
+    response["schema"]["properties"]["data"]["maxItems"] = 2
+    with served(tmp_path, content) as client:
+        pages = [with_five(client).get("/things", params={"limit": 9})]
+        while pages[-1].json()["next_page"]:
+            pages.append(client.get("/things", params={"page": pages[-1].json()["next_page"]}))
+        assert [ids(one) for one in pages] == [[1, 2], [3, 4], [5]]
+
+
+def linked(schema: Any = TEXT, **header: Any) -> dict[str, Any]:
+    content = things({}, page=WHOLE, archived={"type": "boolean"})
+    link = {"schema": schema, **header}
+    listing(content)["responses"]["200"]["headers"] = {"Link": link}
+    return content
+
+
+def test_a_link_without_an_example_leads_to_every_page(tmp_path: Path) -> None:
+    with served(tmp_path, linked()) as client:
+        first = with_five(client).get("/things", params={"limit": 2, "archived": True})
+        second = client.get(first.links["next"]["url"])
+        last = client.get(first.links["last"]["url"])
+        assert [ids(one) for one in (first, second, last)] == [[1, 2], [3, 4], [5]]
+        assert ["prev" in one.links for one in (first, second, last)] == [False, True, True]
+        assert ["next" in one.links for one in (first, second, last)] == [True, True, False]
+        assert ids(client.get(second.links["prev"]["url"])) == [1, 2]
+        assert ids(client.get(last.links["first"]["url"])) == [1, 2]
+        beyond = client.get("/things", params={"limit": 2, "page": 9})
+        assert ids(beyond) == []
+        assert ids(client.get(beyond.links["prev"]["url"])) == [5]
+
+
+def test_a_link_that_the_document_does_not_allow_is_left_out(tmp_path: Path) -> None:
+    with served(tmp_path, linked({**TEXT, "maxLength": 9})) as client:
+        page = with_five(client).get("/things", params={"limit": 2})
+        assert (ids(page), "link" in page.headers) == ([1, 2], False)
+
+
+@pytest.mark.parametrize(("required", "relations"), [(True, {"first", "last"}), (False, set())])
+def test_a_link_of_an_only_page_is_there_if_it_is_required(
+    tmp_path: Path, required: bool, relations: set[str]
+) -> None:
+    with served(tmp_path, linked(required=required)) as client:
+        assert {*with_five(client).get("/things").links} == relations
+
+
+REQUIRED = {**TEXT, "minLength": 1, "example": "1"}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "schema", "listed"),
+    [
+        ("cursor", TEXT, {"next_cursor": REQUIRED}),
+        ("page", WHOLE, {"next_page": {**WHOLE, "example": 1}}),
+        ("starting_after", WHOLE, {"cursor": {**WHOLE, "example": 1}}),
+    ],
+    ids=["text", "number", "record"],
+)
+def test_a_cursor_that_must_not_be_empty_leads_to_an_empty_page_in_the_end(
+    tmp_path: Path, parameter: str, schema: Any, listed: Any
+) -> None:
+    (member,) = listed
+    with served(tmp_path, things(listed, **{parameter: schema})) as client:
+        with_five(client)
+        found = pages_of_two(client, parameter, lambda page: page["data"] and page[member])
+        assert [[one["id"] for one in page["data"]] for page in found] == [[1, 2], [3, 4], [5], []]
+        assert found[-1][member] == found[-2][member]
+
+
+def test_pages_count_from_zero_if_that_is_the_default(tmp_path: Path) -> None:
+    listed = {"page": WHOLE, "next_page": {"type": ["integer", "null"]}}
+    with served(tmp_path, things(listed, page={**WHOLE, "default": 0})) as client:
+        first = with_five(client).get("/things", params={"limit": 2})
+        last = client.get("/things", params={"limit": 2, "page": 2})
+        assert (ids(first), first.json()["page"], first.json()["next_page"]) == ([1, 2], 0, 1)
+        assert (ids(last), last.json()["page"], last.json()["next_page"]) == ([5], 2, None)
+
+
+def test_the_body_of_a_list_leads_back_as_well(tmp_path: Path) -> None:
+    uri = {"type": ["string", "null"], "format": "uri", "example": "https://a.example/?page=9"}
+    links = closed("first", "last", "prev", "next", first=uri, last=uri, prev=uri, next=uri)
+    listed = {"links": links, "has_previous": {"type": "boolean"}, "preview": TEXT}
+    with served(tmp_path, things(listed, page=WHOLE)) as client:
+        first = with_five(client).get("/things", params={"limit": 2}).json()
+        assert (first["links"]["prev"], first["has_previous"]) == (None, False)
+        last = client.get(first["links"]["last"]).json()
+        assert (last["links"]["next"], last["has_previous"]) == (None, True)
+        assert ids(client.get(last["links"]["prev"])) == [3, 4]
+        assert ids(client.get(last["links"]["first"])) == [1, 2]

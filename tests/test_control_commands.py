@@ -598,7 +598,14 @@ def test_the_offers_on_an_invoice_are_a_table(at: Run, server: Running, key: str
     assert shown.split()[:3] == ["id", "status", "partnerId"]
     row = [offer["id"], offer["status"], offer["partnerId"]]
     assert row in [line.split()[:3] for line in shown.splitlines()]
-    assert at("offer list inv_sandbox_none").stdout == "No offers on this invoice.\n"
+    with server.client(key) as client:
+        invoice = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
+    assert at(f"offer list {invoice}").stdout == "No offers on this invoice.\n"
+
+
+def test_a_list_of_the_offers_on_an_unknown_invoice_is_an_error(rejected: Run) -> None:
+    assert "no invoice with this id. Check 'INV-1'," in rejected("offer list INV-1").stderr
+    assert "no invoice with this id. Check 'INV-1'," in rejected("offer list INV-1 --json").stderr
 
 
 def test_transitions_without_a_trigger_are_those_that_are_legal_now(at: Run) -> None:
@@ -699,6 +706,12 @@ def test_requests_are_filtered(at: Run, filters: str, statuses: list[int]) -> No
     found = data(at(f"requests {filters} --json"))
     assert [entry["status"] for entry in found] == statuses
     assert len(at(f"requests {filters}").stdout.splitlines()) >= max(len(statuses), 1)
+
+
+def test_an_unknown_method_is_misuse(at: Run) -> None:
+    assert "'FOO' is not one of 'connect', 'delete', 'get'," in run("requests --method FOO").stderr
+    assert "'POTS' is unknown; did you mean POST?" in run("requests --method POTS").stderr
+    assert at("requests --method patch").stdout == "No requests.\n"
 
 
 @pytest.mark.usefixtures("asked")

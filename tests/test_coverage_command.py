@@ -155,7 +155,12 @@ MISUSED = {
         "test_coverage_command.py:1: not a line",
     ),
     "a kind that is none": ("coverage {file} --only lines", 2, "operations"),
-    "more than all": ("coverage {file} --fail-under 101", 2, "0<=x<=100"),
+    "more than all": (
+        "coverage {file} --fail-under 101",
+        2,
+        "'--fail-under': 101 is not in the range 0<=x<=100",
+    ),
+    "no number": ("coverage {file} --fail-under nan", 2, "nan is not in the range"),
     "a page that cannot be written": (
         "coverage {file} --html /no/where.html",
         2,

@@ -15,54 +15,35 @@ An operation lists its commands in ``x-cli``. Each entry has:
 Two operations may have the same command: the first runs when the arguments that only the second
 has are not passed.
 
-An input is a parameter of the operation or a member of its JSON body. Its schema gives the type,
-the range and the help. A password (``format: password``) is no option, which others could see: the
-command asks for it, or reads it from the input. A tag describes a group of commands in the same
-way; its ``reads`` are operations of the API by path, with the parameters that their commands send.
+An input (``cli.inputs``) is a parameter of the operation or a member of its JSON body. A password
+is no option, which others could see: the command asks for it, or reads it from the input.
+
+A tag describes a group of commands in the same way; its ``reads`` are operations of the API by
+path, with the parameters that their commands send. Their entries may have ``of``: a path of the API
+that must exist when there are no rows, so that an unknown id is an error.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlencode
 
 import click
 
-from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import parse_duration, parse_instant
 from invoice_sandbox.base.errors import InputProblem, InputProblems, ended
 from invoice_sandbox.cli import Command, Commands
-from invoice_sandbox.cli.options import (
-    FILE,
-    FOLDER,
-    Number,
-    OneOf,
-    WholeNumber,
-    client,
-    connection_options,
-    print_reply,
-    print_row,
-    read_password,
-)
+from invoice_sandbox.cli.combined import with_bundles, with_show
+from invoice_sandbox.cli.inputs import NULL, Input, Raw, address, body_of, inputs_of
+from invoice_sandbox.cli.options import client, connection_options, print_reply, read_password
 from invoice_sandbox.cli.output import Table, print_table
-from invoice_sandbox.cli.views import VIEWS, show_new_request, show_request
+from invoice_sandbox.cli.views import VIEWS
 from invoice_sandbox.control.client import Reply, SandboxError, path, shown_value
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.settings import default_project
-
-Raw = Mapping[str, Any]
-
-_FOREVER: Final = "forever"
-"""How the command line spells a null number."""
-
-_NULL: Final = object()
 
 _CONTROL: Final = "/sandbox"
 
@@ -108,167 +89,9 @@ def control_commands() -> dict[str, click.Command]:
     for words, command in made.items():
         if len(words) == 1:
             commands.setdefault(words[0], command)
-    commands["requests"] = _with_show(commands["requests"])
-    commands["replay"] = _with_bundles(commands["replay"])
+    commands["requests"] = with_show(commands["requests"])
+    commands["replay"] = with_bundles(commands["replay"])
     return commands
-
-
-# Inputs -----------------------------------------------------------------------------------------
-
-
-class _Text(click.ParamType[str]):
-    """A text in a format that is checked before anything is sent."""
-
-    def __init__(self, name: str, check: Callable[[str], Any]) -> None:
-        self.name = name
-        self._check = check
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            self._check(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return value
-
-
-class _Json(click.ParamType[Any]):
-    """A JSON value, or @FILE for one that is read from a file."""
-
-    name = "json|@file"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            text = Path(value[1:]).read_bytes() if value.startswith("@") else value.encode()
-            parsed = jsonio.loads(text)
-        except OSError as error:
-            self.fail(f"{value[1:]}: {error.strerror}", param, ctx)
-        except jsonio.JsonError as error:
-            typed = value if value.startswith("@") else shown_value(value)
-            self.fail(f"{typed}: {error}", param, ctx)
-        return _NULL if parsed is None else parsed
-
-
-class _NumberOrForever(WholeNumber):
-    """A number, or ``forever`` for null."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return _NULL if value == _FOREVER else super().convert(value, param, ctx)
-
-
-_DURATION: Final = _Text("duration", parse_duration)
-_INSTANT: Final = _Text("instant", parse_instant)
-
-
-@dataclass(frozen=True)
-class Input:
-    """A parameter of an operation, or a member of its body; ``place`` is path, query or body."""
-
-    name: str
-    place: str
-    schema: Raw
-    help: str = ""
-    required: bool = False
-
-    @property
-    def type(self) -> click.ParamType[Any]:
-        """How its text is checked and converted."""
-        schema = self.schema
-        limits = schema.get("minimum"), schema.get("maximum")
-        if "enum" in schema:
-            return OneOf(schema["enum"])
-        match schema.get("type"):
-            case ["integer", "null"]:
-                return _NumberOrForever(*limits)
-            case "integer":
-                return WholeNumber(*limits)
-            case "number":
-                return Number(*limits)
-            case "object":
-                return _Json()
-            case None if not schema.keys() - {"description", "examples"}:  # any value
-                return _Json()
-            case [*types] if "object" in types:
-                return _Json()
-        if schema.get("format") == "date-time":
-            return _INSTANT
-        return _DURATION if str(schema.get("pattern", "")).startswith("^P") else click.STRING
-
-    @property
-    def metavar(self) -> str | None:
-        """How the help names its value; None is how click names the values of its type."""
-        match self.type:
-            case _NumberOrForever():
-                return f"N|{_FOREVER}"
-            case click.IntRange():
-                return "N"
-            case _Text() | _Json() as text:
-                return text.name.upper()
-            case click.Choice() | click.FloatRange():
-                return None
-        return self.name.upper()
-
-    @property
-    def is_password(self) -> bool:
-        """Whether nobody else may see it."""
-        return self.place == "body" and self.schema.get("format") == "password"
-
-    @property
-    def flag(self) -> str:
-        """``--up-to`` for ``upTo``."""
-        return "--" + re.sub("[A-Z]", lambda letter: f"-{letter.group().lower()}", self.name)
-
-    def option(self) -> click.Option:
-        """The option for it."""
-        if self.schema.get("type") == "boolean":
-            flags = f"{self.flag}/--no-{self.flag.removeprefix('--')}"
-            return click.Option([flags, self.name], default=None, help=self.help)
-        return click.Option(
-            [self.flag, self.name],
-            type=self.type,
-            metavar=self.metavar,
-            help=self.help,
-            required=self.required,
-        )
-
-    def argument(self, *, required: bool) -> click.Argument:
-        """The argument for it."""
-        name = self.metavar or self.name.upper()
-        metavar = name if required else f"[{name}]"
-        made = click.Argument([self.name], type=self.type, metavar=metavar, required=required)
-        made.name = self.name  # click writes the name of an argument in small letters
-        return made
-
-
-def _inputs(document: Raw, raw: Raw) -> Iterator[Input]:
-    for one in raw.get("parameters", ()):
-        if one["in"] in {"path", "query"}:
-            yield Input(one["name"], one["in"], _resolved(document, one["schema"]), _help(one))
-    body = _body(document, raw)
-    for name, member in body.get("properties", {}).items():
-        schema = _resolved(document, member)
-        yield Input(name, "body", schema, _help(schema), name in body.get("required", ()))
-
-
-def _body(document: Raw, raw: Raw) -> Raw:
-    content = raw.get("requestBody", {}).get("content", {})
-    return _resolved(document, content.get("application/json", {}).get("schema", {}))
-
-
-def _resolved(document: Raw, schema: Raw) -> Raw:
-    """A schema with what it refers to; its own description wins."""
-    reference = schema.get("$ref")
-    if reference is None:
-        return schema
-    found = document["components"]["schemas"][reference.rpartition("/")[2]]
-    return {**_resolved(document, found), **schema}
-
-
-def _help(raw: Raw) -> str:
-    """Its description on one line, without the marks of Markdown."""
-    return " ".join(raw.get("description", "").replace("`", "").split())
-
-
-# Commands ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -333,8 +156,8 @@ class ControlCommand:
         query = self.entry.get("defaults", {}) | self._members(passed, "query")
         body = {**self.entry.get("body", {}), **self._members(passed, "body")}
         try:
-            return client().send(
-                self.method, _address(place, query), body if "requestBody" in self.raw else None
+            reply = client().send(
+                self.method, address(place, query), body if "requestBody" in self.raw else None
             )
         except SandboxError as error:
             text = str(error)
@@ -343,6 +166,9 @@ class ControlCommand:
             elif error.status == HTTPStatus.NOT_FOUND:
                 text = self._not_found(text)
             raise SandboxError(text, error.status, error.code) from None
+        if "of" in self.entry and not reply.data:
+            client().send("GET", path(self.entry["of"], **passed))
+        return reply
 
     def _not_found(self, message: str) -> str:
         """A message of a 404, or that the project lacks this."""
@@ -397,7 +223,7 @@ class ControlCommand:
 
     def _members(self, passed: Mapping[str, Any], place: str) -> dict[str, Any]:
         names = [name for name in self._names(place) if name in passed]
-        return {name: None if passed[name] is _NULL else passed[name] for name in names}
+        return {name: None if passed[name] is NULL else passed[name] for name in names}
 
 
 def _by_words(document: Raw) -> dict[tuple[str, ...], click.Command]:
@@ -416,7 +242,7 @@ def _either(first: click.Command, second: click.Command) -> click.Command:
 
     def run(**values: Any) -> None:
         if any(values[str(one.name)] is not None for one in more):
-            second.callback(**values)  # type: ignore[misc]  # see _with_show
+            second.callback(**values)  # type: ignore[misc]  # see combined.with_show
         else:
             first.callback(**{name: values[name] for name in names & values.keys()})  # type: ignore[misc]
 
@@ -444,7 +270,7 @@ def _operations(document: Raw) -> Iterator[tuple[str, str, Raw]]:
 
 def _commands(document: Raw) -> Iterator[ControlCommand]:
     for route, method, raw in _operations(document):
-        body = _body(document, raw)
+        body = body_of(document, raw)
         alternatives = [name for one in body.get("oneOf", ()) for name in one["required"]]
         for entry in raw.get("x-cli", ()):
             yield ControlCommand(
@@ -453,7 +279,7 @@ def _commands(document: Raw) -> Iterator[ControlCommand]:
                 path=route,
                 raw=raw,
                 entry=entry,
-                inputs=tuple(_inputs(document, raw)),
+                inputs=tuple(inputs_of(document, raw)),
                 alternatives=frozenset(alternatives),
             )
 
@@ -481,109 +307,3 @@ def _group(entry: Raw, made: Mapping[tuple[str, ...], click.Command]) -> click.G
 def _help_text(summary: str, text: str, entry: Raw) -> str:
     lines = [f"invoice-sandbox {line}" for line in entry["examples"]]
     return "\n\n".join([f"{summary}.", text.replace("`", "").strip(), "\n".join(["\b", *lines])])
-
-
-def _address(place: str, query: Mapping[str, Any]) -> str:
-    """The path of an operation, with a query."""
-    texts = {name: _query_text(value) for name, value in query.items()}
-    return place + (f"?{urlencode(texts, errors='replace')}" if texts else "")
-
-
-def _query_text(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
-
-
-# replay FILE.zip --------------------------------------------------------------------------------
-
-_BUNDLES: Final = """\
-With FILE.zip: sends the requests of a bundle to a new workspace of a server in this process,
-with the times that they read then, and prints the first difference. Opens no connection.
-Status 0 when nothing differs, 1 when something does, 2 for a file that cannot be replayed.
-"""
-
-
-def _with_bundles(deliveries: click.Command) -> click.Command:
-    """The command ``replay`` for a bundle as well, which is no operation."""
-
-    def run(
-        project: Path | None, contract: Path | None, scenarios: Path | None, **values: Any
-    ) -> None:
-        file = Path(values["id"])
-        if file.suffix == ".zip" or file.is_file():
-            from invoice_sandbox.bundles.environment import Served  # imports the server
-            from invoice_sandbox.cli.replay import replay_bundle
-
-            replay_bundle(file, Served(project, contract, scenarios))
-        else:
-            deliveries.callback(**values)  # type: ignore[misc]  # see _with_show
-
-    target, *options = deliveries.params
-    assert isinstance(target, click.Argument)  # noqa: S101 - the id in the path
-    return Command(
-        deliveries.name,
-        params=[
-            click.Argument(["id"], metavar="ID|FILE.zip", type=target.type),
-            click.Option(["--project"], metavar="DIR", type=FOLDER, help="Project of the bundle."),
-            click.Option(["--contract"], metavar="FILE", type=FILE, help="Contract of the bundle."),
-            click.Option(
-                ["--scenarios"], metavar="DIR", type=FOLDER, help="Scenarios of your own."
-            ),
-            *options,
-        ],
-        callback=run,
-        help=(deliveries.help or "").replace("\n\n\b\n", f"\n\n{_BUNDLES}\n\b\n")
-        + "\ninvoice-sandbox replay bug.zip",
-        short_help="Replay a delivery, or a bundle.",
-    )
-
-
-# requests --show, --follow ----------------------------------------------------------------------
-
-
-def _with_show(listing: click.Command) -> click.Command:
-    """The command ``requests`` with the options ``--show`` and ``--follow``."""
-
-    def run(show: str | None, *, follow: bool, **filters: Any) -> None:
-        if show is not None and (follow or any(value is not None for value in filters.values())):
-            raise click.UsageError("--show takes the id of one request; leave out other options")
-        if follow and (filters["limit"] is not None or filters["id"] is not None):
-            raise click.UsageError("--follow prints all new requests; leave out --limit and --id")
-        if show is not None:
-            _print_request(show)
-        elif follow:
-            passed = {name: value for name, value in filters.items() if value is not None}
-            with suppress(KeyboardInterrupt):
-                _follow(_address(f"{_CONTROL}/requests/stream", passed))
-        else:
-            listing.callback(**filters)  # type: ignore[misc]  # a command from the contract has one
-
-    help_text = "Show one request in full: headers, bodies, and why it got its response."
-    options = (
-        click.Option(["--show"], metavar="REQUEST_ID", help=help_text),
-        click.Option(["--follow", "-f"], is_flag=True, help="Print new requests until Ctrl-C."),
-    )
-    return Command(
-        listing.name,
-        params=[*options, *listing.params],
-        callback=run,
-        help=listing.help,
-        short_help=listing.short_help,
-    )
-
-
-def _follow(address: str) -> None:
-    """Print requests as they come, until the server stops."""
-    for event in client().events(address):
-        if event.name == "request":
-            print_row(event.data, show_new_request)
-        else:
-            count = event.data["count"]
-            click.echo(f"The journal has dropped {count} requests.", err=True)
-    raise click.ClickException("the server has stopped, or the workspace was deleted")
-
-
-def _print_request(request_id: str) -> None:
-    reply = client().send("GET", f"/sandbox/requests?id={quote(request_id, safe='')}")
-    if not reply.data:
-        raise click.ClickException(f"no request '{request_id}' in the journal of this workspace")
-    print_reply(reply._replace(data=reply.data[0]), lambda one: show_request(one.data))

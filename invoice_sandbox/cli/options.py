@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,9 +51,22 @@ class WholeNumber(click.IntRange):
 
 
 class Number(click.FloatRange):
-    """A number within limits, whose errors call it so."""
+    """A number within limits, whose errors call it so, and repeat what was typed."""
 
     name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"'{value}' is not a valid number", param, ctx)
+        lowest = -inf if self.min is None else self.min
+        highest = inf if self.max is None else self.max
+        if not lowest <= number <= highest:  # nor is nan
+            self.fail(f"{value} is not in the range {self._describe_range()}", param, ctx)
+        return number
 
 
 def options(rows: dict[str, dict[str, Any]], **common: Any) -> Callable[[Command], Command]:

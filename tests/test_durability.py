@@ -431,6 +431,10 @@ def test_a_folder_that_is_not_there_is_an_error_at_start(tmp_path: Path) -> None
     assert message == f"--store: there is no folder '{tmp_path / 'missing'}'"
 
 
+def test_a_folder_instead_of_a_file_is_an_error_at_start(tmp_path: Path) -> None:
+    assert problem_of_start(tmp_path) == f"--store: '{tmp_path}' is a folder; name a file in it"
+
+
 def test_a_second_server_on_the_same_file_is_an_error_at_start(file: Path) -> None:
     with kept(file):
         assert problem_of_start(file) == f"--store: another server uses '{file}'"

@@ -175,6 +175,8 @@ _WITH_ROW_IDS: Final = ("states", "records", "logs")
 
 def problem_of(path: Path, error: sqlite3.Error) -> str:
     """What is wrong with the file, in a sentence that names it."""
+    if path.is_dir():
+        return f"'{path}' is a folder; name a file in it"
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     text = _PROBLEMS.get(code)
     return f"'{path}' {text}" if text else f"'{path}' cannot be used: {error}"

@@ -59,9 +59,16 @@ def test_a_function_that_raises_an_error_shows_it_without_the_key(sandbox: Invoi
     assert "RuntimeError: no idea what to do with list-offers and [redacted]" in str(error.value)
 
 
-def test_what_a_function_does_not_declare_is_not_applicable(sandbox: InvoiceSandbox) -> None:
-    report = sandbox.judge("webhook-order", listing, declare=[])
-    assert report.verdict is Verdict.NOT_APPLICABLE
+def test_a_check_that_judged_nothing_is_no_pass(sandbox: InvoiceSandbox) -> None:
+    with pytest.raises(AssertionError) as error:
+        sandbox.judge("webhook-order", listing, declare=[])
+    problem = "The client does not declare 'webhooks'."
+    assert str(error.value) == f"NOT_APPLICABLE webhook-order: {problem}"
+
+
+def test_an_unknown_capability_is_an_error_with_a_suggestion(sandbox: InvoiceSandbox) -> None:
+    with pytest.raises(SandboxError, match=r"capability 'webhoks' \(did you mean webhooks\?\)"):
+        sandbox.judge("webhook-order", listing, declare=["webhoks"])
 
 
 def test_without_a_function_the_recorded_requests_are_judged(sandbox: InvoiceSandbox) -> None:

@@ -72,7 +72,7 @@ def judge(
         if client is None
         else _run(plan, known[check_id], control, client, declare)
     )
-    if report.verdict not in {*CONFORMANT, Verdict.REVIEW, Verdict.NOT_APPLICABLE}:
+    if report.verdict not in {*CONFORMANT, Verdict.REVIEW}:
         raise AssertionError(_text(report))
     return report
 
@@ -90,6 +90,9 @@ def _run(
     declare: Collection[str] | None,
 ) -> CheckReport:
     declared = frozenset(plan.capabilities if declare is None else declare)
+    for name in sorted(declared - set(plan.capabilities)):
+        advice = suggestion(name, plan.capabilities)
+        raise SandboxError(f"there is no capability '{name}' ({advice})")
     subject = _FunctionClient(client, declared)
     (report,) = run_plan(plan, [check], subject, control, lambda _: None, Event()).checks
     return report

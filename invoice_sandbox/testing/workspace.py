@@ -236,8 +236,8 @@ class InvoiceSandbox:
         of its own; ``declare`` are the capabilities of the client, by default all. Without it, what
         this workspace has recorded is judged, by the rules that need no step of a run.
 
-        Raises AssertionError with the evidence unless the verdict is PASS, WARN, NOT_APPLICABLE or
-        REVIEW. Returns the report.
+        Raises AssertionError with the evidence unless the verdict is PASS, WARN or REVIEW: a check
+        that judged nothing is no pass. Returns the report.
         """
         __tracebackhide__ = True
         try:

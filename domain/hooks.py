@@ -63,6 +63,11 @@ async def on_endpoint_disabled(context: Context, endpoint: Record) -> None:
     await context.announce("webhook_endpoint.disabled", published_endpoint(endpoint))
 
 
+async def on_endpoint_removed(context: Context, endpoint: Record) -> None:
+    """Audit that a webhook endpoint was deleted with its listener."""
+    await audit_endpoint(context, "removed", endpoint)
+
+
 async def on_step_failed(step: Step, action: str, reason: str) -> None:
     """Audit a step that failed: a pushed item as rejected, any other under its invoice."""
     if action in {PROCESS_ITEM, PLAN_ITEMS}:

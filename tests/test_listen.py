@@ -633,7 +633,12 @@ def test_it_leaves_nothing_behind(
     with listening(str(client.base_url), receiver.url) as (listener, _):
         fire(client)
         settle(client)
+        (mine,) = client.get("/api/webhooks").json()["data"]["endpoints"]
         assert listener.end(name) == 0
+    removed, *_ = client.get(f"/api/audit-log?targetId={mine['id']}").json()["data"]
+    assert removed["action"] == "webhook_endpoint.removed"
+    assert removed["actor"]["type"] == "api_key"
+    assert removed["context"]["requestId"].startswith("req_")
     left = client.get("/api/webhooks").json()["data"]
     assert (left["endpoints"], len(left["deliveries"])) == ([], 1)
     sent = left["deliveries"][0]["attempts"][0]["request"]["url"]

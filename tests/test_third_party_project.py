@@ -162,6 +162,7 @@ def test_listen_leaves_no_endpoint_of_a_project_of_ones_own(tmp_path: Path) -> N
             with running.client() as client:
                 payout = client.post("/payouts", json=CREATE).json()
             control.ask("POST", "/clock/advance", {"by": "PT0S"})
+            listener.expect(r"Z  payoutSettled  evt_")
             assert listener.end(signal.SIGINT) == 0
         assert [json.loads(one.body) for one in receiver.messages] == [payout]
         assert endpoints() == []

@@ -10,7 +10,7 @@ from typing import Any, Final
 import httpx
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.cli.output import NOTHING, Row
+from invoice_sandbox.cli.output import Row
 from invoice_sandbox.control.client import ControlClient, SandboxError, path, uses_proxy
 
 LISTENERS: Final = "/sandbox/listeners"
@@ -48,6 +48,7 @@ class Message:
     number: int
     headers: Mapping[str, str]
     body: str
+    type: str | None
 
     @property
     def attempt(self) -> Attempt:
@@ -56,13 +57,6 @@ class Message:
     @property
     def id(self) -> str:
         return self.headers.get("webhook-id", "")
-
-    @property
-    def type(self) -> str:
-        try:
-            return str(json.loads(self.body)["type"])
-        except (ValueError, TypeError, KeyError):
-            return NOTHING
 
 
 class Sandbox:
@@ -159,4 +153,4 @@ class Sandbox:
 def _message(event: bytes) -> Message:
     data = next(line for line in event.split(b"\n") if line.startswith(b"data: "))
     members = jsonio.loads(data.removeprefix(b"data: "))
-    return Message(members["message"], members["headers"], members["body"])
+    return Message(members["message"], members["headers"], members["body"], members.get("type"))

@@ -9,7 +9,7 @@ from typing import Final
 
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.runtime.control_call import STREAM, ControlCall, PublicControlCall, Raw
-from invoice_sandbox.state import Condition, Record
+from invoice_sandbox.state import Condition, NoWorkspaceError, Record
 from invoice_sandbox.webhooks.endpoints import all_endpoints
 from invoice_sandbox.webhooks.listeners import (
     InUseError,
@@ -19,7 +19,7 @@ from invoice_sandbox.webhooks.listeners import (
     Reported,
 )
 from invoice_sandbox.webhooks.network import listener_url
-from invoice_sandbox.webhooks.outbox import remove
+from invoice_sandbox.webhooks.outbox import EVENTS, remove
 
 _IDLE: Final = 3600
 
@@ -75,7 +75,8 @@ async def receive_for_listener(call: PublicControlCall) -> Raw:
         raise reject("unknown_resource", kind="listener", member="address")
     try:
         async with asyncio.timeout(listeners.patience):
-            reported = await listeners.hand_over(listener, call.headers, call.raw_body)
+            event_type = await _event_type(call, listener)
+            reported = await listeners.hand_over(listener, call.headers, call.raw_body, event_type)
     except QueueFullError:
         return _text_response(503, "too many bytes wait for the listeners; see --max-queue")
     except NobodyListensError:
@@ -103,6 +104,16 @@ async def answer_message(call: ControlCall) -> Record:
     return {"accepted": True}
 
 
+async def _event_type(call: PublicControlCall, listener: Listener) -> str | None:
+    """The type of the event that a message delivers; None if it is none of the workspace."""
+    try:
+        async with call.engine.store.transaction(listener.workspace_id) as state:
+            event = await state.get(EVENTS, call.headers.get("webhook-id", ""))
+    except NoWorkspaceError:
+        return None
+    return None if event is None else str(event["type"])
+
+
 async def _endpoints(
     call: ControlCall, listener: Listener, kept: Collection[str] | None
 ) -> list[str]:
@@ -110,12 +121,15 @@ async def _endpoints(
     None: all are kept."""
     engine = call.engine
     where = Condition("url", "=", listener_url(engine.url, listener.token))
+    hook = engine.project.hooks.on_endpoint_removed
     async with engine.store.transaction(call.workspace.id) as state:
-        now = (await state.workspace()).clock.now(engine.system_clock)
+        context = await call.context(state)
         found = await all_endpoints(state, where)
         gone = [one for one in found if kept is not None and one["id"] not in kept]
         for one in gone:
-            await remove(state, one, now)
+            await remove(state, one, context.now)
+            if hook is not None:
+                await hook(context, one)
     return [one["id"] for one in found if one not in gone]
 
 

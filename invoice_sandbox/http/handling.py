@@ -241,21 +241,27 @@ async def public_workspace(engine: Engine, parsed: ParsedRequest) -> Workspace:
     return await engine.default_workspace()
 
 
+def origin_of(engine: Engine, parsed: ParsedRequest) -> Origin:
+    """Who sent a request."""
+    credential, request = parsed.credential, parsed.request
+    client = request.scope.get("client")
+    return Origin(
+        actor_type=credential.type if credential else "anonymous",
+        actor_id=credential.subject if credential else None,
+        request_id=request.trace.request_id,
+        ip=client[0] if client else None,
+        user_agent=request.head.known(engine.journal.user_agent),
+    )
+
+
 def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Transaction) -> Call:
     credential, request = parsed.credential, parsed.request
     arrived = workspace.clock.now(engine.system_clock)
-    client = request.scope.get("client")
     return Call(
         state=state,
         workspace=workspace,
         now=engine.agenda.instants.not_before(workspace.id, workspace.clock, arrived),
-        origin=Origin(
-            actor_type=credential.type if credential else "anonymous",
-            actor_id=credential.subject if credential else None,
-            request_id=request.trace.request_id,
-            ip=client[0] if client else None,
-            user_agent=request.head.known(engine.journal.user_agent),
-        ),
+        origin=origin_of(engine, parsed),
         contract=engine.project.contract,
         lifecycle=engine.project.lifecycle,
         conventions=engine.project.conventions,

@@ -11,6 +11,7 @@ from invoice_sandbox.http.handling import (
     HandlerResponse,
     JsonResponses,
     check_error,
+    origin_of,
     public_workspace,
     report_forbidden,
     undeclared,
@@ -111,7 +112,12 @@ class _ControlResponse:
         if parsed.credential is None or parsed.workspace is None:
             raise reject("no_credential")
         return await self.function(
-            ControlCall(**vars(call), credential=parsed.credential, workspace=parsed.workspace)
+            ControlCall(
+                **vars(call),
+                credential=parsed.credential,
+                workspace=parsed.workspace,
+                origin=origin_of(self.engine, parsed),
+            )
         )
 
 

@@ -26,7 +26,7 @@ from invoice_sandbox.state import Record, Transaction
 
 RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
 OnForbidden = Callable[[Context, ApiError], Awaitable[None]]
-OnEndpointDisabled = Callable[[Context, Record], Awaitable[None]]
+OnEndpoint = Callable[[Context, Record], Awaitable[None]]
 OnStepDropped = Callable[[Step, str, str], Awaitable[None]]
 FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
 
@@ -44,7 +44,8 @@ class Hooks:
     ``record_fixture(state, collection, record)`` stores a fixture record;
     ``on_forbidden(context, error)`` is called when a known caller gets 403;
     ``find_subject(state, id)`` returns the record with this id that a scenario can run on, or None;
-    ``on_endpoint_disabled(context, endpoint)`` is called when a webhook endpoint is disabled;
+    ``on_endpoint_disabled(context, endpoint)`` is called when the engine disables a webhook
+    endpoint, and ``on_endpoint_removed(context, endpoint)`` when it deletes one;
     ``on_step_failed(step, action, reason)`` is called when a step fails, or a step that a handler
     scheduled is skipped;
     ``on_step_skipped(step, action, reason)`` is called when a step of a scenario is skipped.
@@ -53,7 +54,8 @@ class Hooks:
     record_fixture: RecordFixture | None = None
     on_forbidden: OnForbidden | None = None
     find_subject: FindSubject | None = None
-    on_endpoint_disabled: OnEndpointDisabled | None = None
+    on_endpoint_disabled: OnEndpoint | None = None
+    on_endpoint_removed: OnEndpoint | None = None
     on_step_failed: OnStepDropped | None = None
     on_step_skipped: OnStepDropped | None = None
 

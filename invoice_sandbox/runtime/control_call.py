@@ -10,8 +10,17 @@ from typing import Any, Final
 
 from invoice_sandbox.base.clock import duration_text, instant_text
 from invoice_sandbox.base.ids import camel_case
+from invoice_sandbox.project.api import Context, Origin
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.state import DROPPED, Credential, NoWorkspaceError, Record, Workspace
+from invoice_sandbox.scenarios.library import resolver_of
+from invoice_sandbox.state import (
+    DROPPED,
+    Credential,
+    NoWorkspaceError,
+    Record,
+    Transaction,
+    Workspace,
+)
 
 STREAM: Final = "text/event-stream"
 _MAX_DIGITS: Final = 18
@@ -61,6 +70,23 @@ class ControlCall(PublicControlCall):
 
     credential: Credential
     workspace: Workspace
+    origin: Origin
+
+    async def context(self, state: Transaction) -> Context:
+        """The workspace that ``state`` has open, for a hook of the project."""
+        workspace, project = await state.workspace(), self.engine.project
+        arrived = workspace.clock.now(self.engine.system_clock)
+        instants = self.engine.agenda.instants
+        return Context(
+            state=state,
+            workspace=workspace,
+            now=instants.not_before(workspace.id, workspace.clock, arrived),
+            origin=self.origin,
+            contract=project.contract,
+            lifecycle=project.lifecycle,
+            conventions=project.conventions,
+            scenarios=resolver_of(project.scenarios, workspace),
+        )
 
     async def fresh(self) -> Workspace:
         """The caller's workspace as it is now."""

@@ -63,16 +63,19 @@ class Reported:
 
 @dataclass(frozen=True)
 class _Message:
-    """A message that waits for its response."""
+    """A message that waits for its response; ``type`` is that of its event, if it has one."""
 
     number: int
     headers: Mapping[str, str]
     body: str
     response: asyncio.Future[Reported]
+    type: str | None = None
 
     def event(self) -> bytes:
         """The message as a server-sent event."""
         data = {"message": self.number, "headers": self.headers, "body": self.body}
+        if self.type is not None:
+            data["type"] = self.type
         return b"id: %d\nevent: delivery\ndata: %s\n\n" % (self.number, jsonio.dumps(data))
 
 
@@ -102,14 +105,17 @@ class Listener:
         """Whether a client is connected."""
         return self._stream is not None
 
-    async def hand_over(self, headers: Mapping[str, str], body: bytes) -> Reported:
+    async def hand_over(
+        self, headers: Mapping[str, str], body: bytes, event_type: str | None = None
+    ) -> Reported:
         """Pass a message to the client and return its report. Raises NobodyListensError."""
         if self._stream is None or len(self._waiting) >= MAX_WAITING:
             raise NobodyListensError
         number, self.first_number = self.first_number, self.first_number + 1
         kept = {name: text for name, text in headers.items() if name not in _CONNECTION_S}
         response: asyncio.Future[Reported] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = _Message(number, kept, body.decode(errors="replace"), response)
+        text = body.decode(errors="replace")
+        self._waiting[number] = _Message(number, kept, text, response, event_type)
         self._stream.set()
         size = _size(headers, body)
         self.size += size
@@ -213,13 +219,17 @@ class Listeners:
         return listener
 
     async def hand_over(
-        self, listener: Listener, headers: Mapping[str, str], body: bytes
+        self,
+        listener: Listener,
+        headers: Mapping[str, str],
+        body: bytes,
+        event_type: str | None = None,
     ) -> Reported:
         """Pass a message to a listener's client. Raises NobodyListensError and QueueFullError."""
         waiting = sum(one.size for one in self._of(listener.workspace_id))
         if waiting + _size(headers, body) > self.quotas.queue.most:
             raise QueueFullError
-        return await listener.hand_over(headers, body)
+        return await listener.hand_over(headers, body, event_type)
 
     def at(self, token: str) -> Listener | None:
         """The listener of that token."""

@@ -1257,9 +1257,9 @@ def test_a_stream_names_how_many_requests_the_journal_no_longer_has(server: Runn
         client.get("/api/partners")
         name = client.get("/sandbox/workspaces").json()["data"][0]["id"]
         journal = server.sandbox.engine.journal
-        entry = server.log(REQUESTS_LOG, name).entries[0]
+        recorded = server.run(journal.recorded(name)).inputs[0]
         for _ in range(1001):
-            server.run(journal.record(name, entry))
+            server.run(journal.record(name, None, recorded))
         with following(client, 0) as following_part:
             assert following_part() == ["event: dropped", 'data: {"count": 2}']
             assert following_part()[0] == "id: 3"

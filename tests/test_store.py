@@ -21,7 +21,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invoice_sandbox.base.clock import FIRST, FROZEN_START, ClockState, Readings, instant_text
+from invoice_sandbox.base.clock import (
+    FIRST,
+    FROZEN_START,
+    ClockState,
+    Readings,
+    instant_text,
+    stop_time,
+)
 from invoice_sandbox.base.ids import new_secret
 from invoice_sandbox.base.jsonio import Packing, size_of
 from invoice_sandbox.state import (
@@ -229,7 +236,7 @@ async def test_all_requests_that_wait_for_a_workspace_learn_that_it_is_deleted()
 
     async def request() -> None:
         readings = Readings(ManualSystemClock())
-        readings.begin()
+        stop_time(readings)
         readings.count_logged = partial(store.count_logged, "one", "a")
         async with store.transaction("one"):
             pass

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -97,11 +97,11 @@ class Readings:
     or for a latency. In between its time stands still, so that a replay can give it the same times.
 
     ``waits`` are its waits for others, such as for the lock of its workspace: a replay lets it wait
-    as long. ``count_logged`` is set once its workspace is known. ``recorded`` and ``gate`` are of a
-    replay.
+    as long. ``places`` counts the places in which it could have waited. ``count_logged`` is set
+    once its workspace is known. ``recorded`` and ``gate`` are of a replay.
     """
 
-    __slots__ = ("_places", "_recorded", "_system_clock", "count_logged", "gate", "taken", "waits")
+    __slots__ = ("_recorded", "_system_clock", "count_logged", "gate", "places", "taken", "waits")
 
     def __init__(
         self, system_clock: SystemClock, recorded: Iterable[Reading] = (), gate: Gate | None = None
@@ -110,13 +110,13 @@ class Readings:
         self.waits: list[Wait] = []
         self.count_logged: Callable[[], Awaitable[int]] | None = None
         self.gate = gate
-        self._places = 0
+        self.places = 0
         self._system_clock = system_clock
         self._recorded = iter(recorded)
 
     async def go_on(self) -> None:
         """Read the clocks again, after a wait."""
-        self._take()
+        self.take()
         await self.note_logged()
 
     async def note_logged(self) -> None:
@@ -124,25 +124,12 @@ class Readings:
         if self.count_logged is not None:
             self.taken[-1] = self.taken[-1]._replace(logged=await self.count_logged())
 
-    def _take(self) -> None:
+    def take(self) -> None:
+        """Read the clocks."""
         taken = next(self._recorded, None)
         if taken is None:
             taken = Reading(self._system_clock.now(), self._system_clock.monotonic())
         self.taken.append(taken)
-
-    def begin(self) -> Token[Readings | None]:
-        """Read the clocks when the request of this context arrives. ``release`` needs the token."""
-        self._take()
-        return _READINGS.set(self)
-
-    def release(self, token: Token[Readings | None]) -> None:
-        """Let the time of this context flow again."""
-        _READINGS.reset(token)
-
-    def may_wait(self) -> int:
-        """The next place in which the request may have to wait for others."""
-        self._places += 1
-        return self._places
 
     async def has_waited(self, place: int) -> None:
         """Note that it did."""
@@ -152,11 +139,14 @@ class Readings:
 
 
 _READINGS: Final[ContextVar[Readings | None]] = ContextVar("readings", default=None)
+readings_of_request: Final = _READINGS.get
+"""Returns those of the request that is processed; None: there is none."""
 
+stop_time: Final = _READINGS.set
+"""Takes the readings of the request of this context: its time stands still until ``release_time``
+gets what this returns."""
 
-def readings_of_request() -> Readings | None:
-    """Those of the request that is processed; None: there is none."""
-    return _READINGS.get()
+release_time: Final = _READINGS.reset
 
 
 def reading(system_clock: SystemClock) -> Reading:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from invoice_sandbox.base.clock import SystemClock, reading
+from invoice_sandbox.base.clock import SystemClock, readings_of_request
 from invoice_sandbox.base.errors import reject
 
 WINDOW_SECONDS: Final = 60
@@ -41,7 +41,8 @@ class RateLimiter:
 
     def count(self, policy: str, caller: str) -> list[tuple[str, str]]:
         """Count one request and return its rate-limit headers. Raises ApiError 429."""
-        now = reading(self._system_clock).seconds
+        readings = readings_of_request()
+        now = self._system_clock.monotonic() if readings is None else readings.taken[-1].seconds
         window = self._windows.get((policy, caller))
         if window is None or window.ends <= now:
             window = self._open(policy, caller, now)

@@ -71,9 +71,11 @@ async def waited(will_wait: bool, wait: Callable[[], Awaitable[None]]) -> bool:
     A replay waits whenever the recorded request did, and until it went on.
     """
     readings = readings_of_request()
-    place = 0 if readings is None else readings.may_wait()
-    if readings is not None and readings.gate is not None:
-        return await readings.gate(place)
+    place = 0
+    if readings is not None:
+        readings.places = place = readings.places + 1
+        if readings.gate is not None:
+            return await readings.gate(place)
     if will_wait:
         await wait()
         if readings is not None:

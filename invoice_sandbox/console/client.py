@@ -12,7 +12,6 @@ from urllib.parse import quote, unquote, urlencode
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.console.visitor import NOBODY, Identity
-from invoice_sandbox.http.credentials import forwarding_header
 from invoice_sandbox.http.pages import ASGIApplication, ask
 from invoice_sandbox.http.pipeline import CALLER, OBSERVER, Request
 
@@ -102,7 +101,7 @@ class Client:
     def of(cls, app: ASGIApplication, request: Request, identity: Identity) -> Client:
         """The client of who sent ``request``."""
         headers = [("host", request.header("host") or "localhost")]
-        forwarded = request.head.known(forwarding_header)
+        forwarded = request.head.forwarding
         if forwarded is not None:  # so that the demo key opens nothing here either
             headers.append((forwarded, request.header(forwarded) or ""))
         if identity.type in {"key", "demo"}:

@@ -11,7 +11,14 @@ from urllib.parse import urlsplit
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import key_digest, seeded_request_id
 from invoice_sandbox.base.rates import RateLimiter
-from invoice_sandbox.http.credentials import AnyCredential, KnownKeys, open_workspace, secrets_of
+from invoice_sandbox.http.credentials import (
+    AnyCredential,
+    Caller,
+    KnownKeys,
+    open_workspace,
+    opened,
+    secrets_of,
+)
 from invoice_sandbox.http.pipeline import (
     Admit,
     AdmittedRequest,
@@ -49,7 +56,7 @@ def request_limits(limit: int) -> dict[str, int]:
 
 
 OnForbidden = Callable[[AdmittedRequest, ApiError], Awaitable[None]]
-Identify = Callable[[Request], Awaitable[Credential | None]]
+Identify = Callable[[Request], Awaitable[Caller | None]]
 
 
 @dataclass(frozen=True)
@@ -159,8 +166,11 @@ class _Gate:
             raise ApiError(error.type, values, self.challenges) from None
         if self.operation.security.requirements:
             self._count(self.limiter, request, admitted.credential)
-        if self.family_limiter is not None and admitted.workspace is not None:
-            self.family_limiter.count(_FAMILY, await self._family(admitted.workspace))
+        family = admitted.workspace
+        if self.family_limiter is not None and family is not None:
+            if family.made_by is not None and family.made_by != self.engine.first_workspace:
+                family = await self.engine.workspaces.eldest(family)
+            self.family_limiter.count(_FAMILY, family.maker or family.id)
         if admitted.credential is not None:
             try:
                 self._authorize(request, admitted.credential)
@@ -171,33 +181,26 @@ class _Gate:
                 raise
         return admitted
 
-    async def _family(self, workspace: Workspace) -> str:
-        """The id of the workspace whose rate window a request to this one counts in."""
-        if workspace.made_by not in {None, self.engine.first_workspace}:
-            workspace = await self.engine.workspaces.eldest(workspace)
-        return workspace.maker or workspace.id
-
     async def _identified(self, routed: RoutedRequest) -> AdmittedRequest:
         """The request with its caller. Raises ApiError 401."""
-        trace, clock = routed.request.trace, self.engine.system_clock
-        credential = routed.request.caller or await self.identify(routed.request)
-        if credential is None:
+        request, trace, clock = routed.request, routed.request.trace, self.engine.system_clock
+        if request.caller is None:
+            caller = await self.identify(request)
+        else:
+            caller = await opened(self.engine, request.caller)
+        if caller is None:
             if self.default_workspace:
                 trace.workspace = await self.engine.default_workspace()
                 await note_logged(self.engine, trace, trace.workspace)
             return _admitted(routed, None, trace.workspace)
-        workspace = await open_workspace(self.engine, credential)
-        if workspace is None:
-            raise reject("bad_credential")
+        credential, workspace = caller
         trace.workspace = workspace
         if workspace.clock.mode == "live":
             await note_logged(self.engine, trace, workspace)
-        if routed.request.is_observer:
-            return _admitted(routed, credential, workspace)
-        number = await self.engine.store.note_request(workspace.id, clock.now())
-        now, prefix = workspace.clock.now(clock), self.engine.project.conventions.request_id_prefix
-        trace.drawn_id = seeded_request_id(workspace.seed, number, now, prefix)
-        trace.number = number
+        if not request.is_observer:
+            number = trace.number = await self.engine.store.note_request(workspace.id, clock.now())
+            now, names = workspace.clock.now(clock), self.engine.project.conventions
+            trace.drawn_id = seeded_request_id(workspace.seed, number, now, names.request_id_prefix)
         return _admitted(routed, credential, workspace)
 
     def _count(

@@ -28,7 +28,6 @@ from invoice_sandbox.state.credentials import (
     DEMO_KEY,
     EVERYTHING,
     Presented,
-    agreed,
     look_up,
 )
 
@@ -36,25 +35,12 @@ _AUTHORIZATION: Final = "authorization"
 _SCHEMES: Final = frozenset({"", BEARER, BASIC})
 """What an ``Authorization`` header without a credential may consist of."""
 
-_FORWARDING: Final = frozenset(
-    {
-        "forwarded",
-        "via",
-        "x-real-ip",
-        "x-client-ip",
-        "x-cluster-client-ip",
-        "x-envoy-external-address",
-        "x-original-host",
-        "true-client-ip",
-        "cf-connecting-ip",
-        "fastly-client-ip",
-    }
-)
-"""Headers of proxies (RFC 9110, RFC 7239, and those in use), besides ``X-Forwarded-...``."""
-
 _COMMON: Final = (Scheme("bearer", "authorization"), Scheme("header", "x-api-key"))
 """Where the key of a workspace is accepted, whatever the document declares."""
 
+
+Caller = tuple[Credential, Workspace]
+"""A valid credential, and its workspace."""
 
 _Carried = tuple[str, Presented | None]
 """The name of a scheme, and a secret that a request carries for it; None instead of a secret for a
@@ -94,27 +80,30 @@ class KnownKeys:
         in_query = [one for one in found if one[1].location == "query"]
         return cls(engine, in_head, in_query, requirements, operation.security.optional)
 
-    async def identify(self, request: Request) -> Credential | None:
-        """The credential of the request; None when it needs and carries none.
+    async def identify(self, request: Request) -> Caller | None:
+        """The caller; None when the request needs and carries no credential.
 
         Raises ApiError 401.
         """
-        outcomes: list[Credential | ApiError] = []
+        callers: list[Caller] = []
+        errors: list[ApiError] = []
         valid: set[str] = set()
         for name, presented in self._carried_secrets(request):
             outcome = await _outcome(self.engine, request, presented)
-            outcomes.append(outcome)
-            if isinstance(outcome, Credential):
+            if isinstance(outcome, ApiError):
+                errors.append(outcome)
+            else:
+                callers.append(outcome)
                 valid.add(name)
         try:
-            credential = agreed(outcomes)
+            caller = _agreed(callers, errors)
         except ApiError:
             if self.is_optional:  # an old cookie must not prevent a login
                 return None
             raise
         if self.is_optional or any(map(valid.issuperset, self.requirements)):
-            return credential
-        raise reject("no_credential" if credential is None else "credential_missing")
+            return caller
+        raise reject("no_credential" if caller is None else "credential_missing")
 
     def _carried_secrets(self, request: Request) -> Sequence[_Carried]:
         """The secrets in the headers, which are known once for all, and then those in the query."""
@@ -139,11 +128,15 @@ class AnyCredential:
     operation: Operation
     any_credential: bool
 
-    async def identify(self, request: Request) -> Credential | None:
-        """The credential of the request; None when it needs and carries none.
+    async def identify(self, request: Request) -> Caller | None:
+        """The caller; None when the request needs and carries no credential.
 
         Raises ApiError 401.
         """
+        credential = await self._credential(request)
+        return None if credential is None else await opened(self.engine, credential)
+
+    async def _credential(self, request: Request) -> Credential | None:
         security = self.operation.security
         complete = list(self._complete(request))
         if not complete and not security.optional:
@@ -202,7 +195,7 @@ async def carries_key(engine: Engine, request: Request) -> bool:
     """Whether the request has the key of a workspace where it is always accepted."""
     for secret in _in_common_places(request):
         found = await _outcome(engine, request, Presented("api_key", secret))
-        if isinstance(found, Credential):
+        if not isinstance(found, ApiError):
             return True
     return False
 
@@ -234,9 +227,27 @@ def _problem_of_bearer(head: Head) -> str | None:
     return None
 
 
+def _agreed(callers: Sequence[Caller], errors: Sequence[ApiError]) -> Caller | None:
+    """The caller of a request, by what each of its secrets turned out to be; None without any.
+
+    Schemes are alternatives, so an invalid secret beside a valid one is ignored. A browser sends
+    its cookie with every request, so a session is used only without a valid key. Raises ApiError
+    401 when no secret is valid, or when two belong to different credentials.
+    """
+    if len(callers) > 1:
+        callers = [one for one in callers if one[0].type == "api_key"] or callers
+        if len({one.digest for one, _ in callers}) > 1:
+            raise reject("credentials_disagree")
+    if callers:
+        return callers[0]
+    if errors:  # the most specific one
+        raise min(errors, key=lambda error: error.type.name == "bad_credential")
+    return None
+
+
 async def _outcome(
     engine: Engine, request: Request, presented: Presented | None
-) -> Credential | ApiError:
+) -> Caller | ApiError:
     """What a secret turns out to be."""
     if presented is None:
         return reject("no_bearer", problem=request.head.known(_problem_of_bearer))
@@ -244,12 +255,14 @@ async def _outcome(
     if found is None:
         revoked = await look_up(engine.store, Presented("revoked", presented.secret))
         request.trace.revoked_key_of = None if revoked is None else revoked.workspace_id
-    problem = _demo_key_problem(engine, request, presented.secret)
-    if problem is not None:
-        return problem
-    if found is None or await open_workspace(engine, found) is None:
+    if presented.secret == DEMO_KEY:
+        problem = _demo_key_problem(engine, request, presented.secret)
+        if problem is not None:
+            return problem
+    workspace = None if found is None else await open_workspace(engine, found)
+    if found is None or workspace is None:
         return reject("bad_credential")
-    return found
+    return found, workspace
 
 
 def _demo_key_problem(engine: Engine, request: Request, secret: str) -> ApiError | None:
@@ -257,7 +270,7 @@ def _demo_key_problem(engine: Engine, request: Request, secret: str) -> ApiError
     only; None for any other secret."""
     if secret != DEMO_KEY or is_local(engine, request):
         return None
-    header = request.head.known(forwarding_header)
+    header = request.head.forwarding
     where = f"in a request that was forwarded ({header})" if engine.local else _REACHABLE
     return reject("public_demo_key", where=where)
 
@@ -268,13 +281,7 @@ _REACHABLE: Final = "on a server that other machines can reach"
 def is_local(engine: Engine, request: Request) -> bool:
     """Whether the request comes from this machine: no other can reach the server, and no header
     shows that a proxy passed the request on. The edge allows only loopback names as ``Host``."""
-    return engine.local and request.head.known(forwarding_header) is None
-
-
-def forwarding_header(head: Head) -> str | None:
-    """The name of a header that shows that a proxy passed the request on; None: there is none."""
-    found = (one for one in head.first if one in _FORWARDING or one.startswith("x-forwarded"))
-    return next(found, None)
+    return engine.local and request.head.forwarding is None
 
 
 async def open_workspace(engine: Engine, credential: Credential) -> Workspace | None:
@@ -288,6 +295,14 @@ async def open_workspace(engine: Engine, credential: Credential) -> Workspace | 
     return workspace
 
 
+async def opened(engine: Engine, credential: Credential) -> Caller:
+    """The credential with its workspace. Raises ApiError 401 if one of the two has expired."""
+    workspace = await open_workspace(engine, credential)
+    if workspace is None:
+        raise reject("bad_credential")
+    return credential, workspace
+
+
 async def workspace_of_caller(engine: Engine, request: Request) -> Workspace | None:
     """The workspace of a request whose credential was not asked for: it was rejected before, or
     its operation is public."""
@@ -297,11 +312,12 @@ async def workspace_of_caller(engine: Engine, request: Request) -> Workspace | N
         if scheme.location in {"bearer", "basic", "header"}
         for presented in _presented(request.head, scheme)
     ]
+    callers = [one for one in outcomes if not isinstance(one, ApiError)]
     try:
-        credential = agreed(outcomes)
+        caller = _agreed(callers, ())
     except ApiError:
         return None
-    return await open_workspace(engine, credential) if credential else None
+    return None if caller is None else caller[1]
 
 
 def secrets_of(request: Request, scheme: Scheme) -> list[str]:

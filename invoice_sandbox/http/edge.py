@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from msgspec import structs
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import Readings
+from invoice_sandbox.base.clock import Readings, release_time, stop_time
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.credentials import workspace_of_caller
@@ -137,15 +137,27 @@ class Edge:
         trace, clock = request.trace, self._clock
         recorded = request.scope.get("extensions", {}).get(RECORDED, _NOT_RECORDED)
         trace.readings = readings = Readings(clock, recorded.readings, recorded.gate)
-        token = readings.begin()
-        trace.draw_id = lambda: recorded.request_id or self._random_id()
+        trace.drawn_id, trace.draw_id = recorded.request_id or "", self._random_id
+        readings.take()
+        token = stop_time(readings)
         try:
-            reply = await self._response(request, proceed)
+            try:
+                request.head.known(self._host_of)
+                origin = request.head.first.get("origin")
+                if origin is None:
+                    reply = await proceed(request)
+                else:
+                    reply = await self._to_page(origin, request, proceed)
+            except ClientGoneError:
+                raise
+            except (Exception, CancelledError) as error:
+                reply = await self._failed(request, error)
             workspace = trace.workspace or await workspace_of_caller(self._engine, request)
-            self._hint_at_path(request, reply, workspace)
+            if reply.status == HTTPStatus.NOT_FOUND and trace.endpoint is None:
+                self._hint_at_path(request, workspace)
             why = self._why(trace, workspace)
         finally:
-            readings.release(token)
+            release_time(token)
         common = (
             (self._conventions.request_id_header, trace.request_id),
             self._version,
@@ -186,27 +198,21 @@ class Edge:
         now, prefix = self._clock.now(), self._conventions.request_id_prefix
         return random_request_id(now, prefix)
 
-    async def _response(self, request: Request, proceed: Proceed) -> Reply:
-        try:
-            request.head.known(self._host_of)
-            origin = request.head.first.get("origin")
-            if origin is None:
-                return await proceed(request)
-            return await self._to_page(origin, request, proceed)
-        except ClientGoneError:
-            raise
-        except ApiError as error:
-            return await error_reply(self._engine, request, error)
-        except NoWorkspaceError:  # the workspace was deleted meanwhile
-            return await error_reply(self._engine, request, reject("bad_credential"))
-        except CancelledError:
+    async def _failed(self, request: Request, error: Exception | CancelledError) -> Reply:
+        """The response to a request that could not be carried out."""
+        if isinstance(error, ApiError):
+            shown = error
+        elif isinstance(error, NoWorkspaceError):  # the workspace was deleted meanwhile
+            shown = reject("bad_credential")
+        elif isinstance(error, CancelledError):
             if request.exchange is None:  # of a client within this process, which no longer waits
-                raise
-            return await error_reply(self._engine, request, STOPPING)
-        except Exception as error:
-            log.exception("%s: no response could be given", request.trace.request_id)
+                raise error
+            shown = STOPPING
+        else:
+            log.error("%s: no response could be given", request.trace.request_id, exc_info=error)
             request.trace.why[_FAILURE] = _failure(error)
-            return await error_reply(self._engine, request, reject("internal_error"))
+            shown = reject("internal_error")
+        return await error_reply(self._engine, request, shown)
 
     async def _to_page(self, origin: str, request: Request, proceed: Proceed) -> Reply:
         """The response to a page of an origin, with the headers that let it read it."""
@@ -222,15 +228,13 @@ class Edge:
             return _preflight(reply)
         return reply
 
-    def _hint_at_path(self, request: Request, reply: Reply, workspace: Workspace | None) -> None:
+    def _hint_at_path(self, request: Request, workspace: Workspace | None) -> None:
         """Suggest a path to who reads the journal or the log, where the request has none."""
-        trace = request.trace
-        is_lost = reply.status == HTTPStatus.NOT_FOUND and trace.endpoint is None
-        if is_lost and (workspace is not None or REQUESTS.isEnabledFor(logging.INFO)):
+        if workspace is not None or REQUESTS.isEnabledFor(logging.INFO):
             found = self._similar(request.path)
             if found:
                 path = printable(request.path)
-                trace.why["hints"] = [
+                request.trace.why["hints"] = [
                     f"no operation has the path '{path}'; did you mean '{found}'?"
                 ]
 
@@ -269,8 +273,8 @@ class Edge:
         """
         if request.is_observer or _is_of_console(request.path):
             return reply
-        kept_why, owner, readings = why, workspace, request.trace.readings
-        given = request.head.first
+        kept_why, owner, trace = why, workspace, request.trace
+        given, readings = request.head.first, trace.readings
         assert readings is not None  # noqa: S101 - see __call__
         if workspace is not None and workspace.clock.mode == "live":
             # the journal has the real end of a request
@@ -279,30 +283,24 @@ class Edge:
         if is_control or given.get(_UNRECORDED) == "off":
             owner = None
         elif owner is None and reply.status == HTTPStatus.UNAUTHORIZED:
-            owner = await self._owner_of_rejected(request.trace.revoked_key_of)
+            owner = await self._owner_of_rejected(trace.revoked_key_of)
             kept_why = structs.replace(why, clock=owner.clock.mode, at=owner.clock.now(self._clock))
         sent_to = None
         if not (is_control and request.method in _READING):  # which changes no workspace
             sent_to = _sent_to(request, workspace or owner)
         if owner is not None or sent_to is not None:
             took = self._clock.monotonic() - readings.taken[0].seconds
-            entry = _entry(request, reply, took, kept_why)
-            if owner is not None:
-                await self._engine.journal.record(owner.id, entry)
-            if sent_to is not None:
-                await self._engine.journal.note(
-                    sent_to,
-                    Input(
-                        request.trace.number,
-                        tuple(readings.taken),
-                        tuple(readings.waits),
-                        request.trace.has_waited_for_body,
-                        str((request.scope.get("client") or ("",))[0]),
-                        owner is not None,
-                        request.scope.get("raw_path"),
-                        entry,
-                    ),
-                )
+            item = Input(
+                trace.number,
+                tuple(readings.taken),
+                tuple(readings.waits),
+                trace.has_waited_for_body,
+                str((request.scope.get("client") or ("",))[0]),
+                owner is not None,
+                request.scope.get("raw_path"),
+                _entry(request, reply, took, kept_why),
+            )
+            await self._engine.journal.record(None if owner is None else owner.id, sent_to, item)
         if given.get(EXPLAIN) != "1":
             return reply
         short = _short({name: one for name, one in why.shown().items() if name != _FAILURE})
@@ -332,7 +330,10 @@ def _sent_to(request: Request, workspace: Workspace | None) -> str | None:
 
 def _is_of_console(path: str) -> bool:
     """Whether a path is that of a page of the console, which sends requests of its own."""
-    return path.startswith(CONSOLE) and path.removeprefix(CONSOLE)[:1] in {"", "/"}
+    return path == CONSOLE or path.startswith(_IN_CONSOLE)
+
+
+_IN_CONSOLE: Final = f"{CONSOLE}/"
 
 
 def _failure(error: Exception) -> str:
@@ -427,7 +428,7 @@ def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalE
         method=request.method,
         path=request.path,
         query=request.scope["query_string"].decode("latin-1"),
-        path_secrets=_path_secrets(trace),
+        path_secrets=_path_secrets(trace) if trace.endpoint and trace.endpoint.secrets else (),
         heads_length=request.head.length + length(reply.headers),
         request_headers=request.head.headers,
         request_body=Body(trace.content, content_type, is_valid_json=trace.is_json),
@@ -439,9 +440,8 @@ def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalE
 
 
 def _path_secrets(trace: Trace) -> tuple[str, ...]:
-    if trace.endpoint is None or not trace.endpoint.secrets:
-        return ()
-    found = (trace.path_texts.get(name, "") for name in trace.endpoint.secrets)
+    secrets = trace.endpoint.secrets if trace.endpoint is not None else ()
+    found = (trace.path_texts.get(name, "") for name in secrets)
     return tuple(text for text in found if text)
 
 

@@ -270,7 +270,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
         base_url=engine.url,
         local=is_local(engine, request),
         webhook_networks=engine.webhook_networks,
-        system_now=engine.system_clock.calendar(),
+        calendar=engine.system_clock.calendar,
         path=parsed.path,
         query=parsed.query,
         body=parsed.body,

@@ -124,13 +124,13 @@ def _unnamed() -> str:
 class Trace(Struct, eq=False):
     """What is known of a request when its response is sent, for the journal and the coverage.
 
-    ``drawn_id`` is the request id once it was needed; ``draw_id`` draws that of a request without a
-    workspace. ``number`` is that of the request in its workspace, 0: unknown. ``readings`` are what
-    it reads of the clocks: when it arrives, then if it ``has_waited_for_body``, then after a
-    latency. ``served_by`` is the id of the workspace that a public operation belongs to, whoever
-    calls it. ``headers`` are sent with every response to the request; ``why`` explains the
-    response. ``release`` gives back what the request holds of a budget. ``revoked_key_of`` is the
-    id of the workspace that a revoked key belonged to.
+    ``drawn_id`` is the request id once it is known; ``draw_id`` draws that of a request without a
+    workspace, once it is needed. ``number`` is that of the request in its workspace, 0: unknown.
+    ``readings`` are what it reads of the clocks: when it arrives, then if it
+    ``has_waited_for_body``, then after a latency. ``served_by`` is the id of the workspace that a
+    public operation belongs to, whoever calls it. ``headers`` are sent with every response to the
+    request; ``why`` explains the response. ``release`` gives back what the request holds of a
+    budget. ``revoked_key_of`` is the id of the workspace that a revoked key belonged to.
     """
 
     drawn_id: str = ""
@@ -159,18 +159,38 @@ class Trace(Struct, eq=False):
         return self.drawn_id
 
 
+_FORWARDING: Final = frozenset(
+    {
+        "forwarded",
+        "via",
+        "x-real-ip",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "x-envoy-external-address",
+        "x-original-host",
+        "true-client-ip",
+        "cf-connecting-ip",
+        "fastly-client-ip",
+    }
+)
+"""Headers of proxies (RFC 9110, RFC 7239, and those in use), besides ``X-Forwarded-...``."""
+
+
 class Head:
     """The ``headers`` in their order, with lower-case names; ``first`` has the first of each.
 
-    ``length`` counts the characters of all names and values.
+    ``length`` counts the characters of all names and values. ``forwarding`` is the name of a header
+    that shows that a proxy passed the request on; None: there is none.
     """
 
-    __slots__ = ("_read", "first", "headers", "length")
+    __slots__ = ("_read", "first", "forwarding", "headers", "length")
 
     def __init__(self, headers: Headers = ()) -> None:
         self.headers = headers
         self.first = dict(reversed(headers))
         self.length = sum(len(name) + len(value) for name, value in headers)
+        shown = (one for one in self.first if one in _FORWARDING or one.startswith("x-forwarded"))
+        self.forwarding = next(shown, None)
         self._read: dict[Hashable, Any] = {}
 
     def values(self, name: str) -> list[str]:
@@ -201,7 +221,8 @@ class Request(Struct, eq=False):
     """A request as it arrives: its head, and a way to receive its body.
 
     ``exchange`` is what our own server provides besides ASGI messages. ``is_observer``: the sandbox
-    itself sent the request; no client can set extensions.
+    itself sent the request; ``caller`` is the credential of the visitor for whom it did, who has
+    one. No client can set extensions.
     """
 
     scope: Scope
@@ -212,12 +233,7 @@ class Request(Struct, eq=False):
     trace: Trace
     exchange: Exchange | None = None
     is_observer: bool = False
-
-    @property
-    def caller(self) -> Credential | None:
-        """The credential of a request that the sandbox itself sent for a visitor who has one."""
-        caller: Credential | None = self.scope.get("extensions", _NO_EXTENSIONS).get(CALLER)
-        return caller
+    caller: Credential | None = None
 
     def header(self, name: str) -> str | None:
         """The first header of that (lower-case) name."""
@@ -324,10 +340,6 @@ class Pipeline:
     send_reply: Callable[[Request, Reply, Send], Awaitable[None]]
     head_of: HeadOf = field(default_factory=lambda: lru_cache(maxsize=_KEPT_HEADS)(head_of))
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Respond to one ASGI request, unless the client is gone."""
-        return self._run(self._inside, scope, receive, send)
-
     async def reject(self, error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond with an error to a request whose workspace cannot be reached."""
 
@@ -335,12 +347,16 @@ class Pipeline:
             await self.route(request)
             raise error
 
-        await self._run(rejected, scope, receive, send)
+        await self(scope, receive, send, rejected)
 
-    async def _run(self, inside: Proceed, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self, scope: Scope, receive: Receive, send: Send, inside: Proceed | None = None
+    ) -> None:
+        """Respond to one ASGI request, unless the client is gone. ``inside`` takes the place of all
+        stages behind the edge."""
         request = request_of(scope, receive, self.head_of)
         try:
-            reply = await self.edge(request, inside)
+            reply = await self.edge(request, inside or self._inside)
         except ClientGoneError:
             return
         finally:
@@ -423,6 +439,7 @@ def request_of(scope: Scope, receive: Receive, head_of: HeadOf = head_of) -> Req
         Trace(),
         extensions.get(EXCHANGE),
         OBSERVER in extensions,
+        extensions.get(CALLER),
     )
 
 

@@ -263,8 +263,18 @@ class Router:
         Raises ApiError 404, 405, and 413 for the length that a body is declared to have.
         """
         for leaf, texts in self._leaves(request):
-            if request.method in leaf.methods:
-                return await _routed(request, leaf, texts)
+            if request.method not in leaf.methods:
+                continue
+            target, names = leaf.methods[request.method]
+            if isinstance(target, Page):
+                return await target.respond(request)
+            request.trace.endpoint = target
+            path_texts = request.trace.path_texts = dict(zip(names, texts, strict=True))
+            if target.raw_parameters:
+                path_texts = path_texts | _texts_as_sent(request, target, leaf.template, names)
+            if target.operation.body is not None:
+                await check_length(request, target.operation.body)
+            return RoutedRequest(request, target, path_texts)
         targets = self.targets(request)
         if not targets and not f"{request.path}/".startswith(self._inside):
             raise reject("outside_base_path", base_path=self._base_path)
@@ -277,7 +287,8 @@ class Router:
         """
         raw: bytes = request.scope.get("raw_path") or b""
         path = raw if b"%" in raw else request.path
-        if path not in self._known:
+        ends: Sequence[_End] | None = self._known.get(path)
+        if ends is None:
             segments = path_segments(request)
             ends = tuple([end for table in self._tables for end in table.find(segments)])
             if len(path) > _MAX_KNOWN_PATH or not ends:
@@ -285,20 +296,7 @@ class Router:
             if len(self._known) >= _KNOWN_PATHS:
                 self._known.clear()
             self._known[path] = ends
-        return self._known[path]
-
-
-async def _routed(request: Request, leaf: _Leaf, texts: Sequence[str]) -> RoutedRequest | Reply:
-    target, names = leaf.methods[request.method]
-    if isinstance(target, Page):
-        return await target.respond(request)
-    request.trace.endpoint = target
-    path_texts = request.trace.path_texts = dict(zip(names, texts, strict=True))
-    if target.raw_parameters:
-        path_texts = path_texts | _texts_as_sent(request, target, leaf.template, names)
-    if target.operation.body is not None:
-        await check_length(request, target.operation.body)
-    return RoutedRequest(request, target, path_texts)
+        return ends
 
 
 def _texts_as_sent(

@@ -382,13 +382,18 @@ class Call(Context, kw_only=True, eq=False):
     base_url: str
     local: bool
     webhook_networks: tuple[Network, ...]
-    system_now: datetime
+    calendar: Callable[[], datetime]
     path: Mapping[str, Any]
     query: Mapping[str, Any]
     body: Any
     media_type: str
     caller: Credential | None
     passwords: Passwords
+
+    @property
+    def system_now(self) -> datetime:
+        """Real time."""
+        return self.calendar()
 
     async def page(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property, lru_cache
 from http import HTTPStatus
@@ -221,28 +221,22 @@ class Journal:
         self._store = store
         self.redactor = Redactor(tuple(contracts), key_prefix)
 
-    def record(self, workspace_id: str, entry: JournalEntry) -> Awaitable[None]:
-        """Add an entry."""
-        size = _size(entry)
-        if size > _LARGE_ENTRY:
-            entry = self.redactor.without_large_bodies(entry)
-            size = _size(entry)
-        return self._store.append(workspace_id, REQUESTS_LOG, entry, size, self.redactor.shown)
-
-    async def note(self, workspace_id: str, item: Input) -> None:
-        """Add an input of the workspace, which is kept as long as the process lives."""
-        entry = item.entry
-        if entry.why.operation in _OF_OTHERS:
-            return
-        content = entry.response_body.content
-        if len(content) > _LARGE_ENTRY:
-            short = self.redactor.without_large_bodies(entry).response_body
-            packed = zlib.compress(content, 1) if len(content) <= _MAX_WHOLE else b""
-            item = structs.replace(
-                item, entry=structs.replace(entry, response_body=short), packed=packed
-            )
-        size = _size(item.entry) + len(item.packed) + WAIT_BYTES * len(item.waits)
-        await self._store.append(workspace_id, INPUTS_LOG, item, size)
+    async def record(self, owner: str | None, sent_to: str | None, item: Input) -> None:
+        """Add a request to the journal of a workspace, ``owner``, and to the inputs of another or
+        the same, ``sent_to``, which are kept as long as the process lives; None: to none."""
+        entry = shown = item.entry
+        size = shown_size = _size(entry)
+        is_input = sent_to is not None and entry.why.operation not in _OF_OTHERS
+        if size > _LARGE_ENTRY and (owner is not None or is_input):
+            shown = self.redactor.without_large_bodies(entry)
+            shown_size = _size(shown)
+            item = _with_short_response(item, shown)
+            size = _size(item.entry) + len(item.packed)
+        if owner is not None:
+            await self._store.append(owner, REQUESTS_LOG, shown, shown_size, self.redactor.shown)
+        if sent_to is not None and is_input:
+            size += WAIT_BYTES * len(item.waits)
+            await self._store.append(sent_to, INPUTS_LOG, item, size)
 
     async def recorded(self, workspace_id: str) -> Recorded:
         """The inputs. The first entry of a complete log stands for the beginning."""
@@ -312,6 +306,16 @@ class Journal:
     def _shown_entry(self, entry: JournalEntry | Record) -> Record:
         """The entry without secrets; one of an earlier process has none."""
         return self.redactor.shown(entry) if isinstance(entry, JournalEntry) else entry
+
+
+def _with_short_response(item: Input, shown: JournalEntry) -> Input:
+    """The input with what is ``shown`` of its response if that is long, and all of it packed."""
+    content = item.entry.response_body.content
+    if len(content) <= _LARGE_ENTRY:
+        return item
+    packed = zlib.compress(content, 1) if len(content) <= _MAX_WHOLE else b""
+    entry = structs.replace(item.entry, response_body=shown.response_body)
+    return structs.replace(item, entry=entry, packed=packed)
 
 
 class Found(NamedTuple):

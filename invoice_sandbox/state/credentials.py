@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
-from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import (
     KEY_BODY_LENGTH,
     KEY_CHECKSUM_LENGTH,
@@ -101,26 +100,6 @@ async def look_up(store: Store, presented: Presented) -> Credential | None:
     ):
         return None
     return credential
-
-
-def agreed(outcomes: Sequence[Credential | ApiError]) -> Credential | None:
-    """The credential of a request, of what each of its secrets turned out to be; None without any.
-
-    Schemes are alternatives, so an invalid secret beside a valid one is ignored. A browser sends
-    its cookie with every request, so a session is used only without a valid key. Raises ApiError
-    401 when no secret is valid, or when two belong to different credentials.
-    """
-    valid = [one for one in outcomes if isinstance(one, Credential)]
-    if len(valid) > 1:
-        valid = [one for one in valid if one.type == "api_key"] or valid
-        if len({one.digest for one in valid}) > 1:
-            raise reject("credentials_disagree")
-    if valid:
-        return valid[0]
-    errors = [one for one in outcomes if isinstance(one, ApiError)]
-    if errors:  # the most specific one
-        raise min(errors, key=lambda error: error.type.name == "bad_credential")
-    return None
 
 
 async def issue_key(

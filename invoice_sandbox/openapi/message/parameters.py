@@ -14,7 +14,7 @@ from invoice_sandbox.base.errors import InputProblem
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.message.styles import DEEP, FORM, Decode, Given, Pair, Style, bracketed
-from invoice_sandbox.openapi.message.texts import Shape, TextError, read_json, read_text
+from invoice_sandbox.openapi.message.texts import Shape, TextError, Types, read_json, read_text
 from invoice_sandbox.openapi.schema.compile import Checker, Problem, Schema, SchemaError, Schemas
 
 IGNORED_HEADERS: Final = frozenset({"accept", "content-type", "authorization"})
@@ -53,7 +53,7 @@ class Parameter:
     taken from the path as it was sent, ``in_many`` that its parts are texts of their own, maybe
     under ``other_names``. ``members`` are the names of its members if they are parameters of their
     own; None: any name. ``notes`` are what OpenAPI does not define about it, and how it is read
-    here.
+    here. ``plain_types`` are those of a parameter that is one text of the path in only one way.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Parameter:
     other_names: bool = False
     members: tuple[str, ...] | None = ()
     notes: tuple[str, ...] = ()
+    plain_types: Types | None = None
 
     def find(self, given: Given) -> Found | None:
         """The parameter in what its location gives; None when it was not sent."""
@@ -112,6 +113,7 @@ def compile_parameter(
     explode = bool(raw.get("explode", style == FORM))
     in_raw_path = location == "path" and not (style == "simple" and shape.is_plain)
     decode = unquote if in_raw_path else _decode(location, bool(raw.get("allowReserved")))
+    is_plain = location == "path" and not in_raw_path and _is_read_in_one_way(shape)
     spelled = Style(name, style, explode, decode)
     return Parameter(
         name=name,
@@ -125,7 +127,13 @@ def compile_parameter(
         other_names=spelled.is_spread and not shape.is_plain,
         members=_members(spelled, shape),
         notes=tuple(notes_of(spelled, shape, location, others)),
+        plain_types=shape.types if is_plain else None,
     )
+
+
+def _is_read_in_one_way(shape: Shape) -> bool:
+    types = shape.types
+    return shape.is_plain and ("string" not in types or types <= {"string", "null"})
 
 
 def _members(style: Style, shape: Shape) -> tuple[str, ...] | None:
@@ -140,7 +148,7 @@ def reader(style: Style, shape: Shape, others: Collection[str] = ()) -> Candidat
     ``others`` are the names beside it that are no members of an exploded object.
     """
     types = shape.types
-    if shape.is_plain and ("string" not in types or types <= {"string", "null"}):
+    if _is_read_in_one_way(shape):
         return partial(_scalars, style, shape, literally=False)
     readers: list[Callable[[Given], list[Any]]] = []
     if "object" in types:

@@ -167,6 +167,9 @@ def closed(*required: str, **properties: Any) -> dict[str, Any]:
 
 
 TEXT = {"type": "string"}
+NULLABLE = {"type": ["string", "null"]}
+WHOLE = {"type": "integer"}
+FLAG = {"type": "boolean"}
 
 
 def operation(name: str, response: Any, status: str, body: Any = None) -> dict[str, Any]:
@@ -326,6 +329,69 @@ def test_a_response_is_corrected_in_few_rounds(
         assert client.get(f"/things/{created['id']}").json() == created
 
 
+EXPLAIN = {"X-Sandbox-Explain": "1"}
+STATE = {**TEXT, "enum": ["open", "closed", "merged"], "example": "closed"}
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_value_that_a_response_cannot_have_stays_as_it_was_and_is_reported(
+    tmp_path: Path, method: str
+) -> None:
+    thing = closed("id", "name", "state", id=TEXT, name=TEXT, state=STATE, note=TEXT)
+    content = with_paths(collection("/things", "thingId", thing, {"type": "object"}))
+    change = operation("change", thing, "200", {"type": "object"})
+    content["paths"]["/things/{thingId}"][method.lower()] = change
+    with served(tmp_path, content) as client:
+        sent = {"name": "a", "state": "merged", "note": "n"}
+        created = client.post("/things", json=sent, headers=EXPLAIN)
+        assert "hints" not in created.headers["x-sandbox-explain"]
+        at = f"/things/{created.json()['id']}"
+        wrong = {"name": "b", "state": "weird", "note": 5, "unknown": 1}
+        changed = client.request(method, at, json=wrong, headers=EXPLAIN)
+        assert changed.json() == {**created.json(), "name": "b"}
+        hint = "the response cannot have '/state', '/note' as sent, so it has other values"
+        assert hint in changed.headers["x-sandbox-explain"]
+        assert client.get(at).json() == changed.json()
+
+
+def test_put_leaves_out_what_was_not_sent_and_keeps_what_is_required(tmp_path: Path) -> None:
+    thing = closed("id", "made", id=TEXT, made=WHOLE, note=TEXT)
+    content = with_paths(collection("/things", "thingId", thing, {"type": "object"}))
+    put = operation("change", thing, "200", {"type": "object"})
+    content["paths"]["/things/{thingId}"]["put"] = put
+    with served(tmp_path, content) as client:
+        created = client.post("/things", json={"made": 1971, "note": "n"}).json()
+        changed = client.put(f"/things/{created['id']}", json={})
+        assert changed.json() == {"id": created["id"], "made": 1971}
+
+
+def test_it_is_reported_that_a_response_is_an_example(tmp_path: Path) -> None:
+    content = things({})
+    del content["paths"]["/things/{thingId}"]["get"]["responses"]["404"]
+    with served(tmp_path, content) as client:
+        shown = client.get("/things/7", headers=EXPLAIN)
+        assert "the response is the example of the" in shown.headers["x-sandbox-explain"]
+        client.post("/things", json={"name": "a"})
+        assert "hints" not in client.get("/things/1", headers=EXPLAIN).headers["x-sandbox-explain"]
+
+
+@pytest.mark.parametrize(("declared", "status"), [("409", 409), ("422", 422), (None, 201)])
+def test_a_second_record_with_the_same_id_is_a_conflict_if_that_is_declared(
+    tmp_path: Path, declared: str | None, status: int
+) -> None:
+    content = document({"type": "string"})
+    post = content["paths"]["/o/{owner}/pets"]["post"]
+    post["requestBody"] = media({})
+    post["responses"] |= {declared: {"description": "known"}} if declared else {}
+    with served(tmp_path, content) as client:
+        first = client.post("/o/1/pets", json={"id": "rex", "name": "Rex"})
+        second = client.post("/o/1/pets", json={"id": "rex", "name": "Max"})
+        assert (first.status_code, second.status_code) == (201, status)
+        name = "Max" if declared is None else "Rex"
+        assert client.get("/o/1/pets/rex").json()["name"] == name
+        assert client.post("/o/2/pets", json={"id": "rex"}).status_code == 201
+
+
 def test_an_id_may_have_to_match_a_pattern(tmp_path: Path) -> None:
     identity = {"type": "string", "pattern": "^pay_[0-9a-f]{10}$"}
     with served(tmp_path, document(identity)) as client:
@@ -414,11 +480,6 @@ def pages_of_two(client: httpx.Client, parameter: str, cursor: Any) -> list[Any]
         if not query[parameter]:
             break
     return found
-
-
-NULLABLE = {"type": ["string", "null"]}
-WHOLE = {"type": "integer"}
-FLAG = {"type": "boolean"}
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,9 @@ from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Transaction, Workspace, hits
 from invoice_sandbox.state.credentials import note_use
 
+_MAX_HINTS: Final = 5
+"""How many hints of a handler the journal shows."""
+
 
 class ContractViolationError(Exception):
     """The project returned a response that its contract does not allow."""
@@ -180,6 +183,8 @@ class HandlerResponse:
         if isinstance(result, _Later):
             return result
         given = result if isinstance(result, Response) else Response(result)
+        if given.hints:
+            trace.why["hints"] = [*trace.why.get("hints", ()), *given.hints[:_MAX_HINTS]]
         await _explain_scenario(trace, call, given.data)
         if self.operation.lifecycle is not None and isinstance(given.data, dict):
             await _explain(trace, call, self.operation.lifecycle, given.data)

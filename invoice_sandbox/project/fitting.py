@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.schema.compile import Checker, Problem
 
 _ROUNDS: Final = 50
@@ -47,6 +48,18 @@ def members(value: Any) -> Mapping[str, Any]:
 def is_valid(checker: Checker | None, value: Any) -> bool:
     """Whether a schema allows the value; without one, every value."""
     return checker is None or checker.is_valid(value)
+
+
+def different(sent: Any, shown: Any, declared: Any, at: str = "") -> Iterator[str]:
+    """JSON Pointers of what was sent and is shown otherwise, or not at all though declared."""
+    if not isinstance(sent, Mapping) or not isinstance(shown, Mapping):
+        if sent != shown:
+            yield at
+        return
+    for name, one in sent.items():
+        if name in shown or (one is not None and name in members(declared)):
+            below = members(declared).get(name)
+            yield from different(one, shown.get(name), below, at + pointer_text([name]))
 
 
 def fitted(checker: Checker | None, value: Any, example: Any) -> Any:

@@ -10,10 +10,11 @@ from msgspec import Struct
 class Response(Struct, frozen=True):
     """``data`` goes into the success envelope, unless it is ``bare``: then it is the whole body.
 
-    ``status`` is the contract's own unless given.
+    ``status`` is the contract's own unless given. ``hints`` explain it in the journal and the log.
     """
 
     data: Any
     headers: tuple[tuple[str, str], ...] = ()
     status: int | None = None
     bare: bool = False
+    hints: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ from invoice_sandbox.openapi.responses import (
     contract_response,
     is_json,
 )
+from invoice_sandbox.openapi.schema.problems import short_name
 from invoice_sandbox.project.declared import outline
 from invoice_sandbox.project.fitting import at_steps, members, placed
 from invoice_sandbox.project.paging import Page, page_of
@@ -36,6 +37,11 @@ _NAMES: Final = frozenset({"slug", "name", "key", "login", "handle"})
 _TITLES: Final = ("name", "title", "displayName", "display_name")
 _ABSENT_STATUSES: Final = (404, 410, 400)
 """What documents declare for an item that does not exist, the closest first."""
+_CONFLICT_STATUSES: Final = (409, 422)
+"""The same for an id that a record has already."""
+_EXAMPLE: Final = "the response is the example of the document, not what is kept"
+_NOT_KEPT: Final = "nothing was kept: the response cannot have the record"
+_MOST_NAMED: Final = 5
 _OF_AN_ADDRESS: Final = frozenset({"link", "location"})
 """Response headers with URLs, which an example has for other servers."""
 
@@ -106,15 +112,18 @@ class Collection:
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{name}/{number}"))
         for key in self._keys(view, sent, number, unique):
             is_sent = at_steps(sent, (*self.within, self.identity)) == key
-            if not is_sent and await call.state.get(name, str(key)) is not None:
-                continue
+            if await call.state.get(name, str(key)) is not None:
+                if not is_sent:
+                    continue
+                self._reject_known(view)
             found = view.created(sent, key, number, unique)
             if found is not None:
                 kept, body = found
                 await call.state.put(name, str(key), kept)
                 at = f"{call.base_url}{call.url.rstrip('/')}/{quote(str(key), safe='')}"
-                return _response(view, body, {"location": at})
-        return _response(view)
+                hints = _hints(view.changed(sent, body))
+                return _response(view, body, {"location": at}, hints)
+        return _response(view, hints=(_NOT_KEPT,))
 
     async def get(self, call: _Call) -> Response:
         """The record."""
@@ -125,13 +134,14 @@ class Collection:
     async def replace(self, call: _Call) -> Response:
         """The body instead of the record."""
         view, kept = await self._found(call, "replace")
-        return await self._changed(call, view, kept, self._in_place(call.body))
+        sent = self._in_place(call.body)
+        return await self._changed(call, view, kept, sent, sent)
 
     async def change(self, call: _Call) -> Response:
         """The record with the members of the body; null removes one (RFC 7396)."""
         view, kept = await self._found(call, "change")
-        after = jsonio.merge_patch(kept or {}, self._in_place(call.body))
-        return await self._changed(call, view, kept, after)
+        sent = self._in_place(call.body)
+        return await self._changed(call, view, kept, jsonio.merge_patch(kept or {}, sent), sent)
 
     async def delete(self, call: _Call) -> Response:
         """The record is gone."""
@@ -150,7 +160,8 @@ class Collection:
         page = page_of(call.contract, view.operation, call.query, keys, address, view.most_items)
         body = view.listed(records[page.start :][: page.limit], page)
         is_linked = body is not None and (not page.is_only or "link" in view.required_headers)
-        return _response(view, body, {"link": page.link} if is_linked else {})
+        own = {"link": page.link} if is_linked else {}
+        return _response(view, body, own)
 
     def name(self, call: _Call) -> str:
         """The name of the collection in the state: one for each record that it belongs to."""
@@ -219,18 +230,32 @@ class Collection:
         has_place = isinstance(at_steps(sent, self.within), Mapping)
         return sent if has_place else placed({}, self.within, sent)
 
+    def _reject_known(self, view: View) -> None:
+        """Raises ApiError 409, or the closest one that the operation declares, if it has one."""
+        status = _first_declared(view.operation, _CONFLICT_STATUSES)
+        if status is not None:
+            problem = f"There is already a record with this {self.identity}"
+            advice = "Send another one, or change the record."
+            error = replace(ERRORS["conflict"], status=status)
+            raise reject(error, problem=problem, advice=advice)
+
     async def _changed(
-        self, call: _Call, view: View, kept: Mapping[str, Any] | None, after: Mapping[str, Any]
+        self,
+        call: _Call,
+        view: View,
+        kept: Mapping[str, Any] | None,
+        after: Mapping[str, Any],
+        sent: Mapping[str, Any],
     ) -> Response:
         if kept is None:
             return _response(view)
         steps = (*self.within, self.identity)
         record = placed(after, steps, at_steps(kept, steps))
-        body = view.shown(record)
+        body = view.shown(record, kept)
         if body is None and view.example.body is not None:
-            return _response(view)
+            return _response(view, hints=(_NOT_KEPT,))
         await call.state.put(self.name(call), self._key(call), view.kept(record, body))
-        return _response(view, body)
+        return _response(view, body, hints=_hints(view.changed(sent, body)))
 
     async def _found(self, call: _Call, what: str) -> tuple[View, dict[str, Any] | None]:
         """The record; None if there is none, and the operation has no error for that.
@@ -241,8 +266,7 @@ class Collection:
         kept = await call.state.get(self.name(call), self._key(call))
         if kept is not None:
             return view, kept
-        declared = (one for one in _ABSENT_STATUSES if view.operation.response_for(one) is not None)
-        status = next(declared, None)
+        status = _first_declared(view.operation, _ABSENT_STATUSES)
         if status is None:
             return view, None
         error = replace(ERRORS["unknown_resource"], status=status)
@@ -277,12 +301,30 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64]
 
 
-def _response(view: View, body: Any = None, own: Mapping[str, str] | None = None) -> Response:
+def _first_declared(operation: Operation, statuses: Sequence[int]) -> int | None:
+    return next((one for one in statuses if operation.response_for(one) is not None), None)
+
+
+def _hints(changed: Sequence[str]) -> tuple[str, ...]:
+    """What is reported about members that are not kept as they were sent."""
+    if not changed:
+        return ()
+    shown = ", ".join(f"'{short_name(one)}'" for one in changed[:_MOST_NAMED])
+    return (f"the response cannot have {shown} as sent, so it has other values",)
+
+
+def _response(
+    view: View,
+    body: Any = None,
+    own: Mapping[str, str] | None = None,
+    hints: tuple[str, ...] = (),
+) -> Response:
     """The body, or that of the example. Headers with URLs are those of ``own``, unless the contract
     requires one: an example has URLs of other servers."""
     example, wanted = view.example, {name: one for name, one in (own or {}).items() if one}
     left_out = _OF_AN_ADDRESS - view.required_headers
     headers = {name: one for name, one in example.headers if name.lower() not in left_out}
     headers |= allowed_headers(view.contract, view.operation, example.status, wanted)
-    data = example.body if body is None else body
-    return Response(data, (*headers.items(),), example.status, bare=True)
+    if body is None and example.body is not None:
+        body, hints = example.body, (*hints, _EXAMPLE)
+    return Response(body, (*headers.items(),), example.status, bare=True, hints=hints)

@@ -13,7 +13,7 @@ from invoice_sandbox.openapi.responses import ContractResponse
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 from invoice_sandbox.project.declared import keywords_at, outline, schemas_at
-from invoice_sandbox.project.fitting import at_steps, fitted, is_valid, members, placed
+from invoice_sandbox.project.fitting import at_steps, different, fitted, is_valid, members, placed
 from invoice_sandbox.project.paging import Page
 
 _ENVELOPES: Final = ("data", "result", "item", "record", "resource", "payload", "response")
@@ -77,25 +77,41 @@ class View:
         body = self.shown(record)
         return None if body is None else (self.kept(record, body), body)
 
-    def shown(self, record: Mapping[str, Any]) -> Any:
+    def shown(self, record: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> Any:
         """The body with the record: with members of the example where it needs them, without those
-        that it cannot have. None if it cannot have the id."""
+        that it cannot have. None if it cannot have the id. ``before`` is what the record was: its
+        members come before those of the example."""
         example, place = self.example.body, self.place
         if not isinstance(example, Mapping):
             return None
-        within, steps = self.within, (*place, self.identity)
-        own = record if place == within else placed({}, place, at_steps(record, within))
+        own, steps = self._placed(record), (*place, self.identity)
         around = _over(example, own, place)
         alone = placed(around, place, at_steps(own, place)) if place else own
-        for one in (alone, around):
+        known = example if before is None else _over(example, self._placed(before), place)
+        whole = around if before is None else alone
+        for one in (alone, whole):
             if is_valid(self.checker, one):
                 return one
         key = at_steps(own, steps)
-        for one in (around, placed(example, steps, key)):
-            body = fitted(self.checker, one, example)
+        for one in (whole, placed(known, steps, key)):
+            body = fitted(self.checker, one, known)
             if body is not None and (self.own_place is None or at_steps(body, steps) == key):
                 return body
         return None
+
+    def changed(self, sent: Mapping[str, Any], body: Any) -> list[str]:
+        """The members of what was sent that a body should have and has not, or not as they were
+        sent, as JSON Pointers."""
+        if body is None:
+            return []
+        return [*different(sent, self.kept({}, body), self.kept({}, self.declared))]
+
+    def _placed(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A kept body with the record where the response has it."""
+        if self.place == self.within:
+            return record
+        inside: Mapping[str, Any] = placed({}, self.place, at_steps(record, self.within))
+        return inside
 
     def gone(self, record: Mapping[str, Any]) -> Any:
         """The body of a deletion: the example with the id and ``deleted`` as true, or the record.

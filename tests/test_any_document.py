@@ -606,6 +606,51 @@ def test_an_error_is_what_the_document_declares(
         assert rejected.headers["x-sandbox-error"].startswith("limit must be a whole number")
 
 
+TEXT = {"type": "string"}
+MESSAGE = "limit must be a whole number. The contract is at {url}/openapi.json."
+WORDED: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "its message": ({"message": TEXT, "documentation_url": TEXT}, {}, {"message": MESSAGE}),
+    "in an object": (
+        {"error": {"properties": {"message": TEXT, "code": {"const": 7}}, "required": ["code"]}},
+        {},
+        {"error": {"message": MESSAGE, "code": 7}},
+    ),
+    "status and title": (
+        {"statusCode": TEXT, "title": TEXT, "detail": {"maxLength": 9}},
+        {},
+        {"statusCode": "400", "title": "Bad Request"},
+    ),
+    "an example": ({"message": TEXT}, {"example": {"message": "No"}}, {"message": "No"}),
+}
+
+
+@pytest.mark.parametrize(("properties", "shown", "body"), WORDED.values(), ids=WORDED)
+def test_an_error_is_in_the_members_that_the_document_declares(
+    tmp_path: Path, properties: Any, shown: Any, body: Any
+) -> None:
+    schema = {"type": "object", "properties": properties}
+    error = {"description": "no", "content": {"application/json": {"schema": schema, **shown}}}
+    get = {"responses": {**OK["responses"], "400": error}, "parameters": [LIMIT]}
+    with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
+        rejected = client.get("/a", params={"limit": "many"})
+        url = str(client.base_url).rstrip("/")
+        assert rejected.status_code == 400
+        found = json.loads(rejected.text.replace(url, "{url}"))
+        assert {**found, **body} == found
+        assert "mode" not in found
+
+
+@pytest.mark.parametrize("schema", [{}, {"properties": {"error": {"type": "object"}}}])
+def test_an_error_is_in_the_usual_envelope_if_the_document_allows_that(
+    tmp_path: Path, schema: Any
+) -> None:
+    error = {"description": "no", "content": {"application/json": {"schema": schema}}}
+    get = {"responses": {**OK["responses"], "400": error}, "parameters": [LIMIT]}
+    with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
+        rejected = client.get("/a", params={"limit": "many"})
+        assert rejected.json()["error"]["code"] == "invalid_request"
+
+
 def test_an_operation_without_security_can_have_a_fault(tmp_path: Path) -> None:
     with serving_contract(
         tmp_path, document({"/a": {"get": {**OK, "operationId": "a"}}})

@@ -3,25 +3,40 @@
 A client that was generated from the document reads the errors of the document. An error is sent in
 the first format of the project's conventions that the operation declares for its status. Where it
 declares another one, the response is the one that the document shows for the status, and the
-header ``X-Sandbox-Error`` names the problem.
+header ``X-Sandbox-Error`` names the problem. Members such as ``message`` name it as well, unless
+the response is an example of the document.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import structs
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.http.pipeline import Endpoint, Reply, Request, printable
 from invoice_sandbox.http.prefer import from_contract
+from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.responses import Choice
+from invoice_sandbox.project.declared import outline
+from invoice_sandbox.project.fitting import first_valid, is_valid, members
 from invoice_sandbox.runtime.engine import Engine
 
 REASON: Final = "X-Sandbox-Error"
 _MAX_REASON_LENGTH: Final = 1024
+_MESSAGE: Final = "message"
+_VALUES: Final = {
+    **dict.fromkeys(("message", "msg", "detail", "details", "description", "reason"), _MESSAGE),
+    **dict.fromkeys(("error_message", "error_description"), _MESSAGE),
+    "title": "title",
+    **dict.fromkeys(("status", "status_code", "http_status"), "status"),
+    "request_id": "requestId",
+}
+"""Names of members, as words, and the values of an error that they have."""
 _INSTEAD: Final = {400: 422}
 """What documents declare for an invalid request, besides 400."""
 
@@ -38,10 +53,12 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
         status = declared_status(endpoint.operation, error.status)
         if status is not None:
             for media_type, body in conventions.error_bodies(error, request_id, url, status):
-                if _is_declared(endpoint.operation, status, media_type, body):
+                if _is_declared(endpoint, status, media_type, body):
                     return Reply(status, jsonio.dumps(body), media_type, error.headers)
             shown = await _shown(engine, request, endpoint, status)
             if shown is not None:
+                values = conventions.error_values(error, request_id, url, status)
+                shown = _filled(endpoint, shown, values)
                 reason = printable(conventions.message(error, url))[:_MAX_REASON_LENGTH]
                 return structs.replace(
                     shown, headers=(*shown.headers, *error.headers, (REASON, reason))
@@ -71,9 +88,39 @@ def declared_status(operation: Operation, status: int) -> int | None:
     return status if operation.response_for(status) is not None else None
 
 
-def _is_declared(operation: Operation, status: int, media_type: str, body: Any) -> bool:
-    response = operation.response_for(status)
+def _is_declared(endpoint: Endpoint, status: int, media_type: str, body: Any) -> bool:
+    """Whether the operation declares this body: that its schema allows it is not enough, if the
+    schema declares other members only."""
+    response = endpoint.operation.response_for(status)
     if response is None or media_type not in response.content:
         return False
-    checker = response.content[media_type]
-    return checker is None or checker.is_valid(body)
+    schema = response.media[media_type].get("schema", True)
+    names = members(outline(endpoint.contract.document, schema, 1))
+    return is_valid(response.content[media_type], body) and (
+        not names or not names.keys().isdisjoint(members(body))
+    )
+
+
+def _filled(endpoint: Endpoint, shown: Reply, values: Mapping[str, Any]) -> Reply:
+    """The response with these values in members that are called so, unless it is an example."""
+    response = endpoint.operation.response_for(shown.status)
+    media = response.media.get(shown.media_type) if response else None
+    if response is None or media is None or not is_json(shown.media_type):
+        return shown
+    if "example" in media or media.get("examples"):
+        return shown
+    declared = outline(endpoint.contract.document, media.get("schema", True))
+    checker, body = response.content[shown.media_type], jsonio.loads(shown.body)
+    for place, name in [*_places(declared)]:
+        wanted = (values[name], str(values[name]))
+        body = first_valid(checker, body, place, wanted)
+    return structs.replace(shown, body=jsonio.dumps(body))
+
+
+def _places(declared: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The members with values of an error, with the names of the values."""
+    for name, one in members(declared).items():
+        if isinstance(one, Mapping):
+            yield from _places(one, (*above, name))
+        elif (value := _VALUES.get(snake_case(name))) is not None:
+            yield (*above, name), value

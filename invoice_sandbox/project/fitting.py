@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.schema.compile import Checker, Problem
 
+ABSENT: Final = object()
+"""The value of a member that is not there."""
 _ROUNDS: Final = 50
 _ROUNDS_OF_LARGE: Final = 5
 _LARGE: Final = 16 * 1024
@@ -48,6 +50,17 @@ def members(value: Any) -> Mapping[str, Any]:
 def is_valid(checker: Checker | None, value: Any) -> bool:
     """Whether a schema allows the value; without one, every value."""
     return checker is None or checker.is_valid(value)
+
+
+def first_valid(
+    checker: Checker | None, body: Any, place: Sequence[str], values: Iterable[Any]
+) -> Any:
+    """The body with the first of these values that its schema allows at a place; else as it was."""
+    for value in values:
+        changed = without(body, place) if value is ABSENT else placed(body, place, value)
+        if is_valid(checker, changed):
+            return changed
+    return body
 
 
 def different(sent: Any, shown: Any, declared: Any, at: str = "") -> Iterator[str]:

@@ -13,7 +13,7 @@ from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.declared import keywords_at, outline
-from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed, without
+from invoice_sandbox.project.fitting import ABSENT, at_steps, first_valid, members, placed, without
 
 _LIMITS: Final = ("limit", "per_page", "page_size", "size", "max_results")
 _RECORDS: Final = ("starting_after", "start_after")
@@ -40,7 +40,6 @@ _OBJECTS: Final = frozenset(
 _RELATIONS: Final = ("prev", "next", "last", "first")
 """Other pages, as a ``Link`` header calls them (RFC 8288)."""
 _MOST_DIGITS: Final = 18
-_ABSENT: Final = object()
 
 
 @dataclass(frozen=True)
@@ -99,11 +98,11 @@ class Page:
             other = above or _relation(plain) or ("next" if plain in _CURSORS else "")
             values: Iterable[Any] = ()
             if is_object and other and other not in self.positions and plain not in _OBJECTS:
-                values = (None, _ABSENT)
+                values = (None, ABSENT)
             elif not is_object:
                 values = self._values(plain, shown.get(name), other)
             before = body
-            body = _first_valid(body, place, values, checker)
+            body = first_valid(checker, body, place, values)
             is_paging = other or _OBJECTS.intersection(plain.split("_"))
             if body is before and is_object and is_paging and len(at) < 3:
                 body = self._filled(body, declared, place, checker)
@@ -131,7 +130,7 @@ class Page:
         elif other:
             is_address = _is_address(shown) or plain.endswith(("url", "uri", "link", "href"))
             if not (self.urls if is_address else self.positions).get(other):
-                yield from (None, _ABSENT, "")
+                yield from (None, ABSENT, "")
                 other = "end" if other == "next" else "first"
             if is_address:
                 yield from (self.urls[one] for one in (other,) if one in self.urls)
@@ -302,14 +301,3 @@ def _relation(plain: str) -> str:
 
 def _is_address(shown: Any) -> bool:
     return isinstance(shown, str) and ("://" in shown or shown.startswith("/"))
-
-
-def _first_valid(
-    body: Any, place: Sequence[str], values: Iterable[Any], checker: Checker | None
-) -> Any:
-    """The body with the first of these values that its schema allows; else as it was."""
-    for value in values:
-        changed = without(body, place) if value is _ABSENT else placed(body, place, value)
-        if is_valid(checker, changed):
-            return changed
-    return body

@@ -427,6 +427,7 @@ NOT_EVIDENT: dict[str, Any] = {
     "a text that cannot be": {**TEXT, "minLength": 2, "maxLength": 1},
     "a format of an object": {"type": "object", "format": "date"},
     "a word that is a number": {**TEXT, "enum": [1]},
+    "a word of none": {**TEXT, "enum": []},
     "a keyword that is not plain": obj({}, minProperties=1),
     "an item": {"type": "array", "items": False, "minItems": 1},
     "a reference and more": {**component("Text"), "minLength": 1},

@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.test_stateful import TEXT, WHOLE, closed, pages_of_two, served, things
+from invoice_sandbox.project.loader import load_contract
+from tests.test_stateful import TEXT, WHOLE, closed, pages_of_two, served, things, written
 
 pytestmark = pytest.mark.slow
 
@@ -142,3 +143,11 @@ def test_the_body_of_a_list_leads_back_as_well(tmp_path: Path) -> None:
         assert (last["links"]["next"], last["has_previous"]) == (None, True)
         assert ids(client.get(last["links"]["prev"])) == [3, 4]
         assert ids(client.get(last["links"]["first"])) == [1, 2]
+
+
+def test_a_list_whose_items_have_other_ids_than_the_records_is_left_out(tmp_path: Path) -> None:
+    content = things({})
+    schema = listing(content)["responses"]["200"]["content"]["application/json"]["schema"]
+    schema["properties"]["data"]["items"] = closed("id", id={"type": "object"})
+    found = load_contract(written(tmp_path, content), stateful=True).inferred
+    assert [*found.left_out] == ["GET /things: its response cannot have a record with 'id'"]

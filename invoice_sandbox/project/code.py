@@ -143,9 +143,14 @@ def load_actions(folder: Path) -> dict[str, Action]:
 
 
 def check_emitted(folders: Sequence[Path], contract: Contract, lifecycle: Lifecycle) -> None:
-    """Raise ProjectError for a type of event that code names and nothing declares."""
+    """Raise ProjectError for a type of event that code names and nothing declares, and for a module
+    that is no Python, even if nothing imports it."""
     for file in (file for folder in folders for file in sorted(folder.glob("*.py"))):
-        for type_, line in _emitted(ast.parse(file.read_bytes(), file)):
+        try:
+            module = ast.parse(file.read_bytes(), file)
+        except (SyntaxError, ValueError) as error:
+            raise ProjectError(f"{file}: cannot be read: {error}") from None
+        for type_, line in _emitted(module):
             problem = event_type_problem(type_, contract, lifecycle)
             if problem is not None:
                 raise ProjectError(f"{file}:{line}: {problem}")

@@ -167,7 +167,7 @@ class View:
         items = at_steps(body, steps)
         item = items[0] if isinstance(items, list) and items else None
         key = members(item).get(self.identity)
-        return item if key in {record[self.identity], None} else None
+        return item if key is None or key == record[self.identity] else None
 
     def sampled(self, number: int) -> Any:
         """An id that is generated for the schema."""

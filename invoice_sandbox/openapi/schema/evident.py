@@ -104,7 +104,7 @@ class Evident:
         types = schema.get("type", [])
         if schema.keys() <= {"enum", "type"}:
             names = {_TYPES.get(type(one), "") for one in schema.get("enum", [])}
-            if not names or names & ({types} if isinstance(types, str) else set(types)):
+            if "enum" not in schema or names & ({types} if isinstance(types, str) else set(types)):
                 return True
         key = jsonio.dumps(schema)
         if key not in self._plain:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
-import zlib
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from struct import Struct
 from typing import Any, Final
 
 import orjson
@@ -81,17 +79,18 @@ Packed = bytes | str
 
 def packed(value: Any) -> Packed:
     """A JSON value as text for ``unpacked``."""
-    try:
-        return bytes(memoryview(orjson.dumps(value)))  # as ``fitted`` does, without another call
-    except orjson.JSONEncodeError:
-        return _exact(value).decode()
+    text, is_exact = packed_bytes(value)
+    return text.decode() if is_exact else text
 
 
-def _exact(value: Any) -> bytes:
+def packed_bytes(value: Any) -> tuple[bytes, bool]:
+    """A packed value in UTF-8, and whether its numbers have digits that only a Decimal keeps."""
+    marked = _Marked()
     try:
-        return orjson.dumps(value, default=_marked)
+        text = orjson.dumps(value, default=marked)
     except orjson.JSONEncodeError:
-        return orjson.dumps(_folded(value, _marked), default=_marked)
+        return orjson.dumps(_folded(value, marked), default=marked), True
+    return bytes(memoryview(text)), bool(marked)  # as ``fitted`` does, without another call
 
 
 def fitted(text: bytes) -> bytes:
@@ -104,12 +103,18 @@ def unpacked(text: Packed) -> Any:
     return _PACKED.raw_decode(text)[0] if isinstance(text, str) else orjson.loads(text)
 
 
-def _marked(number: Any) -> orjson.Fragment:
-    """A Decimal with an ``E``, which neither an int nor a float has. It keeps its exponent."""
-    if not isinstance(number, Decimal) or not number.is_finite():
-        raise TypeError(f"{type(number).__name__} is not a JSON value")
-    text = str(number)
-    return orjson.Fragment(text if "E" in text else f"{text}E0")
+class _Marked(list[str]):
+    """Writes a Decimal with an ``E``, which neither an int nor a float has, so that it keeps its
+    exponent. Has what it wrote."""
+
+    __slots__ = ()
+
+    def __call__(self, number: Any) -> orjson.Fragment:
+        if not isinstance(number, Decimal) or not number.is_finite():
+            raise TypeError(f"{type(number).__name__} is not a JSON value")
+        text = str(number)
+        self.append(text if "E" in text else f"{text}E0")
+        return orjson.Fragment(self[-1])
 
 
 def _decimal_or_float(digits: str) -> Decimal | float:
@@ -239,127 +244,3 @@ def _reject_lone_surrogates(value: Any) -> None:
     elif isinstance(value, list):
         for child in value:
             _reject_lone_surrogates(child)
-
-
-Stored = bytes
-"""A value: its text, or a head and its text, compressed or not. Nothing can modify it, and no
-garbage collector visits it."""
-
-_HEAD: Final = Struct("<BIHB")
-"""A mark, the bytes of its text, the number of the dictionary (0: the text is not compressed), and
-whether its numbers have digits that only a Decimal keeps."""
-
-_MARK: Final = 0
-"""The first byte of a head. No JSON text begins with it."""
-
-_FIRST: Final = 128
-"""Values after which there is a dictionary: it takes more than a few values."""
-
-_SAMPLED: Final = 16
-"""Values before that from which it is made."""
-
-_LONGEST: Final = 8 * 1024
-_DICTIONARY: Final = 4 * 1024 - 262
-"""Bytes of a dictionary: what zlib sees through a window of that many bits."""
-
-_WINDOW_BITS: Final = -12
-"""Negative, as the texts need neither zlib's header nor its checksum."""
-
-_MEMORY_LEVEL: Final = 3
-_WELL: Final = 6
-"""A text gets this many times shorter with a dictionary that has texts like it."""
-
-_SEEN: Final = 7
-"""Of so many values one is looked at whether the dictionary has texts like it."""
-
-
-def size_of(stored: Stored) -> int:
-    """The bytes of the text of a value."""
-    return int.from_bytes(stored[1:5], "little") if stored[0] == _MARK else len(stored)
-
-
-class Packing:
-    """Compresses values that are like each other, such as the records of a collection.
-
-    ``_samples`` are texts that the dictionary has nothing like: they become part of the next one.
-    The values until then double each time, so that there are few dictionaries.
-    """
-
-    __slots__ = ("_deflate", "_dictionaries", "_next", "_samples", "_written")
-
-    def __init__(self) -> None:
-        self._dictionaries: tuple[bytes, ...] = ()
-        self._deflate: Any = None
-        self._samples = b""
-        self._written = 0
-        self._next = _FIRST
-
-    def copy(self) -> Packing:
-        """An independent one, which reads the same bytes."""
-        copied = Packing()
-        for name in self.__slots__:
-            setattr(copied, name, getattr(self, name))
-        return copied
-
-    def reads_like(self, other: Packing) -> bool:
-        """Whether the same bytes are the same value for the other, too."""
-        return self._dictionaries == other._dictionaries
-
-    def pack(self, value: Any) -> Stored:
-        """The value as bytes."""
-        text = packed(value)
-        content = text.encode() if isinstance(text, str) else text
-        number, shortest = self._shortest(content)
-        if text is shortest:
-            return shortest
-        return _HEAD.pack(_MARK, len(content), number, isinstance(text, str)) + shortest
-
-    def unpack(self, stored: Stored) -> Any:
-        """A new value like the one that was packed, as ``unpacked`` returns it."""
-        if stored[0] != _MARK:
-            return orjson.loads(stored)
-        _, _, number, is_exact = _HEAD.unpack_from(stored)
-        content = stored[_HEAD.size :]
-        if number:
-            dictionary = self._dictionaries[number - 1]
-            content = zlib.decompressobj(_WINDOW_BITS, dictionary).decompress(content)
-        return unpacked(content.decode()) if is_exact else orjson.loads(content)
-
-    def _shortest(self, content: bytes) -> tuple[int, bytes]:
-        """The number of the dictionary and the compressed text; 0 and the text if it is shorter."""
-        self._written += 1
-        if self._written <= _FIRST - _SAMPLED or len(content) > _LONGEST:
-            return 0, content
-        number = len(self._dictionaries)
-        short = _deflated(self._deflate, content) if number else content
-        if not number or self._written % _SEEN == 0:
-            self._sample(content, short)
-        if self._written >= self._next and self._samples:
-            self._learn()
-        return (number, short) if len(short) < len(content) else (0, content)
-
-    def _sample(self, content: bytes, short: bytes) -> None:
-        if len(short) * _WELL <= len(content):
-            return
-        known = _deflated(_deflate(self._samples), content) if self._samples else content
-        if len(known) * _WELL > len(content):
-            self._samples = (self._samples + content)[-_DICTIONARY:]
-
-    def _learn(self) -> None:
-        before = self._dictionaries[-1] if self._dictionaries else b""
-        dictionary = (before + self._samples)[-_DICTIONARY:]
-        self._dictionaries = (*self._dictionaries, dictionary)
-        self._deflate = _deflate(dictionary)
-        self._samples, self._next = b"", 2 * self._written
-
-
-def _deflate(dictionary: bytes) -> Any:
-    return zlib.compressobj(
-        1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, dictionary
-    )
-
-
-def _deflated(deflate: Any, content: bytes) -> bytes:
-    deflate = deflate.copy()
-    compressed: bytes = deflate.compress(content) + deflate.flush()
-    return compressed

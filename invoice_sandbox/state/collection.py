@@ -1,18 +1,23 @@
 """One collection of records as a persistent value: another version shares what did not change.
 
-Keeping a version is a snapshot, going back to a version is a rollback.
+Keeping a version is a snapshot, going back to a version is a rollback. Records are stored as texts,
+in blocks that are compressed once they are full: texts of one block are like each other, so they
+take a tenth of their room together. Reading one takes as long as reading its block, so the last
+blocks that were read are kept.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Generic, TypeVar
+from functools import lru_cache
+from typing import Any, Final, TypeVar
 
+import orjson
 from msgspec import Struct
-from rpds import HashTrieMap
 
-from invoice_sandbox.base.jsonio import Packing, Stored, dumps, fitted, size_of
+from invoice_sandbox.base.jsonio import dumps, fitted, packed_bytes, unpacked
 from invoice_sandbox.state import Condition, Instant, Page, Record
 from invoice_sandbox.state.index import (
     Hints,
@@ -23,6 +28,7 @@ from invoice_sandbox.state.index import (
     descending,
     intersection,
     matches,
+    number_of,
     union,
     without,
 )
@@ -40,31 +46,48 @@ _KEPT_PAGES: Final = 16
 _KEPT_RECORDS: Final = 100
 """How many pages a version keeps, and of how many records."""
 
-_BLOCK: Final = 64
-
 T = TypeVar("T")
+
+Stored = bytes
+"""A record as JSON text, after a space if its numbers have digits that only a Decimal keeps."""
+
+_EXACT: Final = b" "
+_BLOCK: Final = 16
+_GROUP: Final = 64
+"""Texts of a block, and blocks of a group."""
+
+_ALL: Final = 2**_BLOCK - 1
+_LONGEST: Final = 8 * 1024
+"""Bytes of a text that is compressed with others."""
+
+_MOST_LOOSE: Final = 4
+_KEPT: Final = 32
+"""Blocks that were read last, of 128 KB each at most."""
+
+_WINDOW_BITS: Final = -14
+"""Negative, as the texts need neither zlib's header nor its checksum."""
+
+_MEMORY_LEVEL: Final = 6
 
 
 class Collection:
     """Records by key, in the order of their positions.
 
     The position of a record never changes, so that cursors stay valid. ``rows`` has the record of
-    each position, None where it was deleted. ``keys``, ``packing``, ``instants`` and the hints of
+    each position, None where it was deleted. ``keys``, ``instants`` and the hints of
     ``index`` are only added to, and shared by the versions until one ``is_detached``. ``count_all``
     is the number of records, ``size`` that of all keys and records in bytes.
     """
 
     __slots__ = (
-        *("count_all", "index", "instants", "is_detached", "keys", "packing", "pages"),
-        *("rows", "size"),
+        *("count_all", "index", "instants", "is_detached", "keys", "pages", "rows", "size"),
     )
 
     def __init__(self, fields: Iterable[str] = ()) -> None:
-        self.rows: Rows[Stored | None] = Rows()
+        self.rows = Rows()
         self.keys = Keys()
         self.count_all = 0
         self.size = 0
-        self.packing = Packing()
         fields = tuple(fields)
         self.index = Index(tuple(one for one in fields if not isinstance(one, Instant)), Hints())
         self.instants = {str(one): Instants() for one in fields if isinstance(one, Instant)}
@@ -73,38 +96,39 @@ class Collection:
 
     def position(self, key: str) -> int | None:
         """The position of the record, or None."""
-        found = self._find(key)
+        found = self._find(key, number_of(key))
         return None if found is None else found[0]
 
-    def _find(self, key: str) -> tuple[int, Stored] | None:
-        """The record and its position, or None."""
+    def _find(self, key: str, number: int) -> tuple[int, Stored] | None:
+        """The record of the key, which ends with ``number``, and its position, or None."""
         if self.count_all:
             rows, names = self.rows, self.keys.names
-            for position in self.keys.of(key):
+            for position in self.keys.of(key, number):
                 if position < rows.length and names[position] == key:
-                    stored = rows[position]
-                    if stored is not None:
-                        return position, stored
+                    text = rows[position]
+                    if text is not None:
+                        return position, text
         return None
 
     def with_record(self, key: str, record: Mapping[str, Any]) -> Collection:
         """The collection with the record at its end, or replaced in its position."""
-        changed = self._version()
-        found, stored = self._find(key), changed.packing.pack(record)
+        text, number = stored(record), number_of(key)
+        found, changed = self._find(key, number), self._version()
         if found is None:
             position = self.rows.length
-            changed.rows = self.rows.appended(stored)
-            changed.keys.add(key, position)
+            changed.rows = self.rows.appended(text)
+            changed.keys.add(key, number, position)
             changed.count_all += 1
-            changed.size += size_of(stored) + len(key) + RECORD_BYTES
-            terms = self.index.terms_of(record)
-            changed.index = changed.index.with_terms(position, terms, changed._has)  # noqa: SLF001
+            changed.size += size_of(text) + len(key) + RECORD_BYTES
+            if (index := changed.index).fields:
+                terms = index.terms_of(record)
+                changed.index = index.with_terms(position, terms, changed._has)  # noqa: SLF001
             for field, instants in changed.instants.items():
                 instants.add(position, record.get(field))
         else:
             position, before = found
-            changed.rows = self.rows.replaced(position, stored)
-            changed.size += size_of(stored) - size_of(before)
+            changed.rows = self.rows.replaced(position, text)
+            changed.size += size_of(text) - size_of(before)
             changed._index(position, before, record)  # noqa: SLF001
             for field, instants in self.instants.items():
                 after = instants.replaced(position, record.get(field), self.rows.length)
@@ -114,7 +138,7 @@ class Collection:
 
     def without(self, key: str) -> Collection:
         """The collection without the record, which must exist."""
-        found = self._find(key)
+        found = self._find(key, number_of(key))
         if found is None:
             raise KeyError(key)
         (position, before), changed = found, self._version()
@@ -141,15 +165,14 @@ class Collection:
         return (
             length == other.rows.length
             and length <= _MAX_COMPARED
-            and self.packing.reads_like(other.packing)
             and all(self.keys.names[one] == other.keys.names[one] for one in range(length))
             and all(self.rows[one] == other.rows[one] for one in range(length))
         )
 
     def get(self, key: str) -> Record | None:
         """A copy of the record, or None."""
-        found = self._find(key)
-        return None if found is None else self.packing.unpack(found[1])
+        found = self._find(key, number_of(key))
+        return None if found is None else record_of(found[1])
 
     def page(self, limit: int | None, before: int | None, where: tuple[Condition, ...]) -> Page:
         """At most ``limit`` records, newest first, older than position ``before``.
@@ -174,11 +197,11 @@ class Collection:
         if blocks is not None and not blocks:
             return _NO_RECORDS
         start = self.rows.length if before is None else min(before, self.rows.length)
-        for position, stored in self._matching(start, blocks, others):
+        for position, text in self._matching(start, blocks, others):
             if len(found) == limit:
-                return _page(self.packing, found, position + 1)
-            found.append(stored)
-        return _page(self.packing, found, None)
+                return _page(found, position + 1)
+            found.append(text)
+        return _page(found, None)
 
     def count(self, where: tuple[Condition, ...]) -> int:
         """How many records match."""
@@ -196,7 +219,7 @@ class Collection:
         positions = range(start - 1, -1, -1) if blocks is None else descending(blocks, start)
         for position in positions:
             found = self.rows[position]
-            if found is not None and (not others or matches(self.packing.unpack(found), others)):
+            if found is not None and (not others or matches(record_of(found), others)):
                 yield position, found
 
     def _blocks(
@@ -228,11 +251,11 @@ class Collection:
 
     def _has(self, position: int, term: Term) -> bool:
         found = self.rows[position] if position < self.rows.length else None
-        return found is not None and term in self.index.terms_of(self.packing.unpack(found))
+        return found is not None and term in self.index.terms_of(record_of(found))
 
     def _index(self, position: int, before: Stored, after: Mapping[str, Any]) -> None:
         if self.index.fields:
-            old = self.index.terms_of(self.packing.unpack(before))
+            old = self.index.terms_of(record_of(before))
             new = self.index.terms_of(after)
             left = self.index.without_terms(position, [one for one in old if one not in new])
             added = [one for one in new if one not in old]
@@ -243,33 +266,83 @@ class Collection:
         version = Collection.__new__(Collection)
         version.rows, version.keys = self.rows, self.keys
         version.count_all, version.size = self.count_all, self.size
-        version.packing, version.index = self.packing, self.index
-        version.instants = self.instants
+        version.index, version.instants = self.index, self.instants
         version.pages, version.is_detached = {}, False
         if self.is_detached:
             length = self.rows.length
-            version.keys, version.packing = self.keys.copy(length), self.packing.copy()
-            version.index = self.index.copy()
+            version.keys, version.index = self.keys.copy(length), self.index.copy()
             version.instants = {name: one.copy(length) for name, one in self.instants.items()}
         return version
 
 
-_NO_BLOCKS: Final[HashTrieMap[int, Any]] = HashTrieMap()
+def stored(record: Any) -> Stored:
+    """A record as text."""
+    text, is_exact = packed_bytes(record)
+    return _EXACT + text if is_exact else text
 
 
-class Rows(Struct, Generic[T], eq=False, gc=False):
-    """A list as a persistent value, in blocks: another version shares those that did not change."""
+def record_of(text: Stored) -> Any:
+    """A new record like the one that was stored, with lists for tuples and dicts for mappings."""
+    return unpacked(text[1:].decode()) if text[:1] == _EXACT else orjson.loads(text)
+
+
+def size_of(text: Stored) -> int:
+    """The bytes of a record as JSON."""
+    return len(text) - text.startswith(_EXACT)
+
+
+class _Block(Struct, gc=False, frozen=True):
+    """``lines`` are compressed texts. ``loose`` has those that took the place of a line, and long
+    ones. ``gone`` are bits of the places that have none."""
+
+    lines: bytes
+    loose: dict[int, Stored]
+    gone: int
+
+    def texts(self) -> list[Stored | None]:
+        found: list[Stored | None] = [*_lines(self.lines)] if self.lines else [None] * _BLOCK
+        for at in range(_BLOCK):
+            if self.gone >> at & 1:
+                found[at] = None
+            elif at in self.loose:
+                found[at] = self.loose[at]
+        return found
+
+
+def _closed(texts: Sequence[Stored | None]) -> _Block:
+    """A block of these texts."""
+    gone = sum(1 << at for at, one in enumerate(texts) if one is None)
+    loose = {at: one for at, one in enumerate(texts) if one is not None and len(one) > _LONGEST}
+    lines = b"\n".join([b"" if at in loose else one or b"" for at, one in enumerate(texts)])
+    deflate = zlib.compressobj(1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL)
+    return _Block(deflate.compress(lines) + deflate.flush(), loose, gone)
+
+
+@lru_cache(maxsize=_KEPT)
+def _lines(block: bytes) -> list[Stored]:
+    return zlib.decompress(block, _WINDOW_BITS).split(b"\n")
+
+
+class Rows(Struct, eq=False, gc=False):
+    """Texts as a persistent list: another version shares the blocks that did not change.
+
+    A text that was deleted is None.
+    """
 
     length: int = 0
-    _full: HashTrieMap[int, tuple[T, ...]] = _NO_BLOCKS
-    _last: tuple[T, ...] = ()
+    _groups: tuple[tuple[_Block, ...], ...] = ()
+    _last: tuple[Stored | None, ...] = ()
 
-    def __getitem__(self, position: int) -> T:
-        """The item in a position, which must exist."""
-        before_last = position - self.length + len(self._last)
-        if before_last >= 0:
-            return self._last[before_last]
-        return self._full[position // _BLOCK][position % _BLOCK]
+    def __getitem__(self, position: int) -> Stored | None:
+        """The text in a position, which must exist."""
+        in_last = position - self.length + len(self._last)
+        if in_last >= 0:
+            return self._last[in_last]
+        number, at = divmod(position, _BLOCK)
+        block = self._groups[number // _GROUP][number % _GROUP]
+        if block.gone >> at & 1:
+            return None
+        return block.loose[at] if at in block.loose else _lines(block.lines)[at]
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The positions of None between those two, as bits of each block that has any.
@@ -277,48 +350,68 @@ class Rows(Struct, Generic[T], eq=False, gc=False):
         ``start`` must be the beginning of a block.
         """
         for first in range(start, min(end, self.length), _BLOCK):
-            number = first // _BLOCK
-            block = self._last if number == len(self._full) else self._full[number]
-            if None in block:
-                yield first, sum(1 << at for at, item in enumerate(block) if item is None)
+            group, number = divmod(first // _BLOCK, _GROUP)
+            if first + _BLOCK <= self.length:
+                gone = self._groups[group][number].gone
+            else:
+                gone = sum(1 << at for at, one in enumerate(self._last) if one is None)
+            if gone:
+                yield first, gone
 
-    def appended(self, item: T) -> Rows[T]:
-        """With one more item."""
-        length, last = self.length + 1, (*self._last, item)
+    def appended(self, text: Stored) -> Rows:
+        """With one more text."""
+        length, last = self.length + 1, (*self._last, text)
         if len(last) < _BLOCK:
-            return Rows(length, self._full, last)
-        return Rows(length, self._full.insert(len(self._full), last))
+            return Rows(length, self._groups, last)
+        if length % (_BLOCK * _GROUP) == _BLOCK:
+            return Rows(length, (*self._groups, (_closed(last),)))
+        return Rows(length, (*self._groups[:-1], (*self._groups[-1], _closed(last))))
 
-    def replaced(self, position: int, item: T) -> Rows[T]:
-        """With another item in a position."""
-        block, at = divmod(position, _BLOCK)
-        is_last = block == len(self._full)
-        before = self._last if is_last else self._full[block]
-        after = (*before[:at], item, *before[at + 1 :])
-        if is_last:
-            return Rows(self.length, self._full, after)
-        return Rows(self.length, self._full.insert(block, after), self._last)
+    def replaced(self, position: int, text: Stored | None) -> Rows:
+        """With another text in a position that has one."""
+        at = position % _BLOCK
+        if position >= self.length - len(self._last):
+            return Rows(self.length, self._groups, _with(self._last, at, text))
+        number, of_group = divmod(position // _BLOCK, _GROUP)
+        group = self._groups[number]
+        block = group[of_group]
+        loose, gone, lines = {**block.loose}, block.gone, block.lines
+        if text is None:
+            loose.pop(at, None)
+            gone |= 1 << at
+            lines = b"" if gone == _ALL else lines
+        else:
+            loose[at] = text
+        changed = _Block(lines, loose, gone)
+        if len(loose) > _MOST_LOOSE:
+            changed = _closed(changed.texts())
+        groups = _with(self._groups, number, _with(group, of_group, changed))
+        return Rows(self.length, groups, self._last)
+
+
+def _with(items: tuple[T, ...], at: int, item: T) -> tuple[T, ...]:
+    """The items with another one in a place."""
+    return (*items[:at], item, *items[at + 1 :])
 
 
 class _Records(Sequence[Record]):
     """Copies of records, made when they are read."""
 
-    __slots__ = ("_packing", "_shown", "_stored")
+    __slots__ = ("_shown", "_stored")
 
-    def __init__(self, packing: Packing, stored: Sequence[Stored]) -> None:
-        self._packing = packing
-        self._stored = stored
+    def __init__(self, found: Sequence[Stored]) -> None:
+        self._stored = found
         self._shown: tuple[Callable[[Record], Any], bytes] | None = None
 
     def __len__(self) -> int:
         return len(self._stored)
 
     def __getitem__(self, index: Any) -> Any:
-        found, unpack = self._stored[index], self._packing.unpack
-        return [unpack(one) for one in found] if isinstance(index, slice) else unpack(found)
+        found = self._stored[index]
+        return [record_of(one) for one in found] if isinstance(index, slice) else record_of(found)
 
     def __iter__(self) -> Iterator[Record]:
-        return map(self._packing.unpack, self._stored)
+        return map(record_of, self._stored)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -331,12 +424,12 @@ class _Records(Sequence[Record]):
         return self._shown[1]
 
 
-def _page(packing: Packing, stored: Sequence[Stored], next_position: int | None) -> Page:
-    records = _Records(packing, stored)
+def _page(found: Sequence[Stored], next_position: int | None) -> Page:
+    records = _Records(found)
     return Page(records, next_position, records.written)
 
 
-_NO_RECORDS: Final = _page(Packing(), (), None)
+_NO_RECORDS: Final = _page((), None)
 
 
 _NO_MEMBERS: Final[Record] = {}

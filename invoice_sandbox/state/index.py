@@ -42,6 +42,8 @@ _FEW: Final = 32
 """Positions of a term from which they are kept as bits."""
 
 _MOST_DIGITS: Final = 9
+_FIRST: Final = 64
+"""The position from which keys are counted: fixtures before it may have other numbers."""
 
 _RECENT: Final = 256
 """Changes of bits that are made at once, which is faster."""
@@ -104,24 +106,22 @@ class Keys:
         self._hints = Hints()
         self._distance: int | None = None
 
-    def add(self, key: str, position: int) -> None:
-        """Note the key of the next position."""
+    def add(self, key: str, number: int, position: int) -> None:
+        """Note the key of the next position, which ends with ``number``."""
         if len(self.names) > position:
             del self.names[position:]  # what a transaction that failed has left
         self.names.append(key)
-        number = _number(key)
-        if self._distance is None and number >= 0:
+        if self._distance is None and number >= 0 and position >= _FIRST:
             self._distance = position - number
-        if number < 0 or number + (self._distance or 0) != position:
+        if self._distance is None or number < 0 or number + self._distance != position:
             self._hints.add(key, position)
 
-    def of(self, key: str) -> tuple[int, ...]:
+    def of(self, key: str, number: int) -> tuple[int, ...]:
         """Where the key may be: in the position that its number stands for, or elsewhere."""
-        number = _number(key)
         hints = self._hints.of(key) if key in self._hints.positions else ()
-        if number < 0:
+        if self._distance is None or number < 0:
             return hints
-        counted = number + (self._distance or 0)
+        counted = number + self._distance
         return hints if counted < 0 else (counted, *hints)
 
     def copy(self, length: int) -> Keys:
@@ -132,7 +132,7 @@ class Keys:
         return copied
 
 
-def _number(key: str) -> int:
+def number_of(key: str) -> int:
     """The number at the end of a key; -1: there is none."""
     digits = key[key.rfind("_") + 1 :]
     return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else -1
@@ -190,7 +190,7 @@ class Index(Struct, eq=False):
             if name not in self._few.positions:
                 return ()
             return _toggled((), self._found(self._few.of(name), term, has))
-        return _toggled(found, [position for one, position in self._changes() if one == term])
+        return _toggled(found, self._changes().get(term, ()))
 
     def with_terms(self, position: int, terms: Iterable[Term], has: Has) -> Index:
         """The index after the record in a position has got terms.
@@ -198,12 +198,20 @@ class Index(Struct, eq=False):
         It is the same one if none of them is kept as bits: hints are shared by all versions.
         """
         many, recent, count = self._many, self._recent, self._count
+        few = self._few.positions
         for term in terms:
             if term in many:
                 recent, count = (term, position, recent), count + 1
-            elif len(hints := self._few.add(hash(term), position)) > _FEW:
+                continue
+            name = hash(term)
+            if few.setdefault(name, position) == position:
+                continue
+            hints = self._few.add(name, position)
+            if len(hints) > _FEW:
                 others = self._found([one for one in hints if one != position], term, has)
                 many = many.insert(term, _toggled((), [*others, position]))
+        if many is self._many and recent is self._recent:
+            return self
         return self._changed(many, recent, count)
 
     def without_terms(self, position: int, terms: Iterable[Term]) -> Index:
@@ -215,18 +223,21 @@ class Index(Struct, eq=False):
         return self._changed(self._many, recent, count)
 
     def _changed(self, many: HashTrieMap[Term, Bits], recent: _Recent, count: int) -> Index:
-        if many is self._many and recent is self._recent:
-            return self
         changed = Index(self.fields, self._few, many, recent, count)
         if count < _RECENT:
             return changed
-        return Index(self.fields, self._few, _merged(many, changed._changes()))
+        for term, positions in changed._changes().items():
+            many = many.insert(term, _toggled(many[term], positions))
+        return Index(self.fields, self._few, many)
 
-    def _changes(self) -> Iterator[tuple[Term, int]]:
+    def _changes(self) -> dict[Term, list[int]]:
+        """The last changes, by term."""
+        found: dict[Term, list[int]] = {}
         recent = self._recent
         while recent is not None:
             term, position, recent = recent
-            yield term, position
+            found.setdefault(term, []).append(position)
+        return found
 
     def _found(self, hints: Iterable[int], term: Term, has: Has) -> Iterable[int]:
         return (one for one in hints if has(one, term))
@@ -251,8 +262,10 @@ class Instants:
 
     def add(self, position: int, instant: Any) -> None:
         """Note the instant of the next position."""
-        values, value = self._values, _instant(instant)
-        del values[position:]  # what a transaction that failed has left
+        values = self._values
+        value = _milliseconds(instant) if type(instant) is str else _NEVER
+        if len(values) > position:
+            del values[position:]  # what a transaction that failed has left
         if values and value < values[-1]:
             self._ordered = position
         values.append(value)
@@ -345,17 +358,6 @@ def descending(blocks: dict[int, int], start: int) -> Iterator[int]:
             top = bits.bit_length() - 1
             yield first + top
             bits ^= 1 << top
-
-
-def _merged(
-    many: HashTrieMap[Term, Bits], recent: Iterable[tuple[Term, int]]
-) -> HashTrieMap[Term, Bits]:
-    by_term: dict[Term, list[int]] = {}
-    for term, position in recent:
-        by_term.setdefault(term, []).append(position)
-    for term, positions in by_term.items():
-        many = many.insert(term, _toggled(many[term], positions))
-    return many
 
 
 def _toggled(bits: Bits, positions: Iterable[int]) -> Bits:

@@ -23,6 +23,7 @@ import click
 import orjson
 
 from invoice_sandbox.app import Sandbox, create_app
+from invoice_sandbox.base.jsonio import fitted
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import DATED
 from tests.support import FROZEN, in_transaction
@@ -107,7 +108,7 @@ def _scope(method: str, path: str, query: str, body: bytes) -> dict[str, Any]:
 
 
 def _invoice(number: int) -> bytes:
-    return orjson.dumps({**DATED, "invoiceNumber": f"GROWTH-{number}"})
+    return fitted(orjson.dumps({**DATED, "invoiceNumber": f"GROWTH-{number}"}))
 
 
 async def new_client(scenario: str = "manual") -> Client:

@@ -45,6 +45,14 @@ def test_the_test_in_java_imports_what_it_uses() -> None:
     assert used - {"InvoiceTest", "String", "System", "Exception"} == set(imported)
 
 
+def test_the_versions_of_all_plugins_are_those_that_were_tried() -> None:
+    """Maven 3.8 itself has a compiler plugin that ignores ``maven.compiler.release``."""
+    name, text = file_in("xml")
+    assert name == "pom.xml"
+    plugins = re.findall(r"<plugin>\s*<artifactId>maven-(\w+)-plugin</artifactId>\s*<vers", text)
+    assert plugins == ["resources", "compiler", "surefire"]
+
+
 @pytest.mark.process
 @pytest.mark.skipif(NODE is None, reason="needs Node, which make interop installs")
 def test_the_test_in_javascript_passes(server: Running, tmp_path: Path) -> None:

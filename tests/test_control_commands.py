@@ -302,7 +302,12 @@ def test_commands_and_operations_are_equal() -> None:
             "fault add reset",
             "argument 'reset'; did you mean 'main fault add --kind reset'?",
         ),
-        ("fault add --kind patch --patch {", "'{': it is not valid JSON at line 1, column 2"),
+        ("fault add --kind patch --patch {", "'{': it is not valid JSON at line 1, column 2; use"),
+        ("workspace delete ''", "Invalid value for 'ID': it must not be empty"),
+        ("offer list ''", "Invalid value for 'INVOICE_ID': it must not be empty"),
+        ("replay ''", "Invalid value for 'ID|FILE.zip': it must not be empty"),
+        ("trigger invoice.paid --subject ''", "Invalid value for '--subject': it must not be"),
+        ("listen --forward-to 3000 --events a,,b", "'a,,b': use types of events, separated by"),
         ("fault add --kind patch --patch @no", "no: No such file or directory"),
         ("db upgrad", "there is no command 'upgrad'; did you mean upgrade?"),
         ("db zzz", "there is no command 'zzz'; did you mean 'main db upgrade'?"),
@@ -900,7 +905,11 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("clock set 2020-01-01T00:00:00Z", f"The clock shows {NOW} and never goes backwards"),
+        (
+            "clock set 2020-01-01T00:00:00Z",
+            f"The clock shows {NOW} and never goes backwards, here to 2020-01-01T00:00:00Z.",
+        ),
+        ("requests --id req_none", "no request 'req_none' in the journal"),
         ("fault add --kind latency --delay PT1M", "--delay 'PT1M' must look like PT2S"),
         (
             "workspace delete wsp_nobody",

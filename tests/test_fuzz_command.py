@@ -242,7 +242,7 @@ def test_misuse_ends_with_2_and_reports_what_to_do(options: list[str], said: str
 def test_an_operation_that_is_none_is_misuse(server: Running, key: str) -> None:
     ended = fuzz("--url", server.url, "--key", key, "--operation", "nope")
     assert ended.status == 2
-    assert "unknown operation 'nope'; known: listInvoices" in ended.err
+    assert "'--operation': unknown operation 'nope'; known: listInvoices" in ended.err
 
 
 def test_a_key_that_opens_nothing_is_misuse(server: Running) -> None:

@@ -219,6 +219,11 @@ def test_a_wrong_name_is_misuse_and_the_closest_is_suggested(command: str) -> No
     assert said.endswith("there is no scenario 'late-paymet' (did you mean late-payment?)")
 
 
+def test_a_short_name_leads_to_the_only_one_that_begins_so() -> None:
+    assert misused("show hapy").endswith("there is no scenario 'hapy' (did you mean happy-path?)")
+    assert misused("show webhok").endswith("lists all of them)")
+
+
 @pytest.mark.parametrize("command", ["show", "diagram"])
 def test_a_name_without_similar_ones_leads_to_the_list(command: str) -> None:
     lists = "'invoice-sandbox scenarios list' lists all of them"
@@ -262,9 +267,10 @@ def test_without_a_file_those_of_the_own_folder_are_checked(own: Path) -> None:
     assert (ran.exit_code, ran.stdout) == (1, f"{own}/two.yaml:1:1: the file has no 'purpose'\n")
 
 
-def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
-    ran = run(f"validate {tmp_path}/none.yaml")
-    assert (ran.exit_code, ran.stdout) == (1, f"{tmp_path}/none.yaml: no such file\n")
+@pytest.mark.parametrize("name", ["none.yaml", "none"])
+def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path, name: str) -> None:
+    ran = run(f"validate {tmp_path}/{name}")
+    assert (ran.exit_code, ran.stdout) == (1, f"{tmp_path}/{name}: no such file\n")
 
 
 @pytest.mark.parametrize(

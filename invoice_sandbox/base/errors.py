@@ -414,11 +414,22 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def close_words(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """The closest known word; none if none is close by ``cutoff``, from 0 to 1 (equal)."""
+    """The closest known word; none if none is close by ``cutoff``, from 0 to 1 (equal).
+
+    A word of several parts may be known by its first one: ``hapy`` is close to ``happy-path``.
+    """
     if len(word) > _LONGEST_WORD:
         return []
     likely = nlargest(_MOST_COMPARED, known, key=lambda one: _same_beginning(word, one))
-    return get_close_matches(word, likely, n=1, cutoff=cutoff)
+    return get_close_matches(word, likely, n=1, cutoff=cutoff) or _begun(word, likely)
+
+
+def _begun(word: str, likely: Iterable[str]) -> list[str]:
+    """The only word whose first part is close."""
+    firsts = [(re.split(r"[-._]", one)[0], one) for one in likely]
+    close = set(get_close_matches(word, {first for first, _ in firsts}, cutoff=_CLOSE_PART))
+    found = [one for first, one in firsts if first in close]
+    return found if len(found) == 1 else []
 
 
 def _same_beginning(one: str, other: str) -> int:
@@ -426,6 +437,7 @@ def _same_beginning(one: str, other: str) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
+_CLOSE_PART: Final = 0.8
 MOST_LISTED: Final = 22
 """Known words that are listed where none is close."""
 

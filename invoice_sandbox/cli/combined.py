@@ -14,6 +14,7 @@ from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.inputs import address
 from invoice_sandbox.cli.options import FILE, FOLDER, OneOf, client, print_reply, print_row
 from invoice_sandbox.cli.views import show_new_request, show_request
+from invoice_sandbox.control.client import Reply
 
 _BUNDLES: Final = """\
 With FILE.zip: sends the requests of a bundle to a new workspace of a server in this process,
@@ -42,7 +43,9 @@ def with_bundles(deliveries: click.Command) -> click.Command:
     return Command(
         deliveries.name,
         params=[
-            click.Argument(["id"], metavar="ID|FILE.zip", type=target.type),
+            click.Argument(
+                ["id"], metavar="ID|FILE.zip", type=target.type, callback=target.callback
+            ),
             click.Option(["--project"], metavar="DIR", type=FOLDER, help="Project of the bundle."),
             click.Option(["--contract"], metavar="FILE", type=FILE, help="Contract of the bundle."),
             click.Option(
@@ -72,6 +75,8 @@ def with_show(listing: click.Command) -> click.Command:
             with suppress(KeyboardInterrupt):
                 _follow(address("/sandbox/requests/stream", passed))
         else:
+            if filters["id"] is not None:
+                _request(filters["id"])
             listing.callback(**filters)  # type: ignore[misc]  # a command from the contract has one
 
     (method,) = (one for one in listing.params if one.name == "method")
@@ -102,7 +107,12 @@ def _follow(place: str) -> None:
 
 
 def _print_request(request_id: str) -> None:
+    print_reply(_request(request_id), lambda one: show_request(one.data))
+
+
+def _request(request_id: str) -> Reply:
+    """One request, which must be in the journal."""
     reply = client().send("GET", f"/sandbox/requests?id={quote(request_id, safe='')}")
     if not reply.data:
         raise click.ClickException(f"no request '{request_id}' in the journal of this workspace")
-    print_reply(reply._replace(data=reply.data[0]), lambda one: show_request(one.data))
+    return reply._replace(data=reply.data[0])

@@ -56,7 +56,8 @@ class _Json(click.ParamType[Any]):
             self.fail(f"{value[1:]}: {error.strerror}", param, ctx)
         except jsonio.JsonError as error:
             typed = value if value.startswith("@") else shown_value(value)
-            self.fail(f"{typed}: {error}", param, ctx)
+            advice = 'use JSON such as {"name": 1}, or @FILE'
+            self.fail(f"{typed}: {error}; {advice}", param, ctx)
         return NULL if parsed is None else parsed
 
 
@@ -117,7 +118,12 @@ class Input:
                 return text.name.upper()
             case click.Choice() | click.FloatRange():
                 return None
-        return self.name.upper()
+        return self._name
+
+    @property
+    def _name(self) -> str:
+        """``RETRY_AFTER`` for ``retryAfter``."""
+        return self.flag.removeprefix("--").replace("-", "_").upper()
 
     @property
     def is_password(self) -> bool:
@@ -144,11 +150,24 @@ class Input:
 
     def argument(self, *, required: bool) -> click.Argument:
         """The argument for it."""
-        name = self.metavar or self.name.upper()
+        name = self.metavar or self._name
         metavar = name if required else f"[{name}]"
-        made = click.Argument([self.name], type=self.type, metavar=metavar, required=required)
+        made = click.Argument(
+            [self.name],
+            type=self.type,
+            metavar=metavar,
+            required=required,
+            callback=_checked,
+        )
         made.name = self.name  # click writes the name of an argument in small letters
         return made
+
+
+def _checked(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+    """The value of an argument; an empty one would lead to another path."""
+    if value == "":
+        raise click.BadParameter("it must not be empty")
+    return value
 
 
 def inputs_of(document: Raw, raw: Raw) -> Iterator[Input]:

@@ -12,7 +12,7 @@ from invoice_sandbox.cli.receiver import checked_secret, checked_target, identit
 def _types(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
     types = tuple(one.strip() for one in text.split(","))
     if not all(types):
-        raise click.BadParameter("use types of events, separated by commas")
+        raise click.BadParameter(f"'{text}': use types of events, separated by commas")
     return types
 
 

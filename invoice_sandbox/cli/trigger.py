@@ -33,6 +33,8 @@ def trigger(type_: str, subject: str | None) -> None:
     invoice-sandbox trigger invoice.verified --subject inv_sandbox_0003
     invoice-sandbox trigger offer.received --subject inv_sandbox_k2v5q7xa_0001
     """
+    if subject == "":
+        raise click.BadParameter("it must not be empty", param_hint="'--subject'")
     sandbox = client()
     event = _record(sandbox, type_, subject)
     sandbox.ask("POST", "/clock/advance", {"by": "PT0S"})

@@ -122,7 +122,8 @@ def _check(start: datetime, end: datetime) -> datetime:
     if end < start:
         raise reject(
             "conflict",
-            problem=f"The clock shows {instant_text(start)} and never goes backwards",
+            problem=f"The clock shows {instant_text(start)} and never goes backwards, "
+            f"here to {instant_text(end)}",
             advice="Restore a snapshot, reset the workspace, or create a new one.",
         )
     if end > LATEST:

@@ -140,7 +140,8 @@ def _chosen(plan: Plan, documents: Mapping[str, dict[str, Any]]) -> dict[str, Co
     unknown = [name for name in plan.operations if name not in known]
     if unknown:
         advice = suggestion(unknown[0], known)
-        raise click.BadParameter(f"unknown operation '{unknown[0]}'; {advice}")
+        problem = f"unknown operation '{unknown[0]}'; {advice}"
+        raise click.BadParameter(problem, param_hint="'--operation'")
     chosen = {
         name: {one: contract[one] for one in contract if one in (plan.operations or known)}
         for name, contract in whole.items()

@@ -102,9 +102,9 @@ def check_extension(file: Path) -> None:
 def scenario_file_problems(file: Path, vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
     """``place, problem`` for every problem of a file."""
     try:
-        check_extension(file)
         with _one_line_errors():
             text = read_text(file)
+        check_extension(file)
         document = _parsed(file, text)
     except DocumentError as error:
         yield _row(error)

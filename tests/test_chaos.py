@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing, suppress
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from invoice_sandbox.base.clock import parse_instant
 from tests.chaos.__main__ import row
 from tests.chaos.clients import Receiver
+from tests.chaos.disk import lose_power
 from tests.chaos.faults import TRIALS, run
 from tests.chaos.forked import Forked
 from tests.chaos.judge import Outcome
@@ -64,6 +69,35 @@ def test_a_server_goes_on_when_the_disk_has_space_again() -> None:
     outcome = run(trial.of(0), seed=1)
     assert (outcome.times, outcome.found) == (1, [])
     assert outcome.rejected >= 2
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("synchronous", "is_kept"), [("FULL", True), ("OFF", False)])
+def test_a_power_failure_loses_what_was_not_synced(
+    tmp_path: Path, synchronous: str, is_kept: bool
+) -> None:
+    file = tmp_path / "state.db"
+    subprocess.run([sys.executable, "-c", COMMIT, str(file), synchronous], check=True)
+    lose_power(file)
+    with closing(sqlite3.connect(file)) as after:
+        assert (after.execute("SELECT count(*) FROM numbers").fetchone() == (50,)) == is_kept
+
+
+COMMIT = """
+import os, sqlite3, sys
+from pathlib import Path
+from tests.chaos.disk import cache_writes
+
+file = Path(sys.argv[1])
+cache_writes(file.parent, seed=1)
+connection = sqlite3.connect(file, isolation_level=None)
+connection.execute("PRAGMA journal_mode = WAL")
+connection.execute("CREATE TABLE numbers (number)")
+connection.execute(f"PRAGMA synchronous = {sys.argv[2]}")
+for number in range(50):
+    connection.execute("INSERT INTO numbers VALUES (?)", (number,))
+os._exit(0)
+"""
 
 
 @pytest.mark.process

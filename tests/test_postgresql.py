@@ -54,7 +54,7 @@ pytestmark = pytest.mark.postgresql
 
 ROLE = "invoice_sandbox_server"
 PAGE = Path(__file__).parents[1] / "docs" / "durability.md"
-ENGINE = "c70ec4b400a60ad9592787653aae5ae77ae41bf801d56b5bd2712751a07f2009"
+ENGINE_SCHEMA = "c70ec4b400a60ad9592787653aae5ae77ae41bf801d56b5bd2712751a07f2009"
 
 
 @pytest.fixture
@@ -218,15 +218,41 @@ def test_the_page_explains_every_function_that_a_server_may_call(dsn: str) -> No
     assert found == set(re.findall(r"`(\w+)`", table))
 
 
-def test_every_table_of_workspaces_has_forced_row_level_security(dsn: str) -> None:
-    query = """SELECT relname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
-        WHERE relnamespace = 'invoice_sandbox'::regnamespace AND relkind = 'r'
-        AND attname = 'workspace' AND attnum = 1 AND relrowsecurity AND relforcerowsecurity"""
+def test_functions_with_the_rights_of_their_owner_find_names_in_our_schemas_only(dsn: str) -> None:
+    query = """SELECT proname, proconfig[1], has_schema_privilege(%s, pronamespace, 'CREATE')
+        FROM pg_proc WHERE prosecdef AND proname NOT LIKE 'pg_%%'"""
+    ours = ("invoice_sandbox, pg_temp", "invoice_sandbox, invoice_sandbox_jobs, pg_temp")
     with psycopg.connect(dsn) as connection:
-        found = {name for (name,) in connection.execute(query)}
-        everything = {name for (name,) in connection.execute(query.partition("AND attname")[0])}
-    assert found == set(TABLES)
-    assert everything - found == {"alembic_version", "deployments", "replicas"}
+        found = connection.execute(query, (ROLE,)).fetchall()
+    assert len(found) > 9
+    paths = {f"search_path={one}" for one in ours}
+    assert [one for one in found if one[1] not in paths or one[2]] == []
+
+
+def test_every_table_has_a_workspace_first_in_its_key_and_its_policy_or_is_explained(
+    dsn: str,
+) -> None:
+    """A new table without them fails. Rights are those that the page says."""
+    query = """SELECT relname, EXISTS (SELECT FROM pg_index JOIN pg_attribute
+          ON attrelid = indrelid AND attnum = indkey[0] AND attname = 'workspace'
+          WHERE indrelid = pg_class.oid AND indisprimary)
+        AND relrowsecurity AND relforcerowsecurity AND EXISTS (SELECT FROM pg_policy
+          WHERE polrelid = pg_class.oid AND polname = 'of_workspace' AND polcmd = '*'),
+        has_table_privilege(%(role)s, pg_class.oid, 'SELECT')::integer
+          + has_table_privilege(%(role)s, pg_class.oid, 'INSERT, UPDATE, DELETE')::integer
+        FROM pg_class WHERE relnamespace::regnamespace::text LIKE 'invoice_sandbox%%'
+        AND relkind NOT IN ('i', 'S', 'c')"""
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute(query, {"role": ROLE}).fetchall()
+    assert {name for name, is_ours, _ in found if is_ours} == set(TABLES)
+    rights = {"nothing": 0, "read": 1, "read and write": 2}
+    table = PAGE.read_text().partition("| Table |")[2].partition("\n\n")[0]
+    explained = {
+        name: rights[may]
+        for names, may in re.findall(r"^\| (`.+`) \| ([a-z ]+) \|", table, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    assert {name: may for name, is_ours, may in found if not is_ours} == explained
 
 
 def test_the_server_works_in_the_restricted_role_whatever_its_user_is(dsn: str) -> None:
@@ -271,10 +297,12 @@ def test_a_user_who_may_not_create_a_schema_cannot_upgrade() -> None:
     until(lambda: connections(dsn) == 0, "its connections end")
 
 
+async def nothing() -> None:
+    """Look after nothing."""
+
+
 def test_taking_jobs_can_be_stopped_at_any_moment(dsn: str) -> None:
     """Also while a connection is made, when psycopg does not pass on that a task is cancelled."""
-
-    async def nothing() -> None: ...
 
     async def stopped_each_millisecond(database: Database) -> None:
         for number in range(60):
@@ -341,6 +369,41 @@ def test_a_replica_that_was_replaced_can_write_nothing_more(dsn: str) -> None:
             with pytest.raises(ReplacedError, match="another server has taken the place"):
                 forbidden()
         assert numbers(database, "w") == [("", "n", 1)]
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_lease_is_extended_while_a_large_batch_is_written(dsn: str, is_replaced: bool) -> None:
+    """If it ends nevertheless, nothing of the batch is written."""
+    with (
+        closing(Database(dsn)) as database,
+        psycopg.connect(dsn) as locking,
+        psycopg.connect(dsn, autocommit=True) as looking,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        replica, other = families(database, "w"), database.register("")
+        locking.execute("LOCK TABLE invoice_sandbox.records")
+        batch = [Row("numbers", ("w", "", "n"), (1,)), Row("records", ("w", "", "k", 0), ("", ""))]
+        writing = thread.submit(replica.write, batch)
+        until(lambda: bool(waiting_for_a_lock(looking)), "it is being written")
+        assert replica.beat() == 1
+        if is_replaced:
+            looking.execute("UPDATE invoice_sandbox.replicas SET until = 'epoch'")
+            other.look_after()
+        locking.rollback()
+        assert isinstance(writing.exception(PATIENCE), ReplacedError if is_replaced else type(None))
+        assert numbers(database, "w") == ([] if is_replaced else [("", "n", 1)])
+
+
+def test_a_statement_may_take_longer_than_it_may_wait_for_others(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql_module, "_MILLISECONDS_TO_WAIT", 100)
+    with closing(Database(dsn)) as database, psycopg.connect(dsn) as locking:
+        with database.connected() as connection:
+            connection.execute("SELECT pg_sleep(0.2)")
+        locking.execute("LOCK TABLE invoice_sandbox.workspaces")
+        with pytest.raises(StoreError, match="due to lock timeout"):
+            database.directory()
 
 
 # --- what is due in workspaces that nobody runs
@@ -865,6 +928,33 @@ def test_a_process_ends_that_was_interrupted_before_it_takes_jobs(dsn: str) -> N
     asyncio.run(begin())  # ends, though the pool's tasks cannot be cancelled
 
 
+def test_a_workspace_that_another_server_waits_for_comes_before_what_is_due(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "_MOST", 1)
+    names = [f"due{number}" for number in range(9)]
+
+    async def taken_by(database: Database, replica: Replica) -> list[str]:
+        taken = asyncio.Queue[str]()
+
+        async def take(family: str) -> None:
+            await taken.put(family)
+
+        jobs = database.jobs({"take_up": take, "hand_over": take}, nothing)
+        jobs.start(lambda: replica.number)
+        try:
+            return [await taken.get() for _ in range(len(names) + 1)]
+        finally:
+            await jobs.close()
+
+    with closing(Database(dsn)) as database:
+        replica = families(database, *names, "wanted")
+        replica.release(dict.fromkeys(names, 0.0))
+        database.register("").claim(name="wanted", is_wanted=True)
+        found = asyncio.run(asyncio.wait_for(taken_by(database, replica), PATIENCE))
+    assert found == ["wanted", *names]
+
+
 def test_a_forged_notification_does_no_harm(dsn: str) -> None:
     with servers(dsn) as (running,), psycopg.connect(dsn, autocommit=True) as connection:
         store, first = shared(running), running.sandbox.engine.first_workspace
@@ -891,7 +981,7 @@ def test_a_job_holds_the_id_of_a_family_and_nothing_else(dsn: str) -> None:
 def test_a_later_version_of_the_engine_needs_a_migration_of_ours() -> None:
     """One that installs its schema as 0004 does: jobs are written again. Then change this."""
     made = hashlib.sha256(SchemaManager.get_schema().encode()).hexdigest()
-    assert made == ENGINE, "the schema of the engine has changed"
+    assert made == ENGINE_SCHEMA, "the schema of the engine has changed"
 
 
 # --- several servers

@@ -646,6 +646,18 @@ async def test_steps_are_taken_when_they_are_due_by_time_then_by_creation() -> N
 
 
 @on_a_loop
+async def test_steps_of_several_lanes_are_in_one_order() -> None:
+    store = await store_of("one")
+    async with store.transaction("one") as state:
+        for after, lane in ((2, "a"), (1, "b"), (2, None), (1, "a")):
+            await state.schedule(NOW + timedelta(minutes=after), f"{after}{lane}", {}, lane=lane)
+        found = await state.steps(None, "a", "b")
+        assert [one.action for one in found] == ["1b", "1a", "2a", "2None"]
+        assert [one.action for one in await state.steps("b", "none")] == ["1b"]
+        assert await state.steps() == ()
+
+
+@on_a_loop
 async def test_a_step_is_due_at_a_millisecond_as_clocks_show_no_others() -> None:
     store = await store_of("one")
     async with store.transaction("one") as state:

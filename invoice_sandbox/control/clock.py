@@ -58,8 +58,7 @@ async def get_agenda(call: ControlCall) -> Record:
     """The due steps in order, and the finished steps, newest first."""
     async with call.engine.store.transaction(call.workspace.id) as state:
         lanes = await call.engine.store.due_times(call.workspace.id)
-        steps = [step for lane in lanes for step in await state.steps(lane)]
-    due = sorted(steps, key=lambda step: (step.due, step.number))
+        due = await state.steps(*lanes)
     done = await call.engine.store.log(call.workspace.id, STEPS_LOG)
     return {
         "due": [step_summary(step) for step in due],
@@ -105,8 +104,7 @@ async def _pending(call: ControlCall) -> list[Record]:
     if not lanes:
         return []
     async with call.engine.store.transaction(call.workspace.id) as state:
-        steps = [step for lane in lanes for step in await state.steps(lane) if step.due <= now]
-    steps.sort(key=lambda step: (step.due, step.number))
+        steps = [step for step in await state.steps(*lanes) if step.due <= now]
     return [step_summary(step) for step in steps[:MAX_PENDING]]
 
 

@@ -86,7 +86,7 @@ async def _for_workspace(call: ControlCall, scenario: Scenario) -> None:
         workspace = await state.workspace()
         if (workspace.scenario, workspace.conditions) == (scenario.name, conditions):
             return
-        for step in await state.steps():
+        for step in await state.steps(None):
             subject = str(step.arguments.get("subject"))
             if step.scenario is not None and await state.get(SCENARIO_RUNS, subject) is None:
                 await state.discard_step(step.number)
@@ -113,7 +113,7 @@ async def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> N
         problem = unmet_needs(scenario, record)
         if problem is not None:
             raise reject("conflict", problem=problem, advice="Choose another subject, or wait.")
-        for step in await state.steps():
+        for step in await state.steps(None):
             if step.scenario is not None and step.arguments.get("subject") == subject:
                 await state.discard_step(step.number)
         kept = {"scenario": scenario.name, "with": dict(scenario.conditions)}

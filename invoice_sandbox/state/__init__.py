@@ -308,8 +308,8 @@ class Transaction(Protocol):
         """
         ...
 
-    async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:
-        """The scheduled steps of a lane, by due time, then creation; None: those without lane."""
+    async def steps(self, *lanes: str | None) -> tuple[ScheduledStep, ...]:
+        """The scheduled steps of lanes, by due time, then creation; None: those without lane."""
         ...
 
     async def take_due(self, now: datetime) -> ScheduledStep | None:

@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from heapq import merge
 from itertools import islice
 from typing import Any, Final
 
@@ -677,10 +678,11 @@ class MemoryTransaction:
             raise quota.exceeded()
         _check(self._quotas.state, self._state.size, size)
 
-    async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:
-        """The scheduled steps of a lane, by due time, then by creation."""
-        queue = self._state.steps.get(lane)
-        return () if queue is None else tuple(queue.in_order(lane))
+    async def steps(self, *lanes: str | None) -> tuple[ScheduledStep, ...]:
+        """The scheduled steps of lanes, by due time, then by creation."""
+        queues = self._state.steps
+        found = [queues[lane].in_order(lane) for lane in lanes if lane in queues]
+        return tuple(merge(*found, key=lambda step: (step.due, step.number)))
 
     async def take_due(self, now: datetime) -> ScheduledStep | None:
         """Remove and return the first step without a lane that is due at ``now``, if any."""

@@ -38,7 +38,11 @@ _WRITTEN: Final = "IS002"
 CONNECTIONS: Final = 4 + CONNECTIONS_OF_JOBS
 _SECONDS_TO_CONNECT: Final = 5
 _MILLISECONDS_TO_WAIT: Final = 10_000
-"""For a response or for another transaction. After that a statement is an error."""
+"""For another transaction or the other end of the connection. After that a statement is an error.
+"""
+
+_MILLISECONDS_TO_WORK: Final = 120_000
+"""For a statement, such as the copy of everything in a large workspace."""
 
 _BYTES: Final = frozenset({"name", "content", "snapshot"})
 """Columns of texts that may hold any character, and of JSON."""
@@ -51,7 +55,7 @@ def _options(schema: str) -> Mapping[str, Any]:
     """Of a connection, which ends soon if nothing comes back from the other end."""
     return {
         "options": f"-c role={_ROLE} -c search_path={schema} -c client_min_messages=warning "
-        f"-c statement_timeout={_MILLISECONDS_TO_WAIT} "
+        f"-c lock_timeout={_MILLISECONDS_TO_WAIT} -c statement_timeout={_MILLISECONDS_TO_WORK} "
         f"-c idle_in_transaction_session_timeout={_MILLISECONDS_TO_WAIT}",
         "connect_timeout": _SECONDS_TO_CONNECT,
         "keepalives_idle": 5,
@@ -292,12 +296,13 @@ class Replica:
             connection.transaction(),
         ):
             cursor = connection.cursor()
-            cursor.execute("SELECT fence(%s, %s)", (self.number, self._batch))
             for name, own in groupby(sorted(changes, key=_workspace), _workspace):
                 cursor.execute(*_in_workspace(name))
                 for statement, times in statements(list(own), _DIALECT):
                     for values in times:  # executemany would wait for the responses
                         cursor.execute(statement, values)
+            # last, as what it locks is the row in which ``beat`` extends the lease meanwhile
+            cursor.execute("SELECT fence(%s, %s)", (self.number, self._batch))
         self._batch += 1
 
     def close(self) -> None:

@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 import psycopg
 
 from invoice_sandbox.state.postgresql import LEASE
 from tests.chaos.clients import Client, Receiver, Tenant
+from tests.chaos.disk import lose_power
 from tests.chaos.judge import WHOLE_RUN, WRITES, Judge, Outcome
 from tests.chaos.servers import Deployment, deployed
 from tests.databases import limit_files, restart
@@ -39,6 +41,17 @@ def kill(deployment: Deployment) -> float:
     """SIGKILL of one of the servers, and a new one in its place."""
     server = deployment.any()
     server.kill()
+    happened = time.monotonic()
+    deployment.replace(server)
+    return happened
+
+
+def fail_power(deployment: Deployment) -> float:
+    """The machine of a server on a file stops: what was not synced may be lost."""
+    (server,) = deployment.servers
+    server.kill()
+    assert isinstance(deployment.store, Path)
+    lose_power(deployment.store)
     happened = time.monotonic()
     deployment.replace(server)
     return happened
@@ -188,7 +201,7 @@ class Trial:
 
     ``writes``: acknowledged writes in all, at least. ``most``: how often it happens to the same
     store. ``scenarios``: of each workspace. ``clients``: that write to each workspace. ``skews``:
-    by how many seconds the calendar of each server's machine is off.
+    by how many seconds the calendar of each server's machine is off. ``is_cached``: by the disk.
     """
 
     name: str
@@ -201,6 +214,7 @@ class Trial:
     pause: float = 0.25
     skews: tuple[float, ...] = (0, 0, 0)
     on_file: bool = False
+    is_cached: bool = False
 
     def of(self, share: float) -> Trial:
         """Tried less often."""
@@ -223,22 +237,31 @@ TRIALS: Final = (
     replace(
         ON_FILE, name="SIGKILL of a server on SQLite", times=200, writes=20_000, most=20, clients=4
     ),
+    replace(
+        ON_FILE,
+        name="Power failure of a server on SQLite",
+        fault=fail_power,
+        times=200,
+        writes=4000,
+        most=20,
+        is_cached=True,
+    ),
     replace(ON_FILE, name="Disk of a server on SQLite full", fault=fill_disk_of_file, times=5),
     Trial("SIGKILL of one of 3 servers on PostgreSQL", kill, 40, 20_000, most=4, clients=2),
     Trial(
         f"A server stands still for {_LONGER_THAN_LEASE:.0f} s, longer than its lease",
         freeze,
-        3,
+        5,
         most=1,
     ),
     Trial("All leases end at once, and 2 servers race", expire, 60, most=15, skews=(0, 0)),
     Trial("A server is replaced without knowing it, and 2 race", release, 20, skews=(0, 0)),
     Trial("Clocks of servers 5 minutes off, and one is killed", kill, 15, skews=(0, 300, -300)),
     Trial("Connection to PostgreSQL cut in a commit", cut, 100, most=25),
-    Trial("All connections of PostgreSQL taken", use_up_connections, 2, most=1),
-    Trial("Tables locked, so that the pool is exhausted", lock_tables, 2, most=1),
+    Trial("All connections of PostgreSQL taken", use_up_connections, 5, most=1),
+    Trial("Tables locked, so that the pool is exhausted", lock_tables, 5, most=1),
     Trial("PostgreSQL killed and started again", restart_database, 10),
-    Trial("Disk of PostgreSQL full", fill_disk_of_database, 1),
+    Trial("Disk of PostgreSQL full", fill_disk_of_database, 5),
 )
 """What is tried by ``make chaos``."""
 
@@ -246,7 +269,8 @@ TRIALS: Final = (
 def run(trial: Trial, seed: int) -> Outcome:
     """Let the fault happen several times while clients write."""
     chosen = random.Random(seed)  # noqa: S311  no secret
-    with Receiver() as receiver, deployed(chosen, trial.skews, on_file=trial.on_file) as deployment:
+    store = deployed(chosen, trial.skews, on_file=trial.on_file, is_cached=trial.is_cached)
+    with Receiver() as receiver, store as deployment:
         clients = list(_clients(trial, deployment, receiver))
         deployment.clients = clients
         judge = Judge(deployment, clients, receiver)

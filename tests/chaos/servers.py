@@ -122,6 +122,7 @@ class Deployment:
     store: Path | str
     chosen: random.Random
     proxy: Proxy | None
+    is_cached: bool = False
     servers: list[Server] = field(default_factory=list)
     clients: list[Any] = field(default_factory=list)
     skews: dict[int, float] = field(default_factory=dict)
@@ -129,7 +130,10 @@ class Deployment:
     def start(self, skew: float = 0) -> Server:
         """One more server."""
         options = ("--seed", "1", "--scenarios", str(_SCENARIOS), "--webhook-timeout", "600")
-        server = Server(self.store, *options, start=partial(Forked, skew=skew))
+        cached = None
+        if self.is_cached and isinstance(self.store, Path):
+            cached = self.store.parent, self.chosen.randrange(2**32)
+        server = Server(self.store, *options, start=partial(Forked, skew=skew, cached=cached))
         self.skews[server.port] = skew
         return server
 
@@ -149,13 +153,14 @@ class Deployment:
 
 @contextmanager
 def deployed(
-    chosen: random.Random, skews: tuple[float, ...], *, on_file: bool
+    chosen: random.Random, skews: tuple[float, ...], *, on_file: bool, is_cached: bool = False
 ) -> Iterator[Deployment]:
-    """A server for each of ``skews``. They end with the block."""
+    """A server for each of ``skews``. They end with the block. ``is_cached``: the disk of the file
+    loses what was not synced when the power fails."""
     with ExitStack() as stack:
         if on_file:
             folder = stack.enter_context(TemporaryDirectory())
-            deployment = Deployment(Path(folder) / "state.db", chosen, None)
+            deployment = Deployment(Path(folder) / "state.db", chosen, None, is_cached)
         else:
             proxy = stack.enter_context(closing(Proxy(new_database())))
             deployment = Deployment(proxy.dsn, chosen, proxy)

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, sync_playwright
 from invoice_sandbox.state import Transaction
 from tests.bench.growth import Client
 from tests.console.workspace import BROWSER
-from tests.scenario_run import register_new
+from tests.scenario_run import register_new, until
 from tests.support import FROZEN, Running, serving
 
 ENTRIES: Final = 30
@@ -96,6 +96,7 @@ def crowd(running: Running, api: httpx.Client, invoices: int) -> None:
             await state.put("invoices", own["id"], {**invoice, **own})
 
     running.in_transaction(copy, api)
+    until(lambda: api.get("/sandbox/clock").is_success, "all copies are kept")
 
 
 def paint(page: Page, path: str) -> tuple[float, float]:

@@ -145,6 +145,14 @@ def test_a_run_can_need_a_coverage_of_some_types(pytester: pytest.Pytester) -> N
     less.stdout.fnmatch_lines(["20 % covered, which is less than 20.1 %."])
 
 
+def test_a_run_without_coverage_does_not_have_enough_of_it(pytester: pytest.Pytester) -> None:
+    text, option = "def test_it(): pass\n", "--sandbox-coverage-fail-under"
+    less = run(pytester, text, option, "1")
+    assert less.ret == pytest.ExitCode.TESTS_FAILED
+    less.stdout.fnmatch_lines(["The coverage is not known, so it may be less than 1 %."])
+    assert run(pytester, text, option, "0").ret == pytest.ExitCode.OK
+
+
 def test_an_unknown_type_of_coverage_is_an_error(pytester: pytest.Pytester) -> None:
     result = run(pytester, SUITE, "--sandbox-coverage-only", "operation")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -264,7 +264,10 @@ def test_a_failing_test_prints_the_requests_whose_credential_was_rejected(
 
 
 BROKEN = """
+import logging
+
 async def write_note(call):
+    logging.warning("%d notes", "many")  # a wrong call, which only costs the record
     return {"text": nothing_of_this_name}
 
 async def list_bells(call):
@@ -296,8 +299,8 @@ def test_a_failing_test_prints_why_the_server_responded_500(pytester: pytest.Pyt
     result = pytester.runpytest_inprocess(*PLAIN, "--sandbox-project=other")
     result.stdout.fnmatch_lines(
         [
-            "POST /notes 500 writeNote (manual): NameError at handlers/notes.py:3",
-            "GET /bells* 500 listBells (manual): ValueError at handlers/notes.py:6; *",
+            "POST /notes 500 writeNote (manual): NameError at handlers/notes.py:6",
+            "GET /bells* 500 listBells (manual): ValueError at handlers/notes.py:9; *",
             "*log of the invoice sandbox*",
             "*no response could be given",
             "*nothing_of_this_name*",

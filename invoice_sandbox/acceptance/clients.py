@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import TIMEOUT_MAX, Event
 from typing import Any, Final, Protocol
 
 _POLL: Final = 0.03
@@ -103,8 +104,8 @@ def sleep_a_little() -> None:
 
 
 def wait(seconds: float) -> None:
-    """Wait this long, in real time."""
-    time.sleep(seconds)
+    """Wait this long, in real time; at most 292 years, the longest wait that there is."""
+    Event().wait(min(seconds, TIMEOUT_MAX))
 
 
 def seconds_now() -> float:

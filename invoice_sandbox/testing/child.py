@@ -51,7 +51,11 @@ class _Log(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a record: of a long one the end, which has what was raised."""
-        text = self.format(record)
+        try:
+            text = self.format(record)
+        except Exception:  # of a wrong call, which must not fail because of that
+            self.handleError(record)
+            return
         first = record.getMessage()[:_MAX_RECORD]
         is_long = len(text) > _MAX_RECORD
         self.records.append(f"{first}\n...{text[-_MAX_RECORD:]}" if is_long else text)

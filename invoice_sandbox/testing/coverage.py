@@ -81,9 +81,11 @@ class RunCoverage:
             yield "No test has used the fixture invoice_sandbox."
 
     def shortfall(self) -> str:
-        """The coverage, if it is less than it must be; else nothing."""
+        """The coverage, if it is less than it must be, or unknown; else nothing."""
         from invoice_sandbox.coverage.text import shortfall
 
+        if self._least and (self.problems or not self._reports):
+            return f"The coverage is not known, so it may be less than {self._least:g} %."
         return shortfall(self._report(), self._least)
 
     def write_json(self, file: Path) -> None:

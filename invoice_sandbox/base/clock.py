@@ -106,17 +106,18 @@ class Readings:
     def __init__(
         self, system_clock: SystemClock, recorded: Iterable[Reading] = (), gate: Gate | None = None
     ) -> None:
-        self.taken: list[Reading] = []
+        """Read the clocks for the first time."""
+        self._system_clock = system_clock
+        self._recorded = iter(recorded)
+        self.taken = [self._read()]
         self.waits: list[Wait] = []
         self.count_logged: Callable[[], Awaitable[int]] | None = None
         self.gate = gate
         self.places = 0
-        self._system_clock = system_clock
-        self._recorded = iter(recorded)
 
     async def go_on(self) -> None:
         """Read the clocks again, after a wait."""
-        self.take()
+        self.taken.append(self._read())
         await self.note_logged()
 
     async def note_logged(self) -> None:
@@ -124,12 +125,9 @@ class Readings:
         if self.count_logged is not None:
             self.taken[-1] = self.taken[-1]._replace(logged=await self.count_logged())
 
-    def take(self) -> None:
-        """Read the clocks."""
-        taken = next(self._recorded, None)
-        if taken is None:
-            taken = Reading(self._system_clock.now(), self._system_clock.monotonic())
-        self.taken.append(taken)
+    def _read(self) -> Reading:
+        clock = self._system_clock
+        return next(self._recorded, None) or Reading(clock.now(), clock.monotonic())
 
     async def has_waited(self, place: int) -> None:
         """Note that it did."""

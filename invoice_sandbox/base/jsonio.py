@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 MAX_DEPTH: Final = 256
@@ -57,7 +58,10 @@ def loads(raw: bytes, most: int = MAX_DEPTH) -> Any:
 
 def dumps(value: Any) -> bytes:
     """``value`` as compact UTF-8 JSON; a Decimal keeps its digits."""
-    return _written(value, 0)
+    try:
+        return orjson.dumps(value, default=_raw_number)
+    except orjson.JSONEncodeError as error:
+        return _beyond_orjson(value, 0, error)
 
 
 def merge_patch(value: Any, patch: Any) -> Any:
@@ -100,7 +104,7 @@ def fitted(text: bytes) -> bytes:
 
 def unpacked(text: Packed) -> Any:
     """A new value like the one that was packed, with lists for tuples and dicts for mappings."""
-    return _PACKED.raw_decode(text)[0] if isinstance(text, str) else orjson.loads(text)
+    return _decode_exact(text) if isinstance(text, str) else orjson.loads(text)
 
 
 class _Marked(list[str]):
@@ -121,7 +125,7 @@ def _decimal_or_float(digits: str) -> Decimal | float:
     return Decimal(digits) if "E" in digits else float(digits)
 
 
-_PACKED: Final = json.JSONDecoder(parse_float=_decimal_or_float)
+_decode_exact: Final = msgspec.json.Decoder(float_hook=_decimal_or_float).decode
 
 
 def _folded(value: Any, default: Callable[[Any], Any], depth: int = 0) -> Any:
@@ -141,16 +145,18 @@ def _folded(value: Any, default: Callable[[Any], Any], depth: int = 0) -> Any:
 
 def dumps_pretty(value: Any) -> bytes:
     """``value`` as indented UTF-8 JSON with a final newline."""
-    return _written(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def _written(value: Any, options: int) -> bytes:
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     try:
         return orjson.dumps(value, default=_raw_number, option=options)
     except orjson.JSONEncodeError as error:
-        if not str(error).startswith(_BEYOND_ORJSON):
-            raise
-        return orjson.dumps(_folded(value, _raw_number), default=_raw_number, option=options)
+        return _beyond_orjson(value, options, error)
+
+
+def _beyond_orjson(value: Any, options: int, error: orjson.JSONEncodeError) -> bytes:
+    """What orjson writes of a value once it is folded. Raises ``error`` if that is no help."""
+    if not str(error).startswith(_BEYOND_ORJSON):
+        raise error
+    return orjson.dumps(_folded(value, _raw_number), default=_raw_number, option=options)
 
 
 def _integer(digits: str) -> int | Decimal:

@@ -115,20 +115,12 @@ async def _admit_signed(
             continue
         if await open_workspace(engine, credential) is not None:
             routed.request.trace.served_by = credential.workspace_id
-            return _admitted(routed, None, None)
+            return await _admit_all(routed)
     raise reject("unknown_resource", kind=opened, member="address")
 
 
 async def _admit_all(routed: RoutedRequest) -> AdmittedRequest:
-    return _admitted(routed, None, None)
-
-
-def _admitted(
-    routed: RoutedRequest, credential: Credential | None, workspace: Workspace | None
-) -> AdmittedRequest:
-    return AdmittedRequest(
-        routed.request, routed.endpoint, routed.path_texts, credential, workspace
-    )
+    return AdmittedRequest(routed.request, routed.endpoint, routed.path_texts, None, None)
 
 
 @dataclass(frozen=True)
@@ -156,52 +148,51 @@ class _Gate:
 
         Raises ApiError 401, 403, 429, and 503 while the store cannot keep changes.
         """
-        request = routed.request
-        self.engine.store.check()
+        request, engine = routed.request, self.engine
+        engine.store.check()
         try:
-            admitted = await self._identified(routed)
+            if request.caller is None:
+                caller = await self.identify(request)
+            else:
+                caller = await opened(engine, request.caller)
         except ApiError as error:
             self._count(self.rejections, request, None)
             values = {**error.values, "ways": self.advice}
             raise ApiError(error.type, values, self.challenges) from None
-        if self.operation.security.requirements:
-            self._count(self.limiter, request, admitted.credential)
-        family = admitted.workspace
-        if self.family_limiter is not None and family is not None:
-            if family.made_by is not None and family.made_by != self.engine.first_workspace:
-                family = await self.engine.workspaces.eldest(family)
+        credential, workspace = caller or (None, None)
+        if workspace is None and self.default_workspace:
+            workspace = await engine.default_workspace()
+        if workspace is not None:
+            await self._note(request, workspace, is_known=credential is not None)
+        if self.limiter is not None and self.operation.security.requirements:
+            self._count(self.limiter, request, credential)
+        if self.family_limiter is not None and workspace is not None:
+            is_eldest = workspace.made_by is None or workspace.made_by == engine.first_workspace
+            family = workspace if is_eldest else await engine.workspaces.eldest(workspace)
             self.family_limiter.count(_FAMILY, family.maker or family.id)
-        if admitted.credential is not None:
+        admitted = AdmittedRequest(
+            request, routed.endpoint, routed.path_texts, credential, workspace
+        )
+        if credential is not None:
             try:
-                self._authorize(request, admitted.credential)
+                self._authorize(request, credential)
             except ApiError as error:
                 if self.rejections is not None:
-                    self.rejections.count(_FORBIDDEN, admitted.credential.workspace_id)
+                    self.rejections.count(_FORBIDDEN, credential.workspace_id)
                 await self.on_forbidden(admitted, error)
                 raise
         return admitted
 
-    async def _identified(self, routed: RoutedRequest) -> AdmittedRequest:
-        """The request with its caller. Raises ApiError 401."""
-        request, trace, clock = routed.request, routed.request.trace, self.engine.system_clock
-        if request.caller is None:
-            caller = await self.identify(request)
-        else:
-            caller = await opened(self.engine, request.caller)
-        if caller is None:
-            if self.default_workspace:
-                trace.workspace = await self.engine.default_workspace()
-                await note_logged(self.engine, trace, trace.workspace)
-            return _admitted(routed, None, trace.workspace)
-        credential, workspace = caller
+    async def _note(self, request: Request, workspace: Workspace, *, is_known: bool) -> None:
+        """Note the workspace of a request. That of a known caller counts it, and names it."""
+        trace, clock = request.trace, self.engine.system_clock
         trace.workspace = workspace
         if workspace.clock.mode == "live":
             await note_logged(self.engine, trace, workspace)
-        if not request.is_observer:
+        if is_known and not request.is_observer:
             number = trace.number = await self.engine.store.note_request(workspace.id, clock.now())
             now, names = workspace.clock.now(clock), self.engine.project.conventions
             trace.drawn_id = seeded_request_id(workspace.seed, number, now, names.request_id_prefix)
-        return _admitted(routed, credential, workspace)
 
     def _count(
         self, limiter: RateLimiter | None, request: Request, credential: Credential | None

@@ -96,7 +96,7 @@ class KnownKeys:
                 callers.append(outcome)
                 valid.add(name)
         try:
-            caller = _agreed(callers, errors)
+            caller = callers[0] if len(callers) == 1 else _agreed(callers, errors)
         except ApiError:
             if self.is_optional:  # an old cookie must not prevent a login
                 return None
@@ -154,8 +154,9 @@ class AnyCredential:
             return self._unknown(complete[0])
         if security.optional:
             return None
-        problems = (_demo_key_problem(self.engine, request, one) for one in offered)
-        raise next(filter(None, problems), reject("bad_credential"))
+        if DEMO_KEY in offered and not is_local(self.engine, request):
+            raise _demo_key_problem(self.engine, request)
+        raise reject("bad_credential")
 
     def _complete(self, request: Request) -> Iterator[list[str]]:
         """The secrets of every requirement that the request satisfies."""
@@ -188,7 +189,8 @@ class AnyCredential:
 
     async def _key_of_workspace(self, request: Request, secret: str) -> Credential | None:
         found = await look_up(self.engine.store, Presented("api_key", secret))
-        return None if _demo_key_problem(self.engine, request, secret) else found
+        is_closed = secret == DEMO_KEY and not is_local(self.engine, request)
+        return None if is_closed else found
 
 
 async def carries_key(engine: Engine, request: Request) -> bool:
@@ -234,15 +236,12 @@ def _agreed(callers: Sequence[Caller], errors: Sequence[ApiError]) -> Caller | N
     its cookie with every request, so a session is used only without a valid key. Raises ApiError
     401 when no secret is valid, or when two belong to different credentials.
     """
-    if len(callers) > 1:
-        callers = [one for one in callers if one[0].type == "api_key"] or callers
-        if len({one.digest for one, _ in callers}) > 1:
-            raise reject("credentials_disagree")
-    if callers:
-        return callers[0]
-    if errors:  # the most specific one
+    keys = [one for one in callers if one[0].type == "api_key"] or callers
+    if len({one.digest for one, _ in keys}) > 1:
+        raise reject("credentials_disagree")
+    if errors and not keys:  # the most specific one
         raise min(errors, key=lambda error: error.type.name == "bad_credential")
-    return None
+    return keys[0] if keys else None
 
 
 async def _outcome(
@@ -255,21 +254,16 @@ async def _outcome(
     if found is None:
         revoked = await look_up(engine.store, Presented("revoked", presented.secret))
         request.trace.revoked_key_of = None if revoked is None else revoked.workspace_id
-    if presented.secret == DEMO_KEY:
-        problem = _demo_key_problem(engine, request, presented.secret)
-        if problem is not None:
-            return problem
+    if presented.secret == DEMO_KEY and not is_local(engine, request):
+        return _demo_key_problem(engine, request)
     workspace = None if found is None else await open_workspace(engine, found)
     if found is None or workspace is None:
         return reject("bad_credential")
     return found, workspace
 
 
-def _demo_key_problem(engine: Engine, request: Request, secret: str) -> ApiError | None:
-    """Why the demo key does not open anything for this request, which it may do on this machine
-    only; None for any other secret."""
-    if secret != DEMO_KEY or is_local(engine, request):
-        return None
+def _demo_key_problem(engine: Engine, request: Request) -> ApiError:
+    """Why the demo key does not open anything for this request: it may on this machine only."""
     header = request.head.forwarding
     where = f"in a request that was forwarded ({header})" if engine.local else _REACHABLE
     return reject("public_demo_key", where=where)

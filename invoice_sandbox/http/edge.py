@@ -15,6 +15,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -44,7 +45,7 @@ from invoice_sandbox.http.route import Page, Target
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.project.code import place_of_error
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.runtime.journal import Body, Headers, Input, JournalEntry, Why, length
+from invoice_sandbox.runtime.journal import Body, Headers, Input, JournalEntry, Why
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
 from invoice_sandbox.state import NoWorkspaceError, Workspace, hits
 from invoice_sandbox.state.hits import API, SANDBOX, Hit
@@ -52,6 +53,7 @@ from invoice_sandbox.state.hits import API, SANDBOX, Hit
 EXPLAIN: Final = "x-sandbox-explain"
 _MAX_EXPLAIN_LENGTH: Final = 4096
 
+_IN_CONSOLE: Final = f"{CONSOLE}/"
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADER_LIMIT: Final = 16 * 1024
 _ALLOWED_HEADERS: Final = (
@@ -138,7 +140,6 @@ class Edge:
         recorded = request.scope.get("extensions", {}).get(RECORDED, _NOT_RECORDED)
         trace.readings = readings = Readings(clock, recorded.readings, recorded.gate)
         trace.drawn_id, trace.draw_id = recorded.request_id or "", self._random_id
-        readings.take()
         token = stop_time(readings)
         try:
             try:
@@ -153,7 +154,7 @@ class Edge:
             except (Exception, CancelledError) as error:
                 reply = await self._failed(request, error)
             workspace = trace.workspace or await workspace_of_caller(self._engine, request)
-            if reply.status == HTTPStatus.NOT_FOUND and trace.endpoint is None:
+            if trace.endpoint is None and reply.status == HTTPStatus.NOT_FOUND:
                 self._hint_at_path(request, workspace)
             why = self._why(trace, workspace)
         finally:
@@ -250,7 +251,8 @@ class Edge:
                 is_injected = not trace.why.keys().isdisjoint(_INJECTED) and _is_injected(
                     trace, reply
                 )
-                status = None if _is_reset(trace) else reply.status
+                fault = trace.injected_fault
+                status = None if fault is not None and fault.is_reset else reply.status
                 covered = self._hits(trace.endpoint, status, is_injected)
             elif reply.status == HTTPStatus.METHOD_NOT_ALLOWED:
                 covered = tuple(_wrong_method_hits(self._targets(request)))
@@ -271,15 +273,17 @@ class Edge:
         A request with a rejected credential is in the journal of the default workspace, one with a
         revoked key in that of the key's workspace.
         """
-        if request.is_observer or _is_of_console(request.path):
-            return reply
-        kept_why, owner, trace = why, workspace, request.trace
+        trace = request.trace
+        path = request.path
+        if request.is_observer or path == CONSOLE or path.startswith(_IN_CONSOLE):
+            return reply  # the console sends requests of its own
+        kept_why, owner = why, workspace
         given, readings = request.head.first, trace.readings
         assert readings is not None  # noqa: S101 - see __call__
         if workspace is not None and workspace.clock.mode == "live":
             # the journal has the real end of a request
             kept_why = structs.replace(why, at=workspace.clock.now(self._clock))
-        is_control = request.path.startswith(self._control_path)
+        is_control = path.startswith(self._control_path)
         if is_control or given.get(_UNRECORDED) == "off":
             owner = None
         elif owner is None and reply.status == HTTPStatus.UNAUTHORIZED:
@@ -326,14 +330,6 @@ def _sent_to(request: Request, workspace: Workspace | None) -> str | None:
     if served_by is None or served_by == own:
         return own
     return None if request.method in _READING else served_by
-
-
-def _is_of_console(path: str) -> bool:
-    """Whether a path is that of a page of the console, which sends requests of its own."""
-    return path == CONSOLE or path.startswith(_IN_CONSOLE)
-
-
-_IN_CONSOLE: Final = f"{CONSOLE}/"
 
 
 def _failure(error: Exception) -> str:
@@ -392,10 +388,6 @@ def _hits(endpoint: Endpoint, status: int | None, is_injected: bool) -> tuple[Hi
     return found, hits.status(part, operation.id, key, injected=is_injected)
 
 
-def _is_reset(trace: Trace) -> bool:
-    return trace.injected_fault is not None and trace.injected_fault.kind == "reset"
-
-
 def _wrong_method_hits(targets: Mapping[str, Target]) -> Iterator[Hit]:
     """A method that a path does not have covers the 405 of every operation that it has."""
     for target in targets.values():
@@ -419,22 +411,23 @@ def _is_injected(trace: Trace, reply: Reply) -> bool:
 
 
 def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalEntry:
-    trace = request.trace
-    is_reset = _is_reset(trace)
-    content_type = request.head.first.get("content-type", "")
+    trace, head, query = request.trace, request.head, request.scope["query_string"]
+    has_secrets = trace.endpoint is not None and trace.endpoint.secrets
+    if trace.injected_fault is not None and trace.injected_fault.is_reset:
+        reply = Reply(0, b"", reply.media_type)
     return JournalEntry(
-        request_id=trace.request_id,
+        request_id=trace.drawn_id,  # the response has it already
         seconds=seconds,
         method=request.method,
         path=request.path,
-        query=request.scope["query_string"].decode("latin-1"),
-        path_secrets=_path_secrets(trace) if trace.endpoint and trace.endpoint.secrets else (),
-        heads_length=request.head.length + length(reply.headers),
-        request_headers=request.head.headers,
-        request_body=Body(trace.content, content_type, is_valid_json=trace.is_json),
-        status=None if is_reset else reply.status,
-        response_headers=() if is_reset else reply.headers,
-        response_body=Body(b"" if is_reset else reply.body, reply.media_type),
+        query=query.decode("latin-1") if query else "",
+        path_secrets=_path_secrets(trace) if has_secrets else (),
+        heads_length=head.length + len("".join(chain.from_iterable(reply.headers))),
+        request_headers=head.headers,
+        request_body=Body(trace.content, head.first.get("content-type", ""), trace.is_json),
+        status=reply.status or None,
+        response_headers=reply.headers,
+        response_body=Body(reply.body, reply.media_type),
         why=why,
     )
 

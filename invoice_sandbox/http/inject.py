@@ -16,6 +16,7 @@ from msgspec import structs
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError, ErrorType
 from invoice_sandbox.http.pipeline import (
+    SCENARIO,
     AdmittedRequest,
     CarryOut,
     InjectedFault,
@@ -34,7 +35,6 @@ from invoice_sandbox.scenarios.library import faults_of
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Fault, Workspace
 
-_HEADER: Final = "x-sandbox-scenario"
 _CHALLENGE: Final = (("WWW-Authenticate", 'Bearer realm="sandbox"'),)
 _HTML: Final = "<!doctype html><title>{status}</title><h1>Error {status}</h1><p>{text}</p>\n"
 """What a gateway returns that is no part of the API."""
@@ -47,7 +47,7 @@ _WITHOUT_BODY: Final = frozenset({204, 205, 304})
 class Inject:
     """Finds the scenario that a request names, and injects the first fault that matches it.
 
-    Only the project's operations have scenarios and faults, the control API has none.
+    The pipeline calls it for the project's operations only: the control API has neither of both.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -55,9 +55,7 @@ class Inject:
 
     async def __call__(self, admitted: AdmittedRequest, proceed: CarryOut) -> Reply:
         """The injected response, or that of the stages behind. Raises ApiError 400."""
-        if admitted.endpoint.is_control or admitted.request.is_observer:
-            return await proceed(admitted, None)
-        is_named, workspace = _HEADER in admitted.request.head.first, admitted.workspace
+        is_named, workspace = SCENARIO in admitted.request.head.first, admitted.workspace
         scenario = self._named(admitted) if is_named else None
         if workspace is None or not (workspace.faults or scenario):
             return await proceed(admitted, scenario)
@@ -70,7 +68,7 @@ class Inject:
         return await inject(lambda: proceed(admitted, scenario))
 
     def _named(self, admitted: AdmittedRequest) -> Scenario:
-        name = admitted.request.head.first[_HEADER]
+        name = admitted.request.head.first[SCENARIO]
         scenario = self._engine.project.scenario(name, "X-Sandbox-Scenario")
         admitted.request.trace.scenario = scenario
         return scenario

@@ -46,6 +46,10 @@ class ClientGoneError(Exception):
 
 
 PREFER: Final = "prefer"
+"""The header of a client that prefers a response."""
+
+SCENARIO: Final = "x-sandbox-scenario"
+"""The header that names the scenario of a request."""
 
 EXCHANGE: Final = "invoice_sandbox.exchange"
 """The extension of the ASGI scope by which our own server provides an ``Exchange``."""
@@ -115,6 +119,11 @@ class InjectedFault:
 
     kind: str
     seconds: float
+
+    @property
+    def is_reset(self) -> bool:
+        """Whether the connection ends without a response."""
+        return self.kind == "reset"
 
 
 def _unnamed() -> str:
@@ -372,9 +381,14 @@ class Pipeline:
         if isinstance(routed, Reply):  # a document, a page, or the methods of a path
             return routed
         admitted = await routed.endpoint.admit(routed)
-        if routed.endpoint.operation.body is not None:
+        endpoint, workspace = admitted.endpoint, admitted.workspace
+        if endpoint.operation.body is not None:
             await self.receive(admitted)
-        return await self.inject(admitted, self._carry_out)
+        if endpoint.is_control or request.is_observer:  # without scenarios and faults
+            return await self._carry_out(admitted, None)
+        if SCENARIO in request.head.first or (workspace is not None and workspace.faults):
+            return await self.inject(admitted, self._carry_out)
+        return await self._carry_out(admitted, None)
 
     async def _carry_out(self, admitted: AdmittedRequest, scenario: Scenario | None) -> Reply:
         parsed = admitted.endpoint.read(admitted, scenario)

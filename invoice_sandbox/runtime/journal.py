@@ -365,11 +365,6 @@ def _size(entry: JournalEntry) -> int:
     return size
 
 
-def length(headers: Headers) -> int:
-    """Characters of all names and values."""
-    return len("".join(chain.from_iterable(headers)))
-
-
 class Redactor:
     """Shows entries without secrets."""
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import starmap
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9a-z]+")
-_NAMES: Final = 256
-"""Names of headers that are remembered."""
+_LINES: Final = 256
+"""Headers that are remembered: most are those of the responses before."""
 
-_NOT_OURS: Final = "\0"
-"""Not printable. Begins the line of a header that uvicorn has to see: it ends the connection, or is
-no header."""
+_NOT_OURS: Final = ""
+"""The line of a header that uvicorn has to see: it ends the connection, or is no header."""
 
 
 _NO_SCOPE: Final[Any] = {}
@@ -34,8 +34,8 @@ class Cycle(RequestResponseCycle):
         """Write the whole response in one piece. False: it must be sent as ASGI messages."""
         if self.response_started or self.disconnected or self.flow.write_paused:
             return False
-        lines = [f"{_start_of_line(name)}{value}" for name, value in headers]
-        if not "".join(lines).isprintable():
+        lines = list(starmap(_line, headers))
+        if _NOT_OURS in lines:
             return False
         parts = [STATUS_LINE[status]]
         for name, value in self.default_headers:
@@ -54,8 +54,8 @@ class Cycle(RequestResponseCycle):
         return True
 
 
-@lru_cache(maxsize=_NAMES)
-def _start_of_line(name: str) -> str:
+@lru_cache(maxsize=_LINES)
+def _line(name: str, value: str) -> str:
     small = name.lower()
     is_plain = _NAME.fullmatch(small) is not None and small != "connection"
-    return f"{small}: " if is_plain else _NOT_OURS
+    return f"{small}: {value}" if is_plain and value.isprintable() else _NOT_OURS

@@ -217,8 +217,12 @@ class Protocol(HttpToolsProtocol):
         if self._is_rejected:
             self._send_error()
             return
-        self._read_on()
-        self.flow.resume_reading()
+        if self._unread:
+            self._read_on()
+        else:
+            self._watch_client()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         if self._is_at_end and not self._conclude():
             self.close()
 

@@ -524,6 +524,21 @@ def test_a_job_that_was_lost_is_written_again(dsn: str, lost: str) -> None:
             assert sorted(waiting(dsn)) == expected
 
 
+def test_a_job_that_was_taken_long_ago_counts_no_more(dsn: str) -> None:
+    """Its end could not be written, as in a statement that took too long."""
+    with closing(Database(dsn)) as database:
+        replica = families(database, "w")
+        replica.release({"w": 0.0})
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("SET search_path = invoice_sandbox_jobs")
+            connection.execute("UPDATE procrastinate_jobs SET status = 'doing'")
+            replica.look_after()
+            assert waiting(dsn) == {}
+            connection.execute("UPDATE procrastinate_events SET at = at - interval '30 seconds'")
+            replica.look_after()
+        assert take_due(dsn, replica) == ["w"]
+
+
 # --- a store alone
 
 

@@ -222,7 +222,7 @@ class RouteTable:
         return sorted(ends, key=lambda end: end[0].rank) if len(ends) > 1 else ends
 
 
-_ALMOST: Final = 0.8
+_ALMOST: Final = 0.75
 _PARAMETER: Final = 2
 _KNOWN_PATHS: Final = 4096
 _MAX_KNOWN_PATH: Final = 256
@@ -242,12 +242,24 @@ class Router:
         self._known: dict[str | bytes, Sequence[_End]] = {}
 
     def similar(self, path: str) -> str:
-        """The path of an operation that one without any is almost like, with its parameters; none
-        if nothing is close."""
-        segments = path.rstrip("/").split("/")
+        """The path of an operation, with the parameters of one without any, from which that differs
+        in one misspelt word, or in a slash at the end; none if there is none."""
+        segments = path.rstrip("/").split("/") if len(path) <= _MAX_KNOWN_PATH else ()
         known = (template for table in self._tables for template in table.templates)
-        like = dict.fromkeys(filter(None, (one.filled(segments) for one in known)))
-        return next(iter(close_words(path, like, _ALMOST)), "")
+        like: dict[str, dict[str, str]] = {}
+        for found in filter(None, (one.filled(segments) for one in known)):
+            pairs = zip(segments, found.split("/"), strict=True)
+            wrong = [(given, word) for given, word in pairs if given != word]
+            if not wrong:
+                return found
+            if len(wrong) == 1:
+                like.setdefault(wrong[0][0], {})[wrong[0][1]] = found
+        close = (
+            words[one]
+            for given, words in like.items()
+            for one in close_words(given, words, _ALMOST)
+        )
+        return next(close, "")
 
     def targets(self, request: Request) -> dict[str, Target]:
         """The targets at the path of the request, by method."""

@@ -624,12 +624,13 @@ WORDED: dict[str, tuple[dict[str, Any], Any, Any]] = {
 }
 
 
+@pytest.mark.parametrize("media_type", ["application/json", "*/*"])
 @pytest.mark.parametrize(("properties", "shown", "body"), WORDED.values(), ids=WORDED)
 def test_an_error_is_in_the_members_that_the_document_declares(
-    tmp_path: Path, properties: Any, shown: Any, body: Any
+    tmp_path: Path, media_type: str, properties: Any, shown: Any, body: Any
 ) -> None:
     schema = {"type": "object", "properties": properties}
-    error = {"description": "no", "content": {"application/json": {"schema": schema, **shown}}}
+    error = {"description": "no", "content": {media_type: {"schema": schema, **shown}}}
     get = {"responses": {**OK["responses"], "400": error}, "parameters": [LIMIT]}
     with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
         rejected = client.get("/a", params={"limit": "many"})

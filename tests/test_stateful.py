@@ -365,14 +365,31 @@ def test_put_leaves_out_what_was_not_sent_and_keeps_what_is_required(tmp_path: P
         assert changed.json() == {"id": created["id"], "made": 1971}
 
 
+def test_a_range_of_media_types_has_records_as_well(tmp_path: Path) -> None:
+    content = json.loads(json.dumps(things({})).replace("application/json", "*/*"))
+    content["paths"]["/things"]["post"]["requestBody"] = media({"type": "object"})
+    with served(tmp_path, content) as client:
+        created = client.post("/things", json={"name": 5})
+        assert (created.status_code, created.json()["id"]) == (201, 1)
+        assert created.headers["content-type"] == "application/json"
+        assert isinstance(created.json()["name"], str)
+        assert client.get("/things").json() == {"data": [created.json()]}
+
+
 def test_it_is_reported_that_a_response_is_an_example(tmp_path: Path) -> None:
     content = things({})
     del content["paths"]["/things/{thingId}"]["get"]["responses"]["404"]
+    gone = {"type": "object", "example": {"note": "gone"}}
+    content["paths"]["/things/{thingId}"]["delete"] = operation("remove", gone, "200")
     with served(tmp_path, content) as client:
         shown = client.get("/things/7", headers=EXPLAIN)
         assert "the response is the example of the" in shown.headers["x-sandbox-explain"]
         client.post("/things", json={"name": "a"})
-        assert "hints" not in client.get("/things/1", headers=EXPLAIN).headers["x-sandbox-explain"]
+        removed = client.delete("/things/1", headers=EXPLAIN)
+        assert removed.json() == {"note": "gone"}
+        assert "hints" not in removed.headers["x-sandbox-explain"]
+        client.post("/things", json={"name": "a"})
+        assert "hints" not in client.get("/things/2", headers=EXPLAIN).headers["x-sandbox-explain"]
 
 
 @pytest.mark.parametrize(("declared", "status"), [("409", 409), ("422", 422), (None, 201)])

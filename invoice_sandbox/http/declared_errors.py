@@ -92,11 +92,12 @@ def _is_declared(endpoint: Endpoint, status: int, media_type: str, body: Any) ->
     """Whether the operation declares this body: that its schema allows it is not enough, if the
     schema declares other members only."""
     response = endpoint.operation.response_for(status)
-    if response is None or media_type not in response.content:
+    declared = response.declared_for(media_type) if response else None
+    if response is None or declared is None:
         return False
-    schema = response.media[media_type].get("schema", True)
+    schema = response.media[declared].get("schema", True)
     names = members(outline(endpoint.contract.document, schema, 1))
-    return is_valid(response.content[media_type], body) and (
+    return is_valid(response.content[declared], body) and (
         not names or not names.keys().isdisjoint(members(body))
     )
 
@@ -104,14 +105,14 @@ def _is_declared(endpoint: Endpoint, status: int, media_type: str, body: Any) ->
 def _filled(endpoint: Endpoint, shown: Reply, values: Mapping[str, Any]) -> Reply:
     """The response with these values in members that are called so, unless it is an example."""
     response = endpoint.operation.response_for(shown.status)
-    media = response.media.get(shown.media_type) if response else None
-    if response is None or media is None or not is_json(shown.media_type):
+    declared = response.declared_for(shown.media_type) if response else None
+    if response is None or declared is None or not is_json(shown.media_type):
         return shown
+    media, checker = response.media[declared], response.content[declared]
     if "example" in media or media.get("examples"):
         return shown
-    declared = outline(endpoint.contract.document, media.get("schema", True))
-    checker, body = response.content[shown.media_type], jsonio.loads(shown.body)
-    for place, name in [*_places(declared)]:
+    body = jsonio.loads(shown.body)
+    for place, name in _places(outline(endpoint.contract.document, media.get("schema", True))):
         wanted = (values[name], str(values[name]))
         body = first_valid(checker, body, place, wanted)
     return structs.replace(shown, body=jsonio.dumps(body))

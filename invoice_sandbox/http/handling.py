@@ -28,7 +28,7 @@ from invoice_sandbox.http.pipeline import (
     Trace,
     note_logged,
 )
-from invoice_sandbox.openapi.message.media_types import is_json
+from invoice_sandbox.openapi.message.media_types import concrete, is_json
 from invoice_sandbox.openapi.operation import DeclaredResponse, Operation
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.api import (
@@ -371,8 +371,8 @@ class JsonResponses:
             response = _response(self._operation, status)
             if given.data is None and not response.content:
                 return Reply(status, headers=given.headers)
-            media_type = _json_type(self._operation, status, response)
-            declared = _Declared(media_type, response.content[media_type], {})
+            name = _json_type(self._operation, status, response)
+            declared = _Declared(concrete(name), response.content[name], {})
             self._declared[status] = declared
         body = jsonio.dumps(given.data)
         if not given.bare:
@@ -408,10 +408,10 @@ def _response(operation: Operation, status: int) -> DeclaredResponse:
 
 
 def _json_type(operation: Operation, status: int, response: DeclaredResponse) -> str:
-    """The declared JSON media type of a response. Raises ContractViolationError."""
-    if JSON in response.content:
-        return JSON
-    found = next((one for one in response.content if is_json(one)), None)
+    """The declared JSON media type of a response, or range such as ``*/*``. Raises
+    ContractViolationError."""
+    found = response.declared_for(JSON)
+    found = found or next((one for one in response.content if is_json(one)), None)
     if found is None:
         raise ContractViolationError(f"{operation.id} {status}: JSON is not declared for it")
     return found

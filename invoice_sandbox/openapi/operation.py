@@ -16,7 +16,7 @@ from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.operations import Note, base_path, named_operations
 from invoice_sandbox.openapi.load.pointers import ContractError, at_pointer, dereference
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
-from invoice_sandbox.openapi.message.media_types import JSON, is_json, is_text, parse
+from invoice_sandbox.openapi.message.media_types import JSON, concrete, is_json, is_text, parse
 from invoice_sandbox.openapi.message.parameters import IGNORED_HEADERS, Parameter, compile_parameter
 from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.schema.annotations import Passwords, may_have
@@ -64,6 +64,12 @@ class DeclaredResponse:
     content: Mapping[str, Checker | None]
     media: Mapping[str, Mapping[str, Any]]
     headers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def declared_for(self, media_type: str) -> str | None:
+        """The declared media type, or range such as ``*/*``, of a response in this one."""
+        if media_type in self.content:
+            return media_type
+        return next((one for one in self.content if concrete(one) == media_type), None)
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,8 @@ class Collection:
         """The record is gone."""
         view, kept = await self._found(call, "delete")
         await call.state.delete(self.name(call), self._key(call))
-        return _response(view, None if kept is None else view.gone(kept))
+        body = None if kept is None else view.gone(kept)
+        return _response(view, view.example.body if kept is not None and body is None else body)
 
     async def page(self, call: _Call) -> Response:
         """The records, the first one posted first, in the document's paging."""

@@ -34,10 +34,12 @@ class View:
     example: ContractResponse
     seed: int | str
 
-    @property
+    @cached_property
     def checker(self) -> Checker | None:
-        declared = self.operation.response_for(self.example.status)
-        return declared.content.get(self.example.media_type) if declared else None
+        """That of the schema of the response, if it has one."""
+        response = self.operation.response_for(self.example.status)
+        declared = response.declared_for(self.example.media_type) if response else None
+        return response.content[declared] if response and declared else None
 
     @cached_property
     def own_place(self) -> tuple[str, ...] | None:
@@ -209,9 +211,9 @@ class View:
 
 def response_schema(operation: Operation, example: ContractResponse) -> Any:
     """The schema of a response; true if it has none."""
-    declared = operation.response_for(example.status)
-    media = declared.media.get(example.media_type, {}) if declared else {}
-    return media.get("schema", True)
+    response = operation.response_for(example.status)
+    declared = response.declared_for(example.media_type) if response else None
+    return response.media[declared].get("schema", True) if response and declared else True
 
 
 def generated(contract: Contract, schema: Any, seed: str) -> Any:

@@ -48,8 +48,8 @@ class RateLimiter:
             window = self._open(policy, caller, now)
         window.used += 1
         limit = self._limits[policy]
-        left = max(0, limit - window.used)
-        seconds = max(1, math.ceil(window.ends - now))
+        left = limit - window.used if window.used < limit else 0
+        seconds = math.ceil(window.ends - now) or 1
         headers = [
             ("RateLimit-Policy", self._policies[policy]),
             ("RateLimit", f'"{policy}";r={left};t={seconds}'),

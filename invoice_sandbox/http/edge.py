@@ -160,7 +160,7 @@ class Edge:
         finally:
             release_time(token)
         common = (
-            (self._conventions.request_id_header, trace.request_id),
+            (self._conventions.request_id_header, trace.drawn_id or trace.request_id),
             self._version,
             *trace.headers,
         )
@@ -289,9 +289,15 @@ class Edge:
         elif owner is None and reply.status == HTTPStatus.UNAUTHORIZED:
             owner = await self._owner_of_rejected(trace.revoked_key_of)
             kept_why = structs.replace(why, clock=owner.clock.mode, at=owner.clock.now(self._clock))
+        # of a replay: the workspace to which it sends the request, None: to none
         sent_to = None
         if not (is_control and request.method in _READING):  # which changes no workspace
-            sent_to = _sent_to(request, workspace or owner)
+            target = workspace or owner
+            sent_to = None if target is None else target.id
+            if trace.served_by is not None and trace.served_by != sent_to:
+                # to read from another workspace, such as the health of the first one, shows
+                # nothing of the own
+                sent_to = None if request.method in _READING else trace.served_by
         if owner is not None or sent_to is not None:
             took = self._clock.monotonic() - readings.taken[0].seconds
             item = Input(
@@ -321,15 +327,6 @@ class Edge:
         scenario = trace.scenario.name if trace.scenario else workspace.scenario
         clock = workspace.clock
         return Why(operation, scenario, clock.mode, clock.now(self._clock), trace.why)
-
-
-def _sent_to(request: Request, workspace: Workspace | None) -> str | None:
-    """The id of the workspace to which a replay sends a request of ``workspace``; None: to none. To
-    read from another workspace, such as the health of the first one, shows nothing of the own."""
-    own, served_by = None if workspace is None else workspace.id, request.trace.served_by
-    if served_by is None or served_by == own:
-        return own
-    return None if request.method in _READING else served_by
 
 
 def _failure(error: Exception) -> str:

@@ -19,7 +19,6 @@ from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.base.jsonio import Written
 from invoice_sandbox.base.turns import waited_for
 from invoice_sandbox.http import idempotency
-from invoice_sandbox.http.credentials import is_local
 from invoice_sandbox.http.declared_errors import declared_status
 from invoice_sandbox.http.pipeline import (
     JSON,
@@ -275,7 +274,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
         scenarios=resolver_of(engine.project.scenarios, workspace, parsed.scenario),
         url=request.path,
         base_url=engine.url,
-        local=is_local(engine, request),
+        local=engine.local and request.head.forwarding is None,
         webhook_networks=engine.webhook_networks,
         calendar=engine.system_clock.calendar,
         path=parsed.path,

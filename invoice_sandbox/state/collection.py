@@ -44,7 +44,9 @@ _MAX_COMPARED: Final = 1000
 
 _KEPT_PAGES: Final = 16
 _KEPT_RECORDS: Final = 100
-"""How many pages a version keeps, and of how many records."""
+_KEPT_TEXTS: Final = 16
+"""How many pages a version keeps, and of how many records; and how many records that were read by
+their keys."""
 
 T = TypeVar("T")
 
@@ -81,6 +83,7 @@ class Collection:
 
     __slots__ = (
         *("count_all", "index", "instants", "is_detached", "keys", "pages", "rows", "size"),
+        "texts",
     )
 
     def __init__(self, fields: Iterable[str] = ()) -> None:
@@ -92,6 +95,7 @@ class Collection:
         self.index = Index(tuple(one for one in fields if not isinstance(one, Instant)), Hints())
         self.instants = {str(one): Instants() for one in fields if isinstance(one, Instant)}
         self.pages: dict[_Asked, Page] = {}
+        self.texts: dict[str, Stored | None] = {}
         self.is_detached = False
 
     def position(self, key: str) -> int | None:
@@ -153,7 +157,7 @@ class Collection:
         version = Collection.__new__(Collection)
         for name in self.__slots__:
             setattr(version, name, getattr(self, name))
-        version.pages, version.is_detached = {}, True
+        version.pages, version.texts, version.is_detached = {}, {}, True
         return version
 
     def is_like(self, other: Collection) -> bool:
@@ -170,9 +174,16 @@ class Collection:
         )
 
     def get(self, key: str) -> Record | None:
-        """A copy of the record, or None."""
-        found = self._find(key, number_of(key))
-        return None if found is None else record_of(found[1])
+        """A copy of the record, or None. A version keeps where it found the last ones."""
+        try:
+            text = self.texts[key]
+        except KeyError:
+            found = self._find(key, number_of(key))
+            text = None if found is None else found[1]
+            if len(self.texts) >= _KEPT_TEXTS:
+                self.texts.clear()
+            self.texts[key] = text
+        return None if text is None else record_of(text)
 
     def page(self, limit: int | None, before: int | None, where: tuple[Condition, ...]) -> Page:
         """At most ``limit`` records, newest first, older than position ``before``.
@@ -267,7 +278,7 @@ class Collection:
         version.rows, version.keys = self.rows, self.keys
         version.count_all, version.size = self.count_all, self.size
         version.index, version.instants = self.index, self.instants
-        version.pages, version.is_detached = {}, False
+        version.pages, version.texts, version.is_detached = {}, {}, False
         if self.is_detached:
             length = self.rows.length
             version.keys, version.index = self.keys.copy(length), self.index.copy()

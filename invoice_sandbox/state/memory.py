@@ -166,6 +166,16 @@ class Lock:
         """How many wait."""
         return len(self._turns)
 
+    def take(self) -> bool:
+        """Get the lock, if nobody has it and no replay decides who gets it next."""
+        readings = readings_of_request()
+        if self.is_held or (readings is not None and readings.gate is not None):
+            return False
+        if readings is not None:
+            readings.places += 1
+        self.is_held = True
+        return True
+
     async def acquire(self) -> None:
         """Wait until nobody else has the lock."""
         readings = readings_of_request()
@@ -330,7 +340,7 @@ class MemoryStore:
 
     async def note_request(self, workspace_id: str, now: datetime) -> int:
         """Count a request and return its number."""
-        space = self._space(workspace_id)
+        space = self._spaces.get(workspace_id) or self._space(workspace_id)
         space.last_used = now
         space.state.requests += 1
         return space.state.requests
@@ -345,7 +355,8 @@ class MemoryStore:
 
     async def next_due(self, workspace_id: str) -> datetime | None:
         """When the first step of any lane is due."""
-        steps = self._space(workspace_id).state.steps
+        space = self._spaces.get(workspace_id) or self._space(workspace_id)
+        steps = space.state.steps
         return min([queue.first()[0] for queue in steps.values()]) if steps else None
 
     async def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
@@ -494,7 +505,9 @@ class MemoryStore:
 
     async def lock(self, workspace_id: str) -> Space:
         """The workspace, once nobody else has its lock; whoever gets it has to release it."""
-        space = self._space(workspace_id)
+        space = self._spaces.get(workspace_id) or self._space(workspace_id)
+        if space.lock.take():
+            return space
         await space.lock.acquire()
         if self._spaces.get(workspace_id) is not space:  # deleted while this one waited
             space.lock.release()
@@ -619,7 +632,8 @@ class MemoryTransaction:
 
     async def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
         """How many records match."""
-        return self._collection(collection).count(where)
+        found = self._state.collections.get(collection)
+        return 0 if found is None else found.count(where)
 
     async def next_number(self, name: str) -> int:
         """The next number of the counter ``name``."""

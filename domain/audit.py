@@ -20,12 +20,12 @@ async def audit(
     **metadata: Any,
 ) -> None:
     """Append one event about ``targets``; its actor is the origin of the context."""
-    origin = context.origin
+    origin, at = context.origin, context.timestamp
     event_id = await context.new_id("aud_sandbox")
     event: Record = {
         "id": event_id,
         "action": action,
-        "occurredAt": context.timestamp,
+        "occurredAt": at,
         "actor": {"type": origin.actor_type, "id": origin.actor_id},
         "targets": [{"type": type_, "id": target_id} for type_, target_id in targets],
         "outcome": outcome,
@@ -40,7 +40,7 @@ async def audit(
         "actorId": origin.actor_id,
         "targetIds": [target_id for _, target_id in targets],
         "action": action,
-        "occurredAt": context.timestamp,
+        "occurredAt": at,
     }
     await context.state.put(AUDIT_EVENTS, event_id, {**filters, "event": event})
     await drop_oldest(context.state, AUDIT_EVENTS, event_id)

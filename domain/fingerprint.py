@@ -186,16 +186,20 @@ def is_blank(text: str) -> bool:
 
 
 def _visible(text: str) -> str:
-    return text if text.isascii() else text.translate(_ZERO_WIDTH)
+    return text.translate(_ZERO_WIDTH)
 
 
 def canonical_party(identifier: str) -> str:
     """`sellerId` or `debtorId` in canonical form."""
+    if identifier.isascii():
+        return identifier.strip()
     return unicodedata.normalize("NFC", _visible(identifier)).strip()
 
 
 def _number(invoice_number: str) -> str:
-    return "".join(unicodedata.normalize("NFKC", _visible(invoice_number)).split()).upper()
+    if not invoice_number.isascii():
+        invoice_number = unicodedata.normalize("NFKC", _visible(invoice_number))
+    return "".join(invoice_number.split()).upper()
 
 
 def _loose_number(number: str) -> str:
@@ -204,7 +208,10 @@ def _loose_number(number: str) -> str:
 
 
 def _currency(invoice: Mapping[str, Any]) -> str:
-    return unicodedata.normalize("NFKC", _visible(invoice["currency"])).strip().upper()
+    currency: str = invoice["currency"]
+    if not currency.isascii():
+        currency = unicodedata.normalize("NFKC", _visible(currency))
+    return currency.strip().upper()
 
 
 def _amount(amount: Any, currency: str) -> str:

@@ -188,6 +188,9 @@ async def find_duplicate(
     foreign = await state.get(FOREIGN_REGISTRATIONS, digest)
     if foreign is not None:
         return Match("Exact", foreign, own=False)
+    every = tuple(_registry_key(level, digest) for level in _LEVELS)
+    if not await state.count(INVOICES, (Condition("registryKeys", "has", every),)):
+        return None
     for level in _LEVELS:
         for invoice in await _registered(state, level, digest, limit=2):
             if invoice["id"] != exclude:

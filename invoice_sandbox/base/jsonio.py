@@ -83,8 +83,10 @@ Packed = bytes | str
 
 def packed(value: Any) -> Packed:
     """A JSON value as text for ``unpacked``."""
-    text, is_exact = packed_bytes(value)
-    return text.decode() if is_exact else text
+    try:
+        return bytes(memoryview(orjson.dumps(value)))  # as ``fitted`` does, without another call
+    except orjson.JSONEncodeError:
+        return packed_bytes(value)[0].decode()
 
 
 def packed_bytes(value: Any) -> tuple[bytes, bool]:
@@ -94,7 +96,7 @@ def packed_bytes(value: Any) -> tuple[bytes, bool]:
         text = orjson.dumps(value, default=marked)
     except orjson.JSONEncodeError:
         return orjson.dumps(_folded(value, marked), default=marked), True
-    return bytes(memoryview(text)), bool(marked)  # as ``fitted`` does, without another call
+    return bytes(memoryview(text)), bool(marked)
 
 
 def fitted(text: bytes) -> bytes:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError, ErrorType, reject, suggestion
-from invoice_sandbox.base.ids import new_key, new_secret, resource_id
+from invoice_sandbox.base.ids import new_key, new_secret
 from invoice_sandbox.base.jsonio import Written
 from invoice_sandbox.base.jsonio import dumps as dump_json
 from invoice_sandbox.base.renamed import missing
@@ -261,7 +261,7 @@ class Context(Struct, kw_only=True, eq=False):
 
     async def new_id(self, prefix: str) -> str:
         """The workspace's next id with this prefix, such as ``inv_sandbox_k2v5q7xa_0001``."""
-        return resource_id(prefix, self.workspace.token, await self.state.next_number(prefix))
+        return f"{prefix}_{self.workspace.token}_{await self.state.next_number(prefix):04d}"
 
     async def emit(
         self,
@@ -277,8 +277,8 @@ class Context(Struct, kw_only=True, eq=False):
         be the Response of a Collection. Raises PayloadError for a type that neither the contract
         nor the lifecycle declares, and for a payload that the contract does not allow.
         """
-        event = await self._recorded(event_type, data)
         data = _event_data(event_type, data)
+        event = await self._recorded(event_type, data)
         subject_id = subject or str(data.get("id"))
         if event_type in self.lifecycle.creation_events:
             scenario = self.scenarios.for_new(data)
@@ -286,14 +286,14 @@ class Context(Struct, kw_only=True, eq=False):
             await self._follow(scenario, START, subject_id, record or data)
         else:
             scenario = await self.scenarios.for_record(self.state, subject_id)
-        faults = [one for one in scenario.deliveries if one.get("event", event_type) == event_type]
+        faults = scenario.deliveries_of(event_type)
         await enqueue(self.state, event, faults, self.now)
         await self._follow(scenario, event_type, subject_id, record or data)
         return event
 
     async def announce(self, event_type: str, data: Mapping[str, Any] | Response) -> Record:
         """Record and deliver an event outside any scenario. Raises PayloadError like ``emit``."""
-        event = await self._recorded(event_type, data)
+        event = await self._recorded(event_type, _event_data(event_type, data))
         await enqueue(self.state, event, (), self.now)
         return event
 
@@ -304,28 +304,29 @@ class Context(Struct, kw_only=True, eq=False):
         ``data`` are members, or a Response that has them. Raises PayloadError if the contract does
         not allow the payload.
         """
-        data = _event_data(event_type, data)
-        event_id = await self.new_id(self.conventions.event_id_prefix)
-        payload = self.conventions.event_body(event_id, event_type, self.now, data)
+        return await self._event(event_type, _event_data(event_type, data))
+
+    async def _event(self, event_type: str, data: Mapping[str, Any]) -> Record:
+        event_id, at = await self.new_id(self.conventions.event_id_prefix), self.timestamp
+        payload = self.conventions.event_body(event_id, event_type, at, data)
         declared = self.contract.webhooks.get(event_type)
         if declared and declared.checker and not declared.checker.is_valid(payload):
             problem = declared.problems(payload)[0]
             raise PayloadError(f"{event_type}: {problem.sentence('the payload')}")
         subjects = self.conventions.subjects(data)
-        at = self.timestamp
-        event = {"id": event_id, "type": event_type, "at": at, "subjects": subjects}
-        return {**event, **self.origin.cause, "payload": payload}
+        known = {"id": event_id, "type": event_type, "at": at, "subjects": subjects}
+        return {**known, **self.origin.cause, "payload": payload}
 
     def moved(self, machine: str, move: Move) -> None:
         """Report a transition to coverage."""
         self.hits.append(hits.transition(machine, move.from_, move.trigger))
 
-    async def _recorded(self, event_type: str, data: Mapping[str, Any] | Response) -> Record:
+    async def _recorded(self, event_type: str, data: Mapping[str, Any]) -> Record:
         """A recorded event of a declared type. Raises PayloadError."""
         problem = event_type_problem(event_type, self.contract, self.lifecycle)
         if problem is not None:
             raise PayloadError(problem)
-        event = await self.event(event_type, data)
+        event = await self._event(event_type, data)
         await self.state.put(EVENTS, event["id"], event)
         await drop_oldest(self.state, EVENTS, event["id"])
         self.emitted.append(event["type"])
@@ -449,8 +450,10 @@ def _event_data(event_type: str, data: Any) -> Mapping[str, Any]:
 
 def event_type_problem(event_type: str, contract: Contract, lifecycle: Lifecycle) -> str | None:
     """What is wrong with a type of event, if it is not declared where any is."""
+    if event_type in contract.webhooks or event_type in lifecycle.events:
+        return None
     known = sorted({*contract.webhooks, *lifecycle.events})
-    if not known or event_type in known:
+    if not known:
         return None
     return f"unknown event type '{event_type}'; {suggestion(event_type, known)}"
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import (
     CODES,
     ERRORS,
@@ -130,9 +128,9 @@ class Conventions:
         """The body of a successful response with ``data``."""
         return fill(self.envelope, {"data": data, "mode": self.mode})
 
-    def event_body(self, event_id: str, type_: str, at: datetime, data: Mapping[str, Any]) -> Any:
-        """The body of a webhook about an event of that type."""
-        values = {"id": event_id, "type": type_, "timestamp": instant_text(at), "data": dict(data)}
+    def event_body(self, event_id: str, type_: str, at: str, data: Mapping[str, Any]) -> Any:
+        """The body of a webhook about an event of that type, which happened ``at`` (RFC 3339)."""
+        values = {"id": event_id, "type": type_, "timestamp": at, "data": dict(data)}
         return fill(self.event, {**values, "mode": self.mode})
 
     def subjects(self, data: Mapping[str, Any]) -> list[str]:

@@ -43,9 +43,9 @@ class Reaction:
 
         A step after the year 9999 is due at the last instant of that year. No clock gets there.
         """
-        start = now
-        if self.date is not None:
-            start = _date(record.get(self.date)) or later(now, self.otherwise)
+        if self.date is None:
+            return later(now, self.after)
+        start = _date(record.get(self.date)) or later(now, self.otherwise)
         return max(now, later(start, self.after))
 
 
@@ -91,6 +91,12 @@ class Scenario:
         for step in self.steps:
             steps[step.on] = (*steps.get(step.on, ()), step)
         return steps
+
+    def deliveries_of(self, event_type: str) -> Sequence[Mapping[str, Any]]:
+        """The faults of the deliveries of a type of event."""
+        if not self.deliveries:
+            return ()
+        return [one for one in self.deliveries if one.get("event", event_type) == event_type]
 
     def on_call(self, operation_id: str, number: int) -> tuple[OnCall, ...]:
         """The steps that run with the ``number``-th request to an operation."""

@@ -167,7 +167,8 @@ class Condition(NamedTuple):
     """A record's ``field`` compared with ``value``; a record without the field does not match.
 
     ``>=`` and ``<=`` compare instants: the value is a datetime, the field an RFC 3339 text. ``in``:
-    the field is one of the values; ``has``: the field is a list that holds the value.
+    the field is one of the values; ``has``: the field is a list that holds the value, or one of the
+    values.
     """
 
     field: str

@@ -176,8 +176,10 @@ class Index(Struct, eq=False):
             return ()  # one of nothing
         if field not in self.fields:
             return None
-        if operator == "in":
-            return tuple([(field, one) for one in value]) if isinstance(value, tuple) else None
+        if isinstance(value, tuple):
+            if operator == "in":
+                return tuple([(field, one) for one in value])
+            return tuple([(field, one, _ITEM) for one in value]) if operator == "has" else None
         if not isinstance(value, str) or operator not in _OF_TERMS:
             return None
         return ((field, value) if operator == "=" else (field, value, _ITEM),)
@@ -387,8 +389,10 @@ def _instant(value: Any) -> int:
     return _milliseconds(value) if type(value) is str else _NEVER
 
 
-def _has(value: Any, wanted: str) -> bool:
-    return isinstance(value, list) and wanted in value
+def _has(value: Any, wanted: str | tuple[str, ...]) -> bool:
+    if not isinstance(value, list):
+        return False
+    return any(one in value for one in wanted) if isinstance(wanted, tuple) else wanted in value
 
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {

@@ -594,15 +594,21 @@ class MemoryTransaction:
         lazily: bool = False,  # noqa: ARG002  for what outlives the process
     ) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""
-        stored = self._collection(collection)
+        state, quotas = self._state, self._quotas
+        stored = state.collections.get(collection)
+        if stored is None:
+            stored = self._collection(collection)
         changed = stored.with_record(key, record)
         is_new = changed.count_all > stored.count_all
-        quota = self._quotas.records.get(collection)
+        quota = quotas.records.get(collection)
         if quota is not None and is_new:
             _check(quota, stored.count_all)
-        if changed.size > stored.size and (is_new or collection not in self._quotas.growing):
-            _check(self._quotas.state, self._state.size, changed.size - stored.size)
-        self._change(collection, changed)
+        added = changed.size - stored.size
+        if added > quotas.state.most - state.size and (is_new or collection not in quotas.growing):
+            _check(quotas.state, state.size, max(added, 0))
+        self._undo.append((state.replace, collection, stored))
+        state.collections[collection] = changed
+        state.size += added
         if len(self._undo) % _CHANGES_OF_A_TURN == 0:
             await self._give_way()
 
@@ -674,23 +680,21 @@ class MemoryTransaction:
         clock shows no others, so what is due between two would have to wait for the later one."""
         if due.microsecond % 1000:
             due = in_milliseconds(due)
+        state = self._state
         text = packed((action, arguments, scenario, place))
         if not is_retry:  # it takes the place of the attempt before it
-            self._check_step(lane, len(text) + STEP_BYTES)
-        self._state.steps_made += 1
-        number = self._state.steps_made
+            quotas = self._quotas
+            quota, used = quotas.deliveries, state.in_lanes
+            if lane is None:
+                quota, used = quotas.steps, len(state.steps.get(None, ()))
+            if used >= quota.most:  # asked for each step, so without a call
+                raise quota.exceeded()
+            _check(quotas.state, state.size, len(text) + STEP_BYTES)
+        state.steps_made = number = state.steps_made + 1
         self._put_step(lane, (due, number, text))
         self._undo.append((self._take_step, lane, number))
         if len(self._undo) % _CHANGES_OF_A_TURN == 0:
             await self._give_way()
-
-    def _check_step(self, lane: str | None, size: int) -> None:
-        quota, used = self._quotas.deliveries, self._state.in_lanes
-        if lane is None:
-            quota, used = self._quotas.steps, len(self._state.steps.get(None, ()))
-        if used >= quota.most:  # asked for each step, so without a call
-            raise quota.exceeded()
-        _check(self._quotas.state, self._state.size, size)
 
     async def steps(self, *lanes: str | None) -> tuple[ScheduledStep, ...]:
         """The scheduled steps of lanes, by due time, then by creation."""
@@ -726,11 +730,14 @@ class MemoryTransaction:
         return step is not None
 
     def _put_step(self, lane: str | None, step: StoredStep) -> None:
-        if lane not in self._state.steps:
-            self._state.steps[lane] = StepQueue()
-        self._state.steps[lane].add(step)
-        self._state.in_lanes += lane is not None
-        self._state.size += len(step[2]) + STEP_BYTES
+        state = self._state
+        queue = state.steps.get(lane)
+        if queue is None:
+            queue = state.steps[lane] = StepQueue()
+        queue.add(step)
+        if lane is not None:
+            state.in_lanes += 1
+        state.size += len(step[2]) + STEP_BYTES
 
     def _take_step(self, lane: str | None, number: int) -> StoredStep | None:
         queue = self._state.steps.get(lane)

@@ -49,6 +49,7 @@ CANCELLED: Final = "Cancelled"
 UNFINISHED: Final = (PENDING, FAILED)
 
 _INTERNAL: Final = frozenset({"number", "lane", "failures", "replays", "once", "before", "repeats"})
+_ENABLED: Final = (Condition("status", "=", ENABLED),)
 _LATE: Final = "late"
 _DUPLICATE: Final = "duplicate"
 
@@ -87,7 +88,7 @@ async def enqueue(
 
     ``faults`` are the delivery faults of a scenario for this event.
     """
-    enabled = await state.page(ENDPOINTS, where=(Condition("status", "=", ENABLED),))
+    enabled = await state.page(ENDPOINTS, where=_ENABLED)
     for endpoint in reversed(enabled.records):
         if subscribes(endpoint, event["type"]):
             await plan(state, endpoint, event, now, faults=faults)

@@ -122,6 +122,8 @@ def test_forgeries_are_kept_and_rejected(client: httpx.Client) -> None:
     problems = [one["problem"] for one in messages(client)]
     wrong = "the signature is wrong"
     assert problems == [wrong, "the timestamp is too far from now", wrong, None]
+    types = [one["type"] for one in messages(client)]
+    assert types == ["invoice.verified", "invoice.verified", None, "invoice.verified"]
     (delivery,) = data(client.get("/api/webhooks"))["deliveries"]
     responses = [(one["variation"], one["responseStatus"]) for one in delivery["attempts"]]
     forged = ["bad-signature", "stale-timestamp", "changed-body"]

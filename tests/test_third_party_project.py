@@ -130,6 +130,8 @@ def test_webhooks_need_no_lifecycle_and_their_type_is_known_by_the_delivery(tmp_
         payout = client.post("/payouts", json=CREATE).json()
         event = webhooks.expect("payoutSettled", id=payout["id"])
         assert (event["type"], event["data"]) == ("payoutSettled", payout)
+        names = {"INVOICE_SANDBOX_URL": running.url, "INVOICE_SANDBOX_KEY": DEMO_KEY}
+        assert "Z  payoutSettled  evt_" in run("inbox", **names).stdout
         with pytest.raises(NotReceivedError, match=r"payoutSettled evt_.* id=.*expected before"):
             webhooks.expect("payoutSettled", id="another")
 

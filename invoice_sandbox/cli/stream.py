@@ -11,6 +11,7 @@ import httpx
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.cli.output import Row
+from invoice_sandbox.cli.views import event_type
 from invoice_sandbox.control.client import ControlClient, SandboxError, path, uses_proxy
 
 LISTENERS: Final = "/sandbox/listeners"
@@ -153,4 +154,4 @@ class Sandbox:
 def _message(event: bytes) -> Message:
     data = next(line for line in event.split(b"\n") if line.startswith(b"data: "))
     members = jsonio.loads(data.removeprefix(b"data: "))
-    return Message(members["message"], members["headers"], members["body"], members.get("type"))
+    return Message(members["message"], members["headers"], members["body"], event_type(members))

@@ -24,7 +24,10 @@ def _marker(row: Row) -> str:
     return "*" if row["current"] else " "
 
 
-def _event_type(message: Row) -> Any:
+def event_type(message: Row) -> Any:
+    """The type of the event that a message delivers; of an altered one what its body has."""
+    if message.get("type") is not None:
+        return message["type"]
     try:
         event = jsonio.loads(message["body"].encode(errors="replace"))
     except jsonio.JsonError:
@@ -105,7 +108,7 @@ _CHECKS: Final = Table(
 _INBOX: Final = Table(
     {
         "received at": "receivedAt",
-        "type": _event_type,
+        "type": event_type,
         "webhook-id": lambda row: row["headers"].get("webhook-id"),
         **{name: name for name in ("verified", "duplicate", "problem")},
     },

@@ -19,7 +19,7 @@ from invoice_sandbox.webhooks.listeners import (
     Reported,
 )
 from invoice_sandbox.webhooks.network import listener_url
-from invoice_sandbox.webhooks.outbox import EVENTS, remove
+from invoice_sandbox.webhooks.outbox import remove, type_of
 
 _IDLE: Final = 3600
 
@@ -105,13 +105,12 @@ async def answer_message(call: ControlCall) -> Record:
 
 
 async def _event_type(call: PublicControlCall, listener: Listener) -> str | None:
-    """The type of the event that a message delivers; None if it is none of the workspace."""
+    """The type of the event that a message delivers; None if that is not known."""
     try:
         async with call.engine.store.transaction(listener.workspace_id) as state:
-            event = await state.get(EVENTS, call.headers.get("webhook-id", ""))
+            return await type_of(state, call.headers, call.raw_body)
     except NoWorkspaceError:
         return None
-    return None if event is None else str(event["type"])
 
 
 async def _endpoints(

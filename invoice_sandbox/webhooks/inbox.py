@@ -12,6 +12,7 @@ from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.state import Credential, Record, Transaction
 from invoice_sandbox.webhooks.endpoints import all_endpoints, signing_secrets
+from invoice_sandbox.webhooks.outbox import type_of
 from invoice_sandbox.webhooks.signing import sign
 
 INBOX_LOG: Final = "inbox"
@@ -85,6 +86,7 @@ async def received(
         "receivedAt": instant_text(now),
         "endpointId": signer,
         "problem": _problem(theirs, signer, headers, second),
+        "type": await type_of(state, headers, body),
         "headers": {name: headers[name] for name in _SHOWN if name in headers},
         "body": body.decode(errors="replace"),
     }

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.state import Condition, Record, Transaction, count_dropped
@@ -61,6 +62,14 @@ class PayloadError(Exception):
 def published_delivery(record: Mapping[str, Any]) -> Record:
     """A delivery as lists show it."""
     return {name: value for name, value in record.items() if name not in _INTERNAL}
+
+
+async def type_of(state: Transaction, headers: Mapping[str, str], body: bytes) -> str | None:
+    """The type of the event that a message delivers; None for another message, and for an altered
+    payload, which may have another type."""
+    event = await state.get(EVENTS, headers.get("webhook-id", ""))
+    is_it = event is not None and jsonio.dumps(event["payload"]) == body
+    return str(event["type"]) if event is not None and is_it else None
 
 
 async def drop_oldest(

@@ -608,6 +608,18 @@ def test_the_offers_on_an_invoice_are_a_table(at: Run, server: Running, key: str
     assert at(f"offer list {invoice}").stdout == "No offers on this invoice.\n"
 
 
+def test_a_key_that_may_not_read_invoices_lists_the_offers_on_one(
+    server: Running, key: str
+) -> None:
+    with server.client(key) as client:
+        invoice = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
+        body = {"name": "offers", "scopes": ["offers:read"]}
+        mine = client.post("/api/developer/api-keys", json=body).json()["data"]["secret"]
+    line = f"offer list {invoice}"
+    ran = run(line, INVOICE_SANDBOX_URL=server.url, INVOICE_SANDBOX_KEY=mine)
+    assert (ran.stderr, ran.stdout) == ("", "No offers on this invoice.\n")
+
+
 def test_a_list_of_the_offers_on_an_unknown_invoice_is_an_error(rejected: Run) -> None:
     assert "no invoice with this id. Check 'INV-1'," in rejected("offer list INV-1").stderr
     assert "no invoice with this id. Check 'INV-1'," in rejected("offer list INV-1 --json").stderr

@@ -167,8 +167,16 @@ class ControlCommand:
                 text = self._not_found(text)
             raise SandboxError(text, error.status, error.code) from None
         if "of" in self.entry and not reply.data:
-            client().send("GET", path(self.entry["of"], **passed))
+            self._check_subject(passed)
         return reply
+
+    def _check_subject(self, passed: Mapping[str, Any]) -> None:
+        """Raise SandboxError if what the rows are about does not exist, if the key may read it."""
+        try:
+            client().send("GET", path(self.entry["of"], **passed))
+        except SandboxError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                raise
 
     def _not_found(self, message: str) -> str:
         """A message of a 404, or that the project lacks this."""

@@ -92,7 +92,7 @@ def deployed(store: str | None, count: int) -> Iterator[Deployment]:
     """Servers that respond, with workspaces that they share out among them."""
     command = [sys.executable, *SANDBOX, "--max-endpoints=1000", "--allow-webhooks-to=127.0.0.0/8"]
     command += [f"--store={store}"] if store else []
-    with ExitStack() as stack:
+    with ExitStack() as stack, _CONNECTIONS.open():
         servers = [stack.enter_context(running([*command, "--port"])) for _ in range(count)]
         deployment = Deployment(servers)
         for number in range(_WORKSPACES):
@@ -102,7 +102,8 @@ def deployed(store: str | None, count: int) -> Iterator[Deployment]:
         yield deployment
 
 
-_CLIENT: Final = httpx.Client(transport=Connections(), timeout=PATIENCE)
+_CONNECTIONS: Final = Connections()
+_CLIENT: Final = httpx.Client(transport=_CONNECTIONS, timeout=PATIENCE)
 
 
 def _send(url: str, method: str, path: str, key: str, body: object = None) -> dict[str, str]:

@@ -63,7 +63,8 @@ class RegistryKeys:
 def registry_keys(invoice: Mapping[str, Any]) -> RegistryKeys:
     """What the registry finds an invoice by. Raises like `canonical_text`."""
     members = _canonical_members(invoice)
-    return RegistryKeys(_sha256(_canonical(members)), _similarity_keys(members, invoice))
+    digest = hashlib.sha256(_canonical(members)).hexdigest()
+    return RegistryKeys(digest, _similarity_keys(members, invoice))
 
 
 def canonical_text(invoice: Mapping[str, Any]) -> str:
@@ -87,7 +88,7 @@ def fingerprint(invoice: Mapping[str, Any]) -> str:
 
     Source: specification, Registry; fingerprint scheme ilf1, step 5.
     """
-    return _sha256(_canonical(_canonical_members(invoice)))
+    return hashlib.sha256(_canonical(_canonical_members(invoice))).hexdigest()
 
 
 def similarity_keys(invoice: Mapping[str, Any]) -> tuple[str, ...]:
@@ -226,11 +227,7 @@ def _amount(amount: Any, currency: str) -> str:
 
 def _key(tier: str, *parts: str) -> str:
     # A JSON array, not joined text: no separator in an identifier can make two keys equal.
-    return f"{tier}:{_sha256(_canonical(parts))}"
-
-
-def _sha256(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()
+    return f"{tier}:{hashlib.sha256(_canonical(parts)).hexdigest()}"
 
 
 def _canonical(value: Any) -> bytes:

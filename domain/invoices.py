@@ -188,8 +188,9 @@ async def find_duplicate(
     foreign = await state.get(FOREIGN_REGISTRATIONS, digest)
     if foreign is not None:
         return Match("Exact", foreign, own=False)
-    every = tuple(_registry_key(level, digest) for level in _LEVELS)
-    if not await state.count(INVOICES, (Condition("registryKeys", "has", every),)):
+    key = digest[:_KEY_LENGTH]
+    every = Condition("registryKeys", "has", (f"Financed {key}", f"Registered {key}"))
+    if not await state.count(INVOICES, (every,)):
         return None
     for level in _LEVELS:
         for invoice in await _registered(state, level, digest, limit=2):
@@ -300,20 +301,16 @@ def _with_due_date(context: Context, invoice: Record) -> Record:
 
 
 async def _registered(state: Transaction, level: str, key: str, limit: int) -> tuple[Record, ...]:
-    where = (Condition("registryKeys", "has", _registry_key(level, key)),)
+    where = (Condition("registryKeys", "has", f"{level} {key[:_KEY_LENGTH]}"),)
     return tuple((await state.page(INVOICES, limit=limit, where=where)).records)
 
 
 def _with_registry_keys(record: Record, keys: RegistryKeys, level: str) -> Record:
-    """The record with the keys by which the registry finds it, each after its level."""
+    """The record with the keys by which the registry finds it: the beginning of each, which is
+    enough to find an invoice by, after its level."""
     every = (keys.fingerprint, *keys.similar)
-    found_by = [_registry_key(level, key) for key in every] if level else []
+    found_by = [f"{level} {key[:_KEY_LENGTH]}" for key in every] if level else []
     return {**record, "registryKeys": found_by}
-
-
-def _registry_key(level: str, key: str) -> str:
-    """The beginning of a key, which is enough to find an invoice by, after its level."""
-    return f"{level} {key[:_KEY_LENGTH]}"
 
 
 def _with_level(record: Record) -> Record:

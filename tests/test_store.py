@@ -871,6 +871,8 @@ CONDITIONS: dict[str, tuple[Condition, Any, bool]] = {
     "none of": (Condition("f", "in", ("Paid", "Offered")), "Off", False),
     "holds": (Condition("f", "has", "a"), ["a", "b"], True),
     "does not hold": (Condition("f", "has", "a"), ["ab"], False),
+    "holds one of them": (Condition("f", "has", ("a", "b")), ["c", "b"], True),
+    "holds none of them": (Condition("f", "has", ("a", "b")), ["c"], False),
     "a text holds nothing": (Condition("f", "has", "a"), "abc", False),
     "null holds nothing": (Condition("f", "has", "a"), None, False),
 }
@@ -1031,7 +1033,12 @@ TEXTS = st.sampled_from(["a", "b", "", "c"])
 SELECTIONS = st.lists(
     st.builds(Condition, st.sampled_from(["f", "g"]), st.sampled_from(["=", "has"]), TEXTS)
     | st.builds(Condition, st.sampled_from(["t", "f"]), st.sampled_from(["<=", ">="]), INSTANTS)
-    | st.builds(Condition, st.sampled_from(["f", "g"]), st.just("in"), st.lists(TEXTS).map(tuple)),
+    | st.builds(
+        Condition,
+        st.sampled_from(["f", "g"]),
+        st.sampled_from(["in", "has"]),
+        st.lists(TEXTS).map(tuple),
+    ),
     max_size=3,
 ).map(tuple)
 
@@ -1090,7 +1097,8 @@ def selected(record: dict[str, Any], condition: Condition) -> bool:
             assert isinstance(wanted, tuple)
             return value in wanted
         case "has":
-            return isinstance(value, list) and wanted in value
+            every = wanted if isinstance(wanted, tuple) else (wanted,)
+            return isinstance(value, list) and any(one in value for one in every)
         case _:
             assert isinstance(wanted, datetime)
             if not isinstance(value, str) or not value.startswith("2026"):

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
-from invoice_sandbox.base.clock import later, parse_duration, start_of_day
+from invoice_sandbox.base.clock import LAST, later, parse_duration, start_of_day
 from invoice_sandbox.base.errors import suggestion
 
 START: Final = "start"
@@ -44,7 +44,7 @@ class Reaction:
         A step after the year 9999 is due at the last instant of that year. No clock gets there.
         """
         if self.date is None:
-            return later(now, self.after)
+            return now + min(self.after, LAST - now)
         start = _date(record.get(self.date)) or later(now, self.otherwise)
         return max(now, later(start, self.after))
 

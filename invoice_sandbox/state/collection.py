@@ -28,7 +28,6 @@ from invoice_sandbox.state.index import (
     descending,
     intersection,
     matches,
-    number_of,
     union,
     without,
 )
@@ -100,39 +99,32 @@ class Collection:
 
     def position(self, key: str) -> int | None:
         """The position of the record, or None."""
-        found = self._find(key, number_of(key))
-        return None if found is None else found[0]
-
-    def _find(self, key: str, number: int) -> tuple[int, Stored] | None:
-        """The record of the key, which ends with ``number``, and its position, or None."""
-        if self.count_all:
-            rows, names = self.rows, self.keys.names
-            for position in self.keys.of(key, number):
-                if position < rows.length and names[position] == key:
-                    text = rows[position]
-                    if text is not None:
-                        return position, text
-        return None
+        position, _ = self.keys.find(key, self.rows)
+        return None if position < 0 else position
 
     def with_record(self, key: str, record: Mapping[str, Any]) -> Collection:
         """The collection with the record at its end, or replaced in its position."""
-        text, number = stored(record), number_of(key)
-        found, changed = self._find(key, number), self._version()
-        if found is None:
+        text, is_exact = packed_bytes(record)
+        size = len(text)
+        if is_exact:
+            text = _EXACT + text
+        position, number = self.keys.find(key, self.rows)
+        changed = self._version()
+        if position < 0:
             position = self.rows.length
             changed.rows = self.rows.appended(text)
             changed.keys.add(key, number, position)
             changed.count_all += 1
-            changed.size += size_of(text) + len(key) + RECORD_BYTES
+            changed.size += size + len(key) + RECORD_BYTES
             if (index := changed.index).fields:
                 terms = index.terms_of(record)
                 changed.index = index.with_terms(position, terms, changed._has)  # noqa: SLF001
             for field, instants in changed.instants.items():
                 instants.add(position, record.get(field))
         else:
-            position, before = found
+            before = self.rows.known(position)
             changed.rows = self.rows.replaced(position, text)
-            changed.size += size_of(text) - size_of(before)
+            changed.size += size - size_of(before)
             changed._index(position, before, record)  # noqa: SLF001
             for field, instants in self.instants.items():
                 after = instants.replaced(position, record.get(field), self.rows.length)
@@ -142,10 +134,10 @@ class Collection:
 
     def without(self, key: str) -> Collection:
         """The collection without the record, which must exist."""
-        found = self._find(key, number_of(key))
-        if found is None:
+        position, _ = self.keys.find(key, self.rows)
+        if position < 0:
             raise KeyError(key)
-        (position, before), changed = found, self._version()
+        before, changed = self.rows.known(position), self._version()
         changed.rows = self.rows.replaced(position, None)
         changed.count_all -= 1
         changed.size -= size_of(before) + len(key) + RECORD_BYTES
@@ -178,8 +170,8 @@ class Collection:
         try:
             text = self.texts[key]
         except KeyError:
-            found = self._find(key, number_of(key))
-            text = None if found is None else found[1]
+            position, _ = self.keys.find(key, self.rows)
+            text = None if position < 0 else self.rows[position]
             if len(self.texts) >= _KEPT_TEXTS:
                 self.texts.clear()
             self.texts[key] = text
@@ -191,7 +183,7 @@ class Collection:
         A version keeps its last small pages.
         """
         if not self.count_all:
-            return _NO_RECORDS
+            return NO_RECORDS
         asked = (limit, before, where)
         if asked not in self.pages:
             page = self._page(*asked)
@@ -206,7 +198,7 @@ class Collection:
         found: list[Stored] = []
         blocks, others = self._blocks(where)
         if blocks is not None and not blocks:
-            return _NO_RECORDS
+            return NO_RECORDS
         start = self.rows.length if before is None else min(before, self.rows.length)
         for position, text in self._matching(start, blocks, others):
             if len(found) == limit:
@@ -355,6 +347,12 @@ class Rows(Struct, eq=False, gc=False):
             return None
         return block.loose[at] if at in block.loose else _lines(block.lines)[at]
 
+    def known(self, position: int) -> Stored:
+        """The text in a position, which must have one."""
+        text = self[position]
+        assert text is not None  # noqa: S101  whoever asks has found it
+        return text
+
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The positions of None between those two, as bits of each block that has any.
 
@@ -440,7 +438,7 @@ def _page(found: Sequence[Stored], next_position: int | None) -> Page:
     return Page(records, next_position, records.written)
 
 
-_NO_RECORDS: Final = _page((), None)
+NO_RECORDS: Final = _page((), None)
 
 
 _NO_MEMBERS: Final[Record] = {}

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 from rpds import HashTrieMap
@@ -93,6 +93,15 @@ class Hints:
         return copied
 
 
+class _Rows(Protocol):
+    """What is stored in each position, None where it was deleted."""
+
+    @property
+    def length(self) -> int: ...
+
+    def __getitem__(self, position: int, /) -> bytes | None: ...
+
+
 class Keys:
     """The key of each position, and where to find a key. They are only added to, like hints.
 
@@ -116,13 +125,21 @@ class Keys:
         if self._distance is None or number < 0 or number + self._distance != position:
             self._hints.add(key, position)
 
-    def of(self, key: str, number: int) -> tuple[int, ...]:
-        """Where the key may be: in the position that its number stands for, or elsewhere."""
-        hints = self._hints.of(key) if key in self._hints.positions else ()
-        if self._distance is None or number < 0:
-            return hints
-        counted = number + self._distance
-        return hints if counted < 0 else (counted, *hints)
+    def find(self, key: str, rows: _Rows) -> tuple[int, int]:
+        """The position of a key whose record is in ``rows``, -1: there is none; and the number at
+        its end, -1: there is none."""
+        digits = key[key.rfind("_") + 1 :]
+        number = int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else -1
+        length, names = rows.length, self.names
+        if self._distance is not None and number >= 0:
+            counted = number + self._distance
+            if 0 <= counted < length and names[counted] == key and rows[counted] is not None:
+                return counted, number
+        if key in self._hints.positions:
+            for position in self._hints.of(key):
+                if position < length and names[position] == key and rows[position] is not None:
+                    return position, number
+        return -1, number
 
     def copy(self, length: int) -> Keys:
         """Those of the positions below ``length``, and the hints of all."""
@@ -130,12 +147,6 @@ class Keys:
         copied.names, copied._hints = self.names[:length], self._hints.copy()
         copied._distance = self._distance
         return copied
-
-
-def number_of(key: str) -> int:
-    """The number at the end of a key; -1: there is none."""
-    digits = key[key.rfind("_") + 1 :]
-    return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else -1
 
 
 class Index(Struct, eq=False):

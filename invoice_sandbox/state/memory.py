@@ -33,7 +33,7 @@ from invoice_sandbox.state import (
     Snapshot,
     Workspace,
 )
-from invoice_sandbox.state.collection import Collection
+from invoice_sandbox.state.collection import NO_RECORDS, Collection
 from invoice_sandbox.state.steps import StepQueue, StoredStep, scheduled_step
 
 Indexes = Mapping[str, Iterable[str]]
@@ -634,7 +634,8 @@ class MemoryTransaction:
         where: tuple[Condition, ...] = (),
     ) -> Page:
         """At most ``limit`` records (None: all), newest first, older than position ``before``."""
-        return self._collection(collection).page(limit, before, where)
+        found = self._state.collections.get(collection)
+        return NO_RECORDS if found is None else found.page(limit, before, where)
 
     async def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
         """How many records match."""
@@ -689,7 +690,8 @@ class MemoryTransaction:
                 quota, used = quotas.steps, len(state.steps.get(None, ()))
             if used >= quota.most:  # asked for each step, so without a call
                 raise quota.exceeded()
-            _check(quotas.state, state.size, len(text) + STEP_BYTES)
+            if state.size + len(text) + STEP_BYTES > quotas.state.most:
+                raise quotas.state.exceeded()
         state.steps_made = number = state.steps_made + 1
         self._put_step(lane, (due, number, text))
         self._undo.append((self._take_step, lane, number))

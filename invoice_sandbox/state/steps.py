@@ -19,48 +19,46 @@ StoredStep = tuple[datetime, int, Packed]
 _FEW: Final = 16
 
 
-class StepQueue:
-    """Steps by due time, then by number.
+class StepQueue(dict[int, StoredStep]):
+    """Steps by number, and by due time, then by number.
 
     The heap may hold steps that were removed, but not many more of them than of the others.
     """
 
-    __slots__ = ("_by_number", "_heap")
+    __slots__ = ("_heap",)
 
     def __init__(self) -> None:
+        super().__init__()
         self._heap: list[StoredStep] = []
-        self._by_number: dict[int, StoredStep] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_number)
 
     def add(self, step: StoredStep) -> None:
         """Add a step."""
-        self._by_number[step[1]] = step
+        self[step[1]] = step
         heappush(self._heap, step)
 
     def remove(self, number: int) -> StoredStep | None:
         """Remove and return a step; None: there is none of that number."""
-        removed = self._by_number.pop(number, None)
-        if len(self._heap) > 2 * len(self._by_number) + _FEW:
-            self._heap = list(self._by_number.values())
+        removed = self.pop(number, None)
+        if len(self._heap) > 2 * len(self) + _FEW:
+            self._heap = list(self.values())
             heapify(self._heap)
         return removed
 
     def first(self) -> StoredStep:
         """The step that is due first; there must be one."""
-        while self._heap[0][1] not in self._by_number:
+        while self._heap[0][1] not in self:
             heappop(self._heap)
         return self._heap[0]
 
     def in_order(self, lane: str | None) -> Iterator[ScheduledStep]:
         """All steps; the queue is that of ``lane``."""
-        return (scheduled_step(one, lane) for one in sorted(self._by_number.values()))
+        return (scheduled_step(one, lane) for one in sorted(self.values()))
 
     def copy(self) -> StepQueue:
         """An independent copy."""
         copied = StepQueue()
-        copied._heap, copied._by_number = self._heap.copy(), self._by_number.copy()
+        copied.update(self)
+        copied._heap = self._heap.copy()
         return copied
 
 

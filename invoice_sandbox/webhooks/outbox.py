@@ -98,7 +98,7 @@ async def enqueue(
     ``faults`` are the delivery faults of a scenario for this event.
     """
     enabled = await state.page(ENDPOINTS, where=_ENABLED)
-    for endpoint in reversed(enabled.records):
+    for endpoint in list(enabled.records)[::-1]:
         if subscribes(endpoint, event["type"]):
             await plan(state, endpoint, event, now, faults=faults)
 

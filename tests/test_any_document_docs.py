@@ -56,12 +56,14 @@ def test_the_make_targets_are_there() -> None:
 
 def test_a_table_replaces_the_one_before() -> None:
     played = [
-        Played("maker a.json", "3.0.3", operations=2, right=1, unanswered=["GET /a: no"]),
+        Played(
+            "maker a.json", "3.0.3", operations=2, right=1, unanswered=["GET /a: no"], collections=3
+        ),
         Played("maker b.json", rejected="/x/node_modules/maker-1/b.json:1:1: not OpenAPI"),
     ]
     once = with_table(TEXT, played)
     assert with_table(once, played) == once
-    assert "| maker a.json | 3.0 | 2 | 1 | 0 | 1 | 0 | 0.0 s |\n" in once
+    assert "| maker a.json | 3.0 | 2 | 1 | 0 | 1 | 0 | 3 | 0.0 s |\n" in once
     assert "- maker a.json, GET /a: `no`\n" in once
     assert "- `b.json:1:1: not OpenAPI`\n" in once
 

@@ -376,6 +376,17 @@ def test_a_range_of_media_types_has_records_as_well(tmp_path: Path) -> None:
         assert client.get("/things").json() == {"data": [created.json()]}
 
 
+def test_a_response_without_a_body_is_one_whatever_is_declared_for_it(tmp_path: Path) -> None:
+    content = things({})
+    put = operation("change", {}, "204", {"type": "object"})
+    content["paths"]["/things/{thingId}"]["put"] = put
+    with served(tmp_path, content) as client:
+        client.post("/things", json={"name": "a"})
+        changed = client.put("/things/1", json={"name": "b"})
+        assert (changed.status_code, changed.content) == (204, b"")
+        assert client.get("/things/1").json() == {"id": 1, "name": "b"}
+
+
 def test_it_is_reported_that_a_response_is_an_example(tmp_path: Path) -> None:
     content = things({})
     del content["paths"]["/things/{thingId}"]["get"]["responses"]["404"]

@@ -29,6 +29,7 @@ from invoice_sandbox.http.pipeline import (
 )
 from invoice_sandbox.openapi.message.media_types import concrete, is_json
 from invoice_sandbox.openapi.operation import DeclaredResponse, Operation
+from invoice_sandbox.openapi.responses import WITHOUT_BODY
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.api import (
     Call,
@@ -368,7 +369,7 @@ class JsonResponses:
         declared = self._declared.get(status)
         if declared is None:
             response = _response(self._operation, status)
-            if given.data is None and not response.content:
+            if given.data is None and (not response.content or status in WITHOUT_BODY):
                 return Reply(status, headers=given.headers)
             name = _json_type(self._operation, status, response)
             declared = _Declared(concrete(name), response.content[name], {})

@@ -27,7 +27,7 @@ from invoice_sandbox.http.pipeline import (
 from invoice_sandbox.http.prefer import from_contract, reply_of
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Operation
-from invoice_sandbox.openapi.responses import Choice, given_response
+from invoice_sandbox.openapi.responses import WITHOUT_BODY, Choice, given_response
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE, delay_seconds, select_fault
@@ -41,7 +41,6 @@ _HTML: Final = "<!doctype html><title>{status}</title><h1>Error {status}</h1><p>
 
 _INJECTED: Final = "The fault {id} injected this response"
 _ADVICE: Final = "Remove it, or wait and try again."
-_WITHOUT_BODY: Final = frozenset({204, 205, 304})
 
 
 class Inject:
@@ -168,7 +167,7 @@ def _injected(conventions: Conventions, request: Request, fault: Fault) -> Reply
     headers = _CHALLENGE if status == HTTPStatus.UNAUTHORIZED else ()
     if fault.retry_after is not None:
         headers = (*headers, ("Retry-After", str(math.ceil(fault.retry_after))))
-    if status in _WITHOUT_BODY:
+    if status in WITHOUT_BODY:
         return Reply(status)
     if fault.kind == "html":
         text = _HTML.format(status=status, text=_INJECTED.format(id=fault.id))

@@ -20,6 +20,7 @@ from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.http.pipeline import PREFER, Endpoint, ParsedRequest, Reply, Request, printable
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.responses import (
+    WITHOUT_BODY,
     Choice,
     ContractResponse,
     NoResponseError,
@@ -33,7 +34,6 @@ from invoice_sandbox.state import Workspace
 _MEMBER: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+')
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _STATUS: Final = re.compile(r"[1-5][0-9]{2}", re.ASCII)
-_WITHOUT_BODY: Final = frozenset({204, 205, 304})
 
 
 class Prefer:
@@ -102,7 +102,7 @@ def reply_of(given: ContractResponse, request: Request) -> Reply:
     """The response as it goes out, without headers that the server itself sets."""
     taken = {name.lower() for name, _ in request.trace.headers}
     headers = tuple(one for one in given.headers if one[0].lower() not in taken | _SET_BY_EDGE)
-    if not given.media_type or given.status in _WITHOUT_BODY:
+    if not given.media_type or given.status in WITHOUT_BODY:
         return Reply(given.status, headers=headers)
     body = jsonio.dumps(given.body) if is_json(given.media_type) else given.body.encode()
     return Reply(given.status, body, given.media_type, headers)

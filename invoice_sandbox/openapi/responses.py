@@ -18,6 +18,7 @@ from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 __all__ = [
     "SET_BY_SERVER",
     "USUAL",
+    "WITHOUT_BODY",
     "Choice",
     "ContractResponse",
     "EvidentResponses",
@@ -38,6 +39,10 @@ SET_BY_SERVER: Final = frozenset(
     }
 )
 """Headers that the server writes itself; a contract that declares them has no effect."""
+
+
+WITHOUT_BODY: Final = frozenset({204, 205, 304})
+"""Statuses whose responses have no body, whatever a document declares (RFC 9110, section 6.4.1)."""
 
 
 class NoResponseError(ValueError):

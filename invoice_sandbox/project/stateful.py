@@ -18,6 +18,7 @@ from invoice_sandbox.base.errors import ERRORS, reject
 from invoice_sandbox.openapi.load.pointers import dereference
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import (
+    WITHOUT_BODY,
     NoResponseError,
     allowed_headers,
     contract_response,
@@ -276,6 +277,8 @@ class Collection:
     def _view(self, contract: Contract, what: str, seed: int | str) -> View:
         operation = contract.operations[self.operations[what]]
         example = contract_response(contract, operation, seed)
+        if example.status in WITHOUT_BODY:
+            example = replace(example, body=None, media_type="")
         within, names = (*self.within,), nouns(self.path)
         return View(contract, operation, within, self.identity, names, example, seed)
 

@@ -70,13 +70,14 @@ def _reason_for_any_number(line: str) -> str:
 
 
 def _lines(played: list[Played]) -> Iterator[str]:
-    yield "\n| Documents | OpenAPI | Operations | Right | Wrong | 501 | Not asked | Start (CPU) |\n"
-    yield "|---|---|---|---|---|---|---|---|\n"
+    yield "\n| Documents | OpenAPI | Operations | Right | Wrong | 501 | Not asked | Collections "
+    yield "| Start (CPU) |\n|---|---|---|---|---|---|---|---|---|\n"
     for title, some in _rows(played):
         versions = ", ".join(sorted({one.version[:3] for one in some}))
         lists = [[line for one in some for line in lines(one)] for lines in _LISTS.values()]
         counts = (sum(one.operations for one in some), sum(one.right for one in some))
-        numbers = " | ".join(map(str, (*counts, *map(len, lists))))
+        collections = sum(one.collections for one in some)
+        numbers = " | ".join(map(str, (*counts, *map(len, lists), collections)))
         yield f"| {title} | {versions} | {numbers} | {max(one.seconds for one in some):.1f} s |\n"
     names = [one.name.removeprefix(f"{_NAMED} ") for one in played if _is_named(one)]
     yield f"\nDocuments of {_NAMED}: {', '.join(f'`{name}`' for name in names)}.\n"

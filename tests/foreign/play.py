@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import httpx
 from jsonschema.exceptions import ValidationError
@@ -32,7 +33,9 @@ from invoice_sandbox.openapi.load.operations import base_path, raw_operations
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.schema.compile import request_response_schemas
 from invoice_sandbox.project.code import ProjectError
-from tests.foreign.requests import Maker, NoRequestError
+from invoice_sandbox.project.fitting import at_steps
+from invoice_sandbox.project.loader import Project
+from tests.foreign.requests import Maker, NoRequestError, Request
 from tests.support import FROZEN, serving
 
 _ADDRESS: Final = "urn:document"
@@ -42,13 +45,15 @@ _ANCHORS_ELSEWHERE: Final = r"\\[AZz]"
 @dataclass
 class Played:
     """What came of one document. ``rejected`` is why it was not served, ``seconds`` the CPU time of
-    the start; ``wrong`` are responses that the document does not allow, ``unanswered`` those with
-    status 501, ``unasked`` operations that no valid request could be made for; each a line."""
+    the start, ``collections`` is the number of those that ``--stateful`` keeps; ``wrong`` are
+    responses that the document does not allow, ``unanswered`` those with status 501, ``unasked``
+    operations that no valid request could be made for; each a line."""
 
     name: str
     version: str = ""
     rejected: str = ""
     operations: int = 0
+    collections: int = 0
     right: int = 0
     seconds: float = 0
     warnings: int = 0
@@ -68,7 +73,11 @@ def play(file: Path, name: str) -> Played:
             played.seconds = time.process_time() - start
             gc.enable()
             played.warnings = len(running.sandbox.engine.project.warnings)
-            _play(played, load_document(file), client)
+            document = load_document(file)
+            _play(played, document, client)
+        stateful = replace(FROZEN, contract=file, stateful=True)
+        with serving(stateful) as running, running.client(None) as client:
+            _play_collections(played, document, client, running.sandbox.engine.project)
     except ProjectError as error:
         played.rejected = str(error)
     finally:
@@ -78,13 +87,9 @@ def play(file: Path, name: str) -> Played:
 
 def _play(played: Played, document: Mapping[str, Any], client: httpx.Client) -> None:
     played.version = document["openapi"]
-    served = client.get("/openapi.json").json()
-    served["servers"] = served["servers"][1:]
-    maker = Maker(served, base_path(served), request_response_schemas(served))
-    hook = _meant_in_30 if played.version.startswith("3.0") else _without_what_is_misread
-    judge = Judge(json.loads(json.dumps(document), object_hook=hook))
+    maker, judge = _maker(client), _judge(document)
     seen = set[str]()
-    for path, method, raw in raw_operations(served):
+    for path, method, raw in raw_operations(maker.document):
         played.operations += 1
         where = f"{method.upper()} {path}"
         plain = re.sub(r"\{[^}]*\}", "{}", where)
@@ -97,11 +102,8 @@ def _play(played: Played, document: Mapping[str, Any], client: httpx.Client) -> 
         except NoRequestError as error:
             played.unasked.append(f"{where}: {error}")
             continue
-        given: dict[str, Any] = {"headers": made.headers, "cookies": made.cookies}
-        given |= {"content": made.content} if made.files is None else {"files": made.files}
-        client.cookies.clear()
         try:
-            reply = client.request(made.method, made.target, **given)
+            reply = _sent(client, made)
         except httpx.HTTPError as error:
             played.wrong.append(f"{where}: {type(error).__name__}: {error}")
             continue
@@ -112,6 +114,59 @@ def _play(played: Played, document: Mapping[str, Any], client: httpx.Client) -> 
             played.unanswered.append(f"{where}: {reply.json()['error']['message']}")
         else:
             played.wrong.append(f"{where} {reply.status_code}: {problem}")
+
+
+def _play_collections(
+    played: Played, document: Mapping[str, Any], client: httpx.Client, project: Project
+) -> None:
+    """Post a record to each collection; read, change, list and delete it."""
+    maker, judge = _maker(client), _judge(document)
+    raw = {(path, method): one for path, method, one in raw_operations(maker.document)}
+    for one in project.inferred.collections:
+        played.collections += 1
+        key, place = None, ""
+        for what in ("create", "get", "change", "replace", "page", "delete"):
+            name = one.operations.get(what)
+            if name is None or (key is None and what not in {"create", "page"}):
+                continue
+            operation = project.contract.operations[name]
+            path, method = operation.path, operation.method.lower()
+            try:
+                made = maker.request(path, method, raw[path, method])
+            except NoRequestError:
+                if what == "create":
+                    break
+                continue
+            if what == "create":
+                place = made.path
+            is_item = what not in {"create", "page"}
+            made.path = f"{place}/{quote(str(key), safe='')}" if is_item else place
+            reply = _sent(client, made)
+            problem = judge.problem(path, method, reply)
+            if problem is not None:
+                played.wrong.append(f"{what} in {one.path} {reply.status_code}: {problem}")
+            if what == "create" and reply.is_success and reply.content:
+                body = reply.json()
+                places = ((*one.within, one.identity), (one.identity,))
+                key = next(filter(None, (at_steps(body, place) for place in places)), None)
+
+
+def _maker(client: httpx.Client) -> Maker:
+    served = client.get("/openapi.json").json()
+    served["servers"] = served["servers"][1:]
+    return Maker(served, base_path(served), request_response_schemas(served))
+
+
+def _judge(document: Mapping[str, Any]) -> Judge:
+    hook = _meant_in_30 if document["openapi"].startswith("3.0") else _without_what_is_misread
+    return Judge(json.loads(json.dumps(document), object_hook=hook))
+
+
+def _sent(client: httpx.Client, made: Request) -> httpx.Response:
+    given: dict[str, Any] = {"headers": made.headers, "cookies": made.cookies}
+    given |= {"content": made.content} if made.files is None else {"files": made.files}
+    client.cookies.clear()
+    return client.request(made.method, made.target, **given)
 
 
 @dataclass(frozen=True)
@@ -133,8 +188,9 @@ class Judge:
         responses = self._at(at)
         status = str(reply.status_code)
         declared = next((one for one in _keys(status) if one in responses), None)
-        if declared is None or _is_a_rejection(reply):
-            return reply.text[:200]
+        is_rejected = reply.is_error and any(one.startswith("2") for one in responses)
+        if declared is None or is_rejected:
+            return str(reply.headers.get("x-sandbox-error", reply.text))[:200]
         content = self._at((*at, declared)).get("content") or {}
         if not content:
             return None if not reply.content else "a body that is not declared"
@@ -145,7 +201,8 @@ class Judge:
         )
         if found is None:
             return f"the content type {own!r} is not declared" if reply.content else None
-        if method == "head" or "json" not in own or "schema" not in content[found]:
+        is_json = "json" in own and reply.content and method != "head"
+        if not is_json or "schema" not in content[found]:
             return None
         return next(
             self._problems(reply.json(), self._where((*at, declared, "content", found))), None
@@ -197,14 +254,6 @@ def _meant_in_30(value: dict[str, Any]) -> dict[str, Any]:
 
 def _keys(status: str) -> tuple[str, ...]:
     return status, f"{status[0]}XX", f"{status[0]}xx", "default"
-
-
-def _is_a_rejection(reply: httpx.Response) -> bool:
-    """Whether the sandbox itself rejects, be it that the document declares such a status too."""
-    if reply.is_success or "json" not in reply.headers.get("content-type", ""):
-        return False
-    body = reply.json()
-    return isinstance(body, dict) and body.get("mode") == "sandbox_mock"
 
 
 def _is_of_the_client(error: ValidationError) -> bool:

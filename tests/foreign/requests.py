@@ -89,7 +89,8 @@ class Maker:
 
         def is_fine(value: Any) -> bool:
             checker = self.schemas.request.compile(schema, one["name"])
-            return checker.is_valid(value) and (one["in"] == "query" or value not in ("", []))
+            is_sent = value != [] and (one["in"] == "query" or value != "")
+            return is_sent and checker.is_valid(value)
 
         return self._made(schema, f"parameter {one['name']}", is_fine)
 

@@ -88,7 +88,10 @@ class KnownKeys:
         callers: list[Caller] = []
         errors: list[ApiError] = []
         valid: set[str] = set()
-        for name, presented in self._carried_secrets(request):
+        carried: Sequence[_Carried] = request.head.known(self._in_head)
+        if self.in_query:
+            carried = [*carried, *self._carried_in_query(request)]
+        for name, presented in carried:
             outcome = await _outcome(self.engine, request, presented)
             if isinstance(outcome, ApiError):
                 errors.append(outcome)
@@ -105,13 +108,10 @@ class KnownKeys:
             return caller
         raise reject("no_credential" if caller is None else "credential_missing")
 
-    def _carried_secrets(self, request: Request) -> Sequence[_Carried]:
-        """The secrets in the headers, which are known once for all, and then those in the query."""
-        if not self.in_query:
-            return request.head.known(self._in_head)
-        secrets = ((name, _query(request, one.name)) for name, one in self.in_query)
-        in_query = [(name, Presented("api_key", one)) for name, some in secrets for one in some]
-        return [*request.head.known(self._in_head), *in_query]
+    def _carried_in_query(self, request: Request) -> Iterator[_Carried]:
+        for name, scheme in self.in_query:
+            for secret in _query(request, scheme.name):
+                yield name, Presented("api_key", secret)
 
     def _in_head(self, head: Head) -> tuple[_Carried, ...]:
         return tuple(

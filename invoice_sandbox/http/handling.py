@@ -123,7 +123,7 @@ class HandlerResponse:
                 if earlier is not None:
                     parsed.request.trace.why["replayed"] = True
                     return earlier
-                if self.has_scenarios:
+                if self.has_scenarios and call.scenarios.has_calls(self.operation.id):
                     await self._do_steps(call)
                 outcome = await self._handle(self.handler, call, parsed.request.trace)
                 if key is not None and not isinstance(outcome, _Later):
@@ -193,8 +193,6 @@ class HandlerResponse:
     async def _do_steps(self, call: Call) -> None:
         """The steps of the scenarios in force that come before this request is carried out."""
         name = self.operation.id
-        if not call.scenarios.has_calls(name):
-            return
         for scenario, subject in await _scenarios_of_call(call):
             if not scenario.calls or all(step.call != name for step in scenario.calls):
                 continue
@@ -339,7 +337,8 @@ async def _explain(trace: Trace, call: Call, machine_name: str, data: Mapping[st
 
 
 class _Declared(NamedTuple):
-    """The JSON response of a status. ``valid`` are the last bodies that its checker has allowed."""
+    """The JSON response of a status. ``valid`` are the last bodies that its checker has allowed, by
+    the text of their data."""
 
     media_type: str
     checker: Checker | None
@@ -349,13 +348,13 @@ class _Declared(NamedTuple):
 class JsonResponses:
     """Writes the responses of one operation as JSON, and validates them.
 
-    A body of the same bytes as one that was valid for the same status is valid.
+    Data of the same bytes as some that were valid for the same status are valid.
     """
 
     def __init__(self, operation: Operation, conventions: Conventions) -> None:
         self._operation = operation
         self._conventions = conventions
-        self._declared: dict[int, _Declared] = {}
+        self._declared: dict[tuple[int, bool], _Declared] = {}
         envelope = jsonio.dumps(conventions.success_body(_DATA))
         self._around = envelope.split(jsonio.dumps(_DATA))
 
@@ -366,36 +365,31 @@ class JsonResponses:
         """
         given = result if isinstance(result, Response) else Response(result)
         status = given.status or int(self._operation.success)
-        declared = self._declared.get(status)
+        declared = self._declared.get((status, given.bare))
         if declared is None:
             response = _response(self._operation, status)
             if given.data is None and (not response.content or status in WITHOUT_BODY):
                 return Reply(status, headers=given.headers)
             name = _json_type(self._operation, status, response)
             declared = _Declared(concrete(name), response.content[name], {})
-            self._declared[status] = declared
-        body = jsonio.dumps(given.data)
-        if not given.bare:
-            body = body.join(self._around)
-        known = declared.valid.get(body)
-        if known is None:
-            self._validate(status, declared, given)
-            known = body
+            self._declared[status, given.bare] = declared
+        is_written = isinstance(given.data, Written)
+        text = given.data.to_json() if is_written else jsonio.dumps(given.data)
+        body = declared.valid.get(text)
+        if body is None:
+            plain = given.data.plain() if is_written else given.data
+            whole = plain if given.bare else self._conventions.success_body(plain)
+            _check(self._operation, status, declared.checker, whole)
+            body = text if given.bare else text.join(self._around)
             if len(body) <= _MAX_KEPT:
                 if len(declared.valid) >= _KEPT:
                     del declared.valid[next(iter(declared.valid))]
-                declared.valid[body] = body
-        return Reply(status, known, declared.media_type, given.headers)
-
-    def _validate(self, status: int, declared: _Declared, given: Response) -> None:
-        """Raises ContractViolationError."""
-        plain = given.data.plain() if isinstance(given.data, Written) else given.data
-        whole = plain if given.bare else self._conventions.success_body(plain)
-        _check(self._operation, status, declared.checker, whole)
+                declared.valid[text] = body
+        return Reply(status, body, declared.media_type, given.headers)
 
 
 _DATA: Final = "the data, which no envelope holds as a text"
-_KEPT: Final = 128
+_KEPT: Final = 64
 _MAX_KEPT: Final = 8 * 1024
 """How many valid bodies are kept for each status of an operation, and of how many bytes."""
 

@@ -237,7 +237,11 @@ def resolver_of(
     scenarios: Mapping[str, Scenario], workspace: Workspace, named: Scenario | None = None
 ) -> ScenarioResolver:
     """The resolver for a workspace, and for a request that may name a scenario."""
-    default = with_conditions(scenarios, workspace.scenario, workspace.conditions)
+    name, conditions = workspace.scenario, workspace.conditions
+    if conditions:
+        default = with_conditions(scenarios, name, conditions)
+    else:
+        default = scenarios.get(name) or Scenario(name)
     return ScenarioResolver(scenarios, default, named)
 
 

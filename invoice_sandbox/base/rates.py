@@ -39,8 +39,11 @@ class RateLimiter:
         self._windows: dict[tuple[str, str], _Window] = {}
         self._sweep_at = _FEW_CALLERS
 
-    def count(self, policy: str, caller: str) -> list[tuple[str, str]]:
-        """Count one request and return its rate-limit headers. Raises ApiError 429."""
+    def count(self, policy: str, caller: str, *, is_shown: bool = True) -> list[tuple[str, str]]:
+        """Count one request and return its rate-limit headers, none unless it ``is_shown``.
+
+        Raises ApiError 429 with the headers.
+        """
         readings = readings_of_request()
         now = self._system_clock.monotonic() if readings is None else readings.taken[-1].seconds
         window = self._windows.get((policy, caller))
@@ -48,6 +51,8 @@ class RateLimiter:
             window = self._open(policy, caller, now)
         window.used += 1
         limit = self._limits[policy]
+        if not is_shown and window.used <= limit:
+            return []
         left = limit - window.used if window.used < limit else 0
         seconds = math.ceil(window.ends - now) or 1
         headers = [

@@ -169,7 +169,7 @@ class _Gate:
         if self.family_limiter is not None and workspace is not None:
             is_eldest = workspace.made_by is None or workspace.made_by == engine.first_workspace
             family = workspace if is_eldest else await engine.workspaces.eldest(workspace)
-            self.family_limiter.count(_FAMILY, family.maker or family.id)
+            self.family_limiter.count(_FAMILY, family.maker or family.id, is_shown=False)
         admitted = AdmittedRequest(
             request, routed.endpoint, routed.path_texts, credential, workspace
         )
@@ -178,7 +178,7 @@ class _Gate:
                 self._authorize(request, credential)
             except ApiError as error:
                 if self.rejections is not None:
-                    self.rejections.count(_FORBIDDEN, credential.workspace_id)
+                    self.rejections.count(_FORBIDDEN, credential.workspace_id, is_shown=False)
                 await self.on_forbidden(admitted, error)
                 raise
         return admitted

@@ -43,7 +43,7 @@ from invoice_sandbox.project.api import (
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.steps import LAST_STEPS
-from invoice_sandbox.scenarios.library import resolver_of
+from invoice_sandbox.scenarios.library import SCENARIO_RUNS, resolver_of
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Transaction, Workspace, hits
 from invoice_sandbox.state.credentials import note_use
@@ -318,7 +318,7 @@ def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
 async def _explain_scenario(trace: Trace, call: Call, data: Any) -> None:
     """Name the scenario of the record that the request or its response is about, if it has one of
     its own. A scenario that the request itself names comes first."""
-    if call.scenarios.named is None:
+    if call.scenarios.named is None and await call.state.count(SCENARIO_RUNS):
         body = call.body.values() if isinstance(call.body, dict) else ()
         made = data.get("id") if isinstance(data, dict) else None
         about = (*call.path.values(), made, *body)

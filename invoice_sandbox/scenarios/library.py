@@ -195,8 +195,6 @@ class ScenarioResolver(Struct, eq=False):
 
     async def name_among(self, state: Transaction, values: Iterable[Any]) -> str | None:
         """The name of the scenario of the first value that is the id of a record with its own."""
-        if not await state.count(SCENARIO_RUNS):
-            return None
         for value in values:
             run = await state.get(SCENARIO_RUNS, value) if isinstance(value, str) else None
             if run is not None:

@@ -422,6 +422,18 @@ def test_a_handler_responds_in_the_declared_json_type_or_not_at_all() -> None:
         responses_of({"200": ["text/plain"]}).reply(Response(1, status=200))
 
 
+def test_the_same_data_have_an_envelope_or_none() -> None:
+    (operation,) = contract_of({"/a": ["post"]}).operations.values()
+    declared = {"200": DeclaredResponse({"application/json": None}, {})}
+    responses = JsonResponses(
+        replace(operation, responses=declared), Conventions(envelope={"data": "{data}"})
+    )
+    bodies = [
+        responses.reply(Response(1, status=200, bare=bare)).body for bare in (True, False, True)
+    ]
+    assert bodies == [b"1", b'{"data":1}', b"1"]
+
+
 def test_a_response_is_validated_once_and_an_invalid_one_every_time() -> None:
     """Bytes that were valid for a status are valid for it, and for no other."""
     checked: list[Any] = []

@@ -1525,6 +1525,19 @@ def test_texts_are_kept_as_in_a_list_whatever_replaces_or_deletes_them(data: st.
 
 
 @in_memory
+def test_a_collection_keeps_few_of_the_records_that_were_read() -> None:
+    before = collection.Collection()
+    for n in range(100):
+        before = before.with_record(f"key_{n}", {"n": n})
+    assert [before.get(f"key_{n}") for n in range(100)] == [{"n": n} for n in range(100)]
+    assert (before.get("key_100"), before.get("key_100")) == (None, None)
+    assert len(before.texts) <= 16
+    after = before.with_record("key_99", {"n": 0}).with_record("key_100", {"n": 100})
+    assert [after.get("key_99"), after.get("key_100")] == [{"n": 0}, {"n": 100}]
+    assert before.get("key_99") == {"n": 99}
+
+
+@in_memory
 def test_records_that_are_like_earlier_ones_take_little_room() -> None:
     record = {f"member-{n}": "text" for n in range(30)}
     size = size_of(stored(record))

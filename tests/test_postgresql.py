@@ -970,6 +970,51 @@ def test_a_workspace_that_another_server_waits_for_comes_before_what_is_due(
     assert found == ["wanted", *names]
 
 
+def test_a_job_for_a_replica_that_is_gone_is_deleted(dsn: str) -> None:
+    query = """SELECT queue_name FROM invoice_sandbox_jobs.procrastinate_jobs
+        WHERE task_name = 'hand_over'"""
+    with closing(Database(dsn)) as database, psycopg.connect(dsn, autocommit=True) as connection:
+        gone, other = families(database, "w"), database.register("")
+        other.claim(name="w", is_wanted=True)
+        asks = [(f"replica {gone.number}",)]
+        connection.execute("SET search_path = invoice_sandbox_jobs")
+        other.look_after()
+        assert rows(dsn, query) == asks
+        connection.execute("UPDATE procrastinate_jobs SET status = 'doing'")
+        gone.close()
+        connection.execute("UPDATE procrastinate_jobs SET status = 'todo'")
+        assert rows(dsn, query) == asks, "as the engine gives back what a worker had that ended"
+        other.look_after()
+        assert rows(dsn, query) == []
+
+
+def test_an_engine_that_stops_by_itself_is_logged_and_begins_again(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = "invoice_sandbox_jobs.procrastinate_periodic_defers"
+
+    async def begins_again(database: Database, connection: psycopg.Connection) -> None:
+        jobs = database.jobs({}, nothing)
+        jobs.start(lambda: 1)
+        try:
+            await asyncio.to_thread(until, lambda: jobs.work, "it takes jobs")
+            assert "has stopped by itself" not in caplog.text
+            connection.execute(f"ALTER TABLE {table} RENAME TO elsewhere")
+            await asyncio.to_thread(until, lambda: "has stopped" in caplog.text, "it is logged")
+            connection.execute(
+                "ALTER TABLE invoice_sandbox_jobs.elsewhere RENAME TO procrastinate_periodic_defers"
+            )
+            await asyncio.to_thread(until, lambda: jobs.work, "it takes jobs again")
+        finally:
+            caplog.clear()
+            await jobs.close()
+        assert not caplog.text, "it was stopped"
+
+    with closing(Database(dsn)) as database, psycopg.connect(dsn, autocommit=True) as connection:
+        database.register("")
+        asyncio.run(asyncio.wait_for(begins_again(database, connection), PATIENCE))
+
+
 def test_a_forged_notification_does_no_harm(dsn: str) -> None:
     with servers(dsn) as (running,), psycopg.connect(dsn, autocommit=True) as connection:
         store, first = shared(running), running.sandbox.engine.first_workspace

@@ -88,8 +88,9 @@ class Jobs:
 
     def restart(self) -> None:
         """Take no more jobs until the replica has another number."""
-        if self._worker is not None:
-            self._worker.stop()
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.stop()
 
     @property
     def work(self) -> bool:
@@ -131,7 +132,7 @@ class Jobs:
 
     async def _run_worker(self, number: int) -> None:
         """``stop`` of the worker counts from its first step on, so nothing is awaited before."""
-        self._worker = Worker(
+        self._worker = worker = Worker(
             self._app,
             [_QUEUE, f"replica {number}"],
             concurrency=_MOST,
@@ -143,7 +144,9 @@ class Jobs:
             stalled_worker_timeout=self._lease,
         )
         try:
-            await self._worker.run()
+            await worker.run()
+            if self._worker is worker:  # nobody stopped it
+                log.warning("no jobs are taken for a moment: the job engine has stopped by itself")
         finally:
             self._worker = None
 

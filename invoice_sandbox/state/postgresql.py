@@ -27,7 +27,7 @@ from invoice_sandbox.state.sql import Dialect, statements
 LEASE: Final = 10.0
 """Seconds after which a replica that does not extend its lease has ended."""
 
-SCHEMA: Final = "0004"
+SCHEMA: Final = "0005"
 """The version of the schema that this server uses: that of the newest migration."""
 
 _ROLE: Final = "invoice_sandbox_server"

@@ -51,16 +51,13 @@ END $$;
 CREATE TRIGGER write_due_jobs AFTER UPDATE ON workspaces REFERENCING NEW TABLE AS changed
 FOR EACH STATEMENT EXECUTE FUNCTION write_due_jobs();
 
--- Writes the jobs that should be there for what is due by then, and are not. One that was taken
--- counts for 30 s: its end may not have been written, though the server that took it lives.
+-- Writes the jobs that should be there for what is due by then, and are not.
 CREATE FUNCTION write_missing_jobs(by_then double precision) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = invoice_sandbox, invoice_sandbox_jobs, pg_temp AS $$ BEGIN
   UPDATE workspaces SET due = due
-  WHERE owner IS NULL AND due <= by_then AND NOT EXISTS (SELECT FROM procrastinate_jobs j
-    WHERE queueing_lock = 'due ' || workspace AND (status = 'todo' OR status = 'doing' AND EXISTS (
-      SELECT FROM procrastinate_events e
-      WHERE e.job_id = j.id AND e.at > clock_timestamp() - interval '30 seconds')));
+  WHERE owner IS NULL AND due <= by_then AND NOT EXISTS (SELECT FROM procrastinate_jobs
+    WHERE queueing_lock = 'due ' || workspace AND status IN ('todo', 'doing'));
 END $$;
 
 -- A replica has ended without a word. Only it knew when something is due in what it ran, so

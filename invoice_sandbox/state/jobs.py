@@ -146,7 +146,7 @@ class Jobs:
         try:
             await worker.run()
             if self._worker is worker:  # nobody stopped it
-                log.warning("no jobs are taken for a short time: the job engine has stopped by itself")
+                log.warning("no jobs are taken for now: the job engine has stopped by itself")
         finally:
             self._worker = None
 

@@ -1,4 +1,4 @@
-"""Runs what docs/fuzzing.md shows: its files are written into a folder, its commands run there.
+"""Does what docs/fuzzing.md shows in its order: writes its files into a folder, runs its commands.
 
 ``python -m tests.fuzz_docs`` brings the outputs of the page up to date.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -16,10 +17,16 @@ from tests.testing_docs import environment, output
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "fuzzing.md"
 _FILE: Final = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PART: Final = re.compile(rf"{_FILE.pattern}|^```console\n.*?^```$", _FILE.flags)
 _CHANCE: Final = (
     (re.compile(r"ilk_sandbox_\w+"), "ilk_sandbox_..."),
     (re.compile(r"http://127\.0\.0\.1:\d+"), "http://127.0.0.1:41234"),
 )
+
+
+def parts(page: str) -> Iterator[str]:
+    """What a reader of the page does, in its order: each part has one file, or commands."""
+    return (found.group() for found in _PART.finditer(page))
 
 
 def write_files(page: str, folder: Path) -> None:
@@ -39,11 +46,12 @@ def without_chance(printed: str) -> str:
 def played(page: str, folder: Path, bin_folder: Path, *options: str) -> str:
     """The page with what its commands print in ``folder`` with the tools of ``bin_folder``.
 
-    ``options`` are added to each command.
+    A file is written when its turn comes. ``options`` are added to each command.
     """
-    write_files(page, folder)
-    env = environment(bin_folder)
-    printed = [output(" ".join([one, *options]), folder, env) for one in commands(page)]
+    env, printed = environment(bin_folder), []
+    for part in parts(page):
+        write_files(part, folder)
+        printed += [output(" ".join([one, *options]), folder, env) for one in commands(part)]
     return with_outputs(page, [without_chance(one) for one in printed])
 
 

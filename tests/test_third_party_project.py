@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,85 +25,38 @@ from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.project.loader import load_project
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.testing.webhooks import NotReceivedError, Webhooks
-from tests.fuzz_docs import write_files
+from tests.fuzz_docs import parts, played, write_files
 from tests.readme import commands
 from tests.receivers import receiving
-from tests.support import FROZEN, LONG_PATIENCE, PATIENCE, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.test_control_commands import run
 from tests.test_listen import listening
+from tests.testing_docs import environment, output
 
 PAGE: Final = (Path(__file__).parents[1] / "docs" / "handlers.md").read_text()
 BUILD: Final = PAGE.partition("## Files of a project")[0]
 
 
-def built(folder: Path, page: str = BUILD, name: str = "trains", *options: str) -> Path:
-    """A project of the page, made by ``init`` and then by its files."""
-    write_files(page, folder)
-    contract = folder / {"trains": "train-travel.yaml"}.get(name, f"{name}.yaml")
-    for other in {"trains", "payouts"} - {name}:
-        (folder / f"test_{other}.py").unlink(missing_ok=True)
-    project = folder / name
-    written = {file: file.read_text() for file in project.rglob("*.*")}
-    for file in sorted(project.rglob("*"), reverse=True):
-        file.rmdir() if file.is_dir() else file.unlink()
-    made = CliRunner().invoke(main, ["init", str(project), "--contract", str(contract), *options])
-    assert made.exit_code == 0, made.output
-    for file, text in written.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    return project
-
-
-def payouts(folder: Path) -> Path:
-    """The project with a collection."""
-    return built(folder, PAGE, "payouts", "--stateful")
-
-
-def shown_output(command: str) -> list[str]:
-    """What the page shows that a command prints."""
-    lines = PAGE.partition(f"$ {command}\n")[2].partition("```")[0]
-    return lines.splitlines()
-
-
-def test_init_prints_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_files(BUILD, tmp_path / "other")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train-travel.yaml").write_text(
-        (tmp_path / "other" / "train-travel.yaml").read_text()
-    )
-    command = commands(BUILD)[0]
-    made = CliRunner().invoke(main, command.split()[1:])
-    assert made.stdout.splitlines() == shown_output(command)
+def built(folder: Path, page: str = PAGE) -> Path:
+    """The folder with the projects of the page, made by its files and ``init`` in its order."""
+    with contextlib.chdir(folder):
+        for part in parts(page):
+            write_files(part, folder)
+            for command in commands(part):
+                if " init " in command:
+                    made = CliRunner().invoke(main, command.split()[1:])
+                    assert made.exit_code == 0, made.output
+    return folder
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("page", [BUILD, PAGE], ids=["plain conventions", "conventions of its own"])
-def test_the_test_of_the_page_passes(tmp_path: Path, page: str) -> None:
-    built(tmp_path, page)
-    passes(tmp_path, commands(BUILD)[1])
-
-
-@pytest.mark.process
-def test_the_test_of_the_collection_passes(tmp_path: Path) -> None:
-    payouts(tmp_path)
-    (command,) = (one for one in commands(PAGE) if "payouts" in one)
-    passes(tmp_path, command)
-
-
-def passes(folder: Path, command: str) -> None:
-    """Run the tests as the page does."""
-    environment = {name: value for name, value in os.environ.items() if "SANDBOX" not in name}
-    ran = subprocess.run(
-        [sys.executable, "-m", *command.split(), "-p", "no:cacheprovider"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LONG_PATIENCE,
+def test_the_page_leads_to_two_projects_whose_tests_pass(tmp_path: Path) -> None:
+    tools = Path(sys.executable).parent
+    assert played(PAGE, tmp_path, tools) == PAGE
+    changed = output(
+        "pytest -q --sandbox-project trains test_trains.py", tmp_path, environment(tools)
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert shown_output(command)[-1] in ran.stdout
+    assert changed.endswith("1 passed in 1.30s"), "with the conventions that the page shows last"
 
 
 CREATE = {"amount": "165.88"}
@@ -113,7 +65,7 @@ CREATE = {"amount": "165.88"}
 @contextmanager
 def serving_payouts(folder: Path, *changes: tuple[str, str]) -> Iterator[Running]:
     """The project with the collection, with changes of its handlers and without state machines."""
-    project = payouts(folder)
+    project = built(folder) / "payouts"
     (project / "scenarios" / "lifecycle.yaml").unlink()
     for old, new in changes:
         files = (project / "handlers").glob("*.py")
@@ -264,17 +216,16 @@ WRONG = {
 def test_a_wrong_convention_is_reported_with_its_place(
     tmp_path: Path, old: str, new: str, problem: str
 ) -> None:
-    trains = built(tmp_path, PAGE)
-    file = trains / "conventions.yaml"
+    file = built(tmp_path) / "trains" / "conventions.yaml"
     assert old in file.read_text()
     file.write_text(file.read_text().replace(old, new))
     with pytest.raises(ProjectError, match=r"conventions\.yaml:\d+:\d+: ") as error:
-        load_project(trains)
+        load_project(file.parent)
     assert problem in str(error.value)
 
 
 def test_the_page_sets_every_convention(tmp_path: Path) -> None:
-    conventions = load_project(built(tmp_path, PAGE)).conventions
+    conventions = load_project(built(tmp_path) / "trains").conventions
     assert conventions.mode == "test"
     assert conventions.page_size == 100
     assert (conventions.request_id_prefix, conventions.event_id_prefix) == ("req_", "evt")
@@ -285,6 +236,6 @@ def test_the_page_sets_every_convention(tmp_path: Path) -> None:
 
 
 def test_a_document_with_problem_details_gets_them_first(tmp_path: Path) -> None:
-    conventions = load_project(built(tmp_path)).conventions
+    conventions = load_project(built(tmp_path, BUILD) / "trains").conventions
     assert conventions == Conventions(error_formats=conventions.error_formats)
     assert conventions.error_formats[0].media_type == "application/problem+json"

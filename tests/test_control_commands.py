@@ -265,6 +265,10 @@ def test_commands_and_operations_are_equal() -> None:
             "'P1Y2M': months and years have no fixed length; use days to seconds",
         ),
         ("clock advance P2W", "'P2W': write weeks as days; use days to seconds such as P30D"),
+        (
+            "clock advance P9999999D",
+            "unsupported duration 'P9999999D': a number has at most six digits, and three after",
+        ),
         ("clock advance P-1D", "negative duration 'P-1D'; no clock goes back"),
         ("clock advance -P1D", "a duration is not negative; no clock goes back"),
         ("clock advance -1", "a duration is not negative; no clock goes back"),

@@ -905,12 +905,17 @@ class TestWhy:
     @pytest.mark.parametrize(
         ("sent", "message"),
         [
-            ({"for": "P1D"}, "by is required; undeclared member 'for' (known: by, to, wait)."),
+            (
+                {"for": "P1D"},
+                "the body must have by or to; undeclared member 'for' (known: by, to, wait).",
+            ),
             ({"by": "P1D", "wiat": True}, "undeclared member 'wiat' (did you mean wait?)."),
             (
                 {"by": "P1D", "to": "2027-01-01T00:00:00Z"},
                 "the body must have by or to, not both.",
             ),
+            ({}, "the body must have by or to."),
+            ({"wait": True}, "the body must have by or to."),
             ({"by": 1, "wiat": True}, "undeclared member 'wiat' (did you mean wait?)"),
         ],
     )
@@ -927,12 +932,19 @@ class TestWhy:
         assert rejected["problems"] == {
             "count": 2,
             "listed": [
-                {"in": "body", "pointer": "/name", "problem": "is required", "keyword": "required"},
+                {
+                    "in": "body",
+                    "pointer": "/name",
+                    "problem": "is required",
+                    "keyword": "required",
+                    "isSentence": False,
+                },
                 {
                     "in": "body",
                     "pointer": "",
                     "problem": "undeclared member 'mode' (known: name, with, invoiceId)",
-                    "keyword": "sentence",
+                    "keyword": "additionalProperties",
+                    "isSentence": True,
                 },
             ],
         }
@@ -943,6 +955,7 @@ class TestWhy:
                 "pointer": "/limit",
                 "problem": "must be at least 1",
                 "keyword": "minimum",
+                "isSentence": False,
             }
         ]
         assert "problems" not in client.delete("/sandbox/faults/nothing").json()["error"]
@@ -969,6 +982,17 @@ class TestWhy:
                 {"by": "P2W"},
                 "by 'P2W' must look like PT10S or P3D: write weeks as days.",
             ),
+            (
+                "/sandbox/clock/advance",
+                {"by": "-P1D"},
+                "by '-P1D' must look like PT10S or P3D: no clock goes back.",
+            ),
+            (
+                "/sandbox/clock/advance",
+                {"by": "P9999999D"},
+                "by 'P9999999D' must look like PT10S or P3D: a number has at most six digits",
+            ),
+            ("/sandbox/clock/advance", {"by": "-Phunter2"}, "by must look like PT10S or P3D."),
             ("/sandbox/clock/advance", {"by": "hunter2"}, "by must look like PT10S or P3D."),
             (
                 "/sandbox/faults",

@@ -35,7 +35,12 @@ _DURATION: Final = re.compile(
 )
 
 _CALENDAR: Final = re.compile(r"P[0-9]{1,6}[YMW][0-9A-Z.,]{0,30}", re.ASCII)
-_NEGATIVE: Final = re.compile(r"-P|PT?-[0-9]", re.ASCII)
+_NEGATIVE: Final = re.compile(r"(-P(?=[0-9T])|PT?-(?=[0-9]))[0-9DHMSTWY.,-]{1,30}", re.ASCII)
+_OF_MORE_DIGITS: Final = re.compile(
+    r"P(?=.)([0-9]{1,30}D)?"
+    r"(T(?=.)([0-9]{1,30}H)?([0-9]{1,30}M)?([0-9]{1,30}(\.[0-9]{1,30})?S)?)?",
+    re.ASCII,
+)
 
 _REMEMBERED: Final = 10_000
 """Workspaces of which the latest instant is known; the one that was used longest ago is dropped."""
@@ -280,22 +285,28 @@ def parse_duration(text: str) -> timedelta:
     than six digits.
     """
     match = _DURATION.fullmatch(text)
-    if match is None and (reason := calendar_reason(text)):
+    reason = "" if match else unsupported_reason(text)
+    if _NEGATIVE.fullmatch(text):
+        raise ValueError(f"negative duration '{text}'; {reason}")
+    if reason:
         raise ValueError(
             f"unsupported duration '{text}': {reason}; use days to seconds such as P30D or PT10S"
         )
-    if match is None and _NEGATIVE.match(text):
-        raise ValueError(f"negative duration '{text}'; no clock goes back")
     if match is None or text.endswith(("P", "T")):
         raise ValueError(f"invalid duration '{text}'; use ISO 8601 such as P3D or PT10S")
     return timedelta(**{name: float(value) for name, value in match.groupdict("0").items()})
 
 
-def calendar_reason(text: str) -> str:
-    """Why a duration with years, months or weeks is not supported; empty for any other text."""
-    if not _CALENDAR.fullmatch(text):
-        return ""
-    return "write weeks as days" if text[-1] == "W" else "months and years have no fixed length"
+def unsupported_reason(text: str) -> str:
+    """Why a duration is not supported: one with years, months or weeks, a negative one, or one of
+    too many digits. Empty for any other text."""
+    if _NEGATIVE.fullmatch(text):
+        return "no clock goes back"
+    if _CALENDAR.fullmatch(text):
+        return "write weeks as days" if text[-1] == "W" else "months and years have no fixed length"
+    if _OF_MORE_DIGITS.fullmatch(text) and not _DURATION.fullmatch(text):
+        return "a number has at most six digits, and three after the point"
+    return ""
 
 
 def duration_text(span: timedelta) -> str:

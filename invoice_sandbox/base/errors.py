@@ -263,13 +263,16 @@ class InputProblem(NamedTuple):
 
     ``place`` is path, query, header, cookie or body; ``pointer`` is the JSON Pointer of the input
     there, which begins with the name of a parameter; ``text`` is a clause such as ``must be a
-    number``; ``keyword`` is that of JSON Schema which the input violates, if it is known.
+    number``; ``keyword`` is that of JSON Schema which the input violates, if it is known. Where
+    ``is_sentence``, the ``text`` is no clause about the input but a sentence, such as a hint about
+    an undeclared member.
     """
 
     place: str
     pointer: str
     text: str
     keyword: str = ""
+    is_sentence: bool = False
 
     @property
     def steps(self) -> list[str]:
@@ -298,10 +301,10 @@ class InputProblems(NamedTuple):
         there are. ``labels`` are the names of the inputs for the reader, one for each problem."""
         pairs = list(zip(labels, self.listed, strict=True))
         missing = [label for label, one in pairs if one.keyword == REQUIRED]
-        hint = next((one.text for one in self.listed if one.keyword == SENTENCE), "")
+        hint = next((one.text for one in self.listed if one.is_sentence), "")
         first = f"{pairs[0][0]} {pairs[0][1].text}"
         count = self.total
-        if hint and not missing and self.listed[0].keyword == SENTENCE:
+        if hint and not missing and self.listed[0].is_sentence:
             first, hint = hint, ""
         elif hint:
             count -= 1
@@ -315,9 +318,7 @@ class InputProblems(NamedTuple):
 
 
 REQUIRED: Final = "required"
-SENTENCE: Final = "sentence"
-"""The keyword of a missing input. Instead of a keyword: the ``text`` is no clause about the input
-but a sentence, such as a hint about an undeclared member."""
+"""The keyword of a missing input."""
 
 
 @dataclass

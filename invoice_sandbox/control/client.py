@@ -176,7 +176,10 @@ def _inputs(found: Any) -> InputProblems | None:
         case {"count": int(count), "listed": [*rows]} if rows:
             try:
                 keys = ("in", "pointer", "problem", "keyword")
-                listed = tuple(InputProblem(*(str(row[key]) for key in keys)) for row in rows)
+                listed = tuple(
+                    InputProblem(*(str(row[key]) for key in keys), row.get("isSentence") is True)
+                    for row in rows
+                )
             except (LookupError, TypeError):
                 return None
             return InputProblems(listed, count)

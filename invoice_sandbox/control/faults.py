@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import (
-    SENTENCE,
     InputProblem,
     InputProblems,
     reject,
@@ -38,7 +37,7 @@ async def add_fault(call: ControlCall) -> Record:
         )
     problem = response_problem(project.contract.operations, call.body)
     if problem is not None:
-        inputs = InputProblems((InputProblem("body", "", problem, SENTENCE),), 1)
+        inputs = InputProblems((InputProblem("body", "", problem, is_sentence=True),), 1)
         raise reject_inputs("schema_violated", inputs, [""])
     async with call.engine.store.transaction(call.workspace.id) as state:
         workspace = await state.workspace()

@@ -20,7 +20,6 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.errors import (
     REQUIRED,
-    SENTENCE,
     ApiError,
     InputProblem,
     InputProblems,
@@ -415,7 +414,7 @@ class _Reading:
         why["problems"] = [{"pointer": one.pointer, "problem": one.clause} for one in problems]
         hint = next(iter(hints), "")
         listed = (
-            InputProblem("body", one.pointer, hint, SENTENCE)
+            InputProblem("body", one.pointer, hint, one.keyword, is_sentence=True)
             if hint and one.is_undeclared and not one.member
             else InputProblem("body", one.pointer, one.text, one.keyword)
             for one in problems

@@ -189,7 +189,13 @@ def _as_data(inputs: InputProblems | None) -> Any:
     if inputs is None:
         return ABSENT
     listed = [
-        {"in": one.place, "pointer": one.pointer, "problem": one.text, "keyword": one.keyword}
+        {
+            "in": one.place,
+            "pointer": one.pointer,
+            "problem": one.text,
+            "keyword": one.keyword,
+            "isSentence": one.is_sentence,
+        }
         for one in inputs.listed
     ]
     return {"count": inputs.total, "listed": listed}

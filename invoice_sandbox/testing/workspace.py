@@ -316,7 +316,8 @@ def _duration(value: str | timedelta) -> str:
     from invoice_sandbox.base.clock import duration_text, parse_duration
 
     if isinstance(value, timedelta):
-        return duration_text(value)
+        sign = "-" if value < timedelta() else ""
+        value = sign + duration_text(abs(value))
     return _checked(parse_duration, value)
 
 

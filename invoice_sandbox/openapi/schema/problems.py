@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from invoice_sandbox.base.clock import calendar_reason
+from invoice_sandbox.base.clock import unsupported_reason
 from invoice_sandbox.base.errors import MOST_LISTED, did_you_mean, others
 from invoice_sandbox.openapi.load.documents import pointer_text
 
@@ -95,7 +95,8 @@ def problems_of(
 
 def is_missing(error: jsonschema_rs.ValidationError) -> bool:
     """Whether a failed validation is about a missing member."""
-    return isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required)
+    required = jsonschema_rs.ValidationErrorKind.Required
+    return isinstance(error.kind, required) or bool(_needed(error))
 
 
 def _closest_alternative(
@@ -107,7 +108,9 @@ def _closest_alternative(
     whose members it lacks the fewest. None where all of them are far.
     """
     kinds = jsonschema_rs.ValidationErrorKind
-    if not isinstance(error.kind, kinds.OneOfNotValid | kinds.AnyOf) or _exclusive(error.kind):
+    if not isinstance(error.kind, kinds.OneOfNotValid | kinds.AnyOf):
+        return None
+    if _exclusive(error.kind) or _needed(error):
         return None
     depth = len(error.instance_path)
     branches = [branch for branch in error.kind.context if branch]
@@ -128,6 +131,17 @@ def _exclusive(kind: Any) -> list[str]:
             case _:
                 return []
     return names
+
+
+def _needed(error: jsonschema_rs.ValidationError) -> list[str]:
+    """The members of which a value has none, though each alternative requires another one of them
+    and finds nothing else wrong."""
+    names = []
+    for branch in getattr(error.kind, "context", ()):
+        if len(branch) != 1 or branch[0].instance_path != error.instance_path:
+            return []
+        names += _missing(branch[0]) or [""]
+    return names if len(set(names)) > 1 and all(names) else []
 
 
 def _distance(branch: Sequence[jsonschema_rs.ValidationError]) -> tuple[int, int]:
@@ -198,9 +212,12 @@ def _wording(
             case kinds.Enum(options=options):
                 return _among(options, value)
             case kinds.Pattern(pattern=pattern) if pattern in pattern_examples:
-                reason = calendar_reason(value) if pattern.startswith("^P") else ""
+                reason = unsupported_reason(value) if pattern.startswith("^P") else ""
                 text = f"must look like {pattern_examples[pattern]}"
                 return (f"{text}: {reason}", value) if reason else (text, "")
+    needed = _needed(error)
+    if needed:
+        return f"must have {' or '.join(map(short_name, needed[:MOST_LISTED]))}", ""
     return _demand(error.kind), ""
 
 
@@ -231,9 +248,10 @@ def _demand(kind: Any) -> str:
 
 
 def _limit(kind: Any) -> str:
-    if isinstance(kind, jsonschema_rs.ValidationErrorKind.OneOfNotValid) and _exclusive(kind):
+    kinds = jsonschema_rs.ValidationErrorKind
+    if isinstance(kind, kinds.OneOfNotValid) and _exclusive(kind):
         return f"must have {' or '.join(reversed(_exclusive(kind)))}, not both"
-    if isinstance(kind, jsonschema_rs.ValidationErrorKind.OneOfMultipleValid):
+    if isinstance(kind, kinds.OneOfMultipleValid):
         return "satisfies more than one alternative of 'oneOf'"
     if kind.name in _SIZES:
         bound, unit = _SIZES[kind.name]

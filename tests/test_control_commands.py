@@ -280,7 +280,6 @@ def test_commands_and_operations_are_equal() -> None:
         ("fault add --kind latencey", "'latencey' is unknown; did you mean latency?"),
         ("fault add --kind status --count x", "'x' is not a valid whole number"),
         ("fault add --kind status --probability x", "'x' is not a valid number"),
-        ("transition inv_sandbox_0001 become-overdu", "is unknown; did you mean become-overdue?"),
         ("zzz", "there is no command 'zzz'; 'main --help' lists all of them"),
         ("serv", "there is no command 'serv'; did you mean serve?"),
         ("clok advance P1D", "there is no command 'clok'; did you mean clock?"),
@@ -946,8 +945,21 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
         ("fault add --kind reset --status 503", "A fault of kind 'reset' cannot have 'status'"),
         (
             "fault add --kind status --operation nope",
-            "--operation 'nope' must be one of listInvoices,",
+            "--operation 'nope' is unknown; http",
         ),
+        (
+            "fault add --kind status --operation nope",
+            "/sandbox/openapi.json lists all 25.",
+        ),
+        (
+            "fault add --kind status --operation GETINVOICE",
+            "--operation 'GETINVOICE' is unknown; did you mean getInvoice?",
+        ),
+        (
+            "transition inv_sandbox_0001 become-overdu",
+            "TRIGGER 'become-overdu' is unknown; did you mean become-overdue?",
+        ),
+        ("transition inv_sandbox_0001 zzz", "/sandbox/openapi.json lists all 32."),
         (
             "fault add --kind status --operation getInvoic",
             "--operation 'getInvoic' is unknown; did you mean getInvoice?",
@@ -960,6 +972,10 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
         (
             "trigger invoice.verifed",
             "unknown event type 'invoice.verifed'; did you mean invoice.verified",
+        ),
+        (
+            "trigger INVOICE.VERIFIED",
+            "unknown event type 'INVOICE.VERIFIED'; did you mean invoice.verified",
         ),
         (
             "trigger invoice.paid --invoice inv_no",

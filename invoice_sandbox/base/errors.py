@@ -418,11 +418,17 @@ def close_words(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[st
     """The closest known word; none if none is close by ``cutoff``, from 0 to 1 (equal).
 
     A word of several parts may be known by its first one: ``hapy`` is close to ``happy-path``.
+    Where no word is close, one that differs in capital letters only is.
     """
     if len(word) > _LONGEST_WORD:
         return []
-    likely = nlargest(_MOST_COMPARED, known, key=lambda one: _same_beginning(word, one))
-    return get_close_matches(word, likely, n=1, cutoff=cutoff) or _begun(word, likely)
+    words = list(known)
+    likely = nlargest(_MOST_COMPARED, words, key=lambda one: _same_beginning(word, one))
+    return (
+        get_close_matches(word, likely, n=1, cutoff=cutoff)
+        or _begun(word, likely)
+        or [one for one in words if one.casefold() == word.casefold()][:1]
+    )
 
 
 def _begun(word: str, likely: Iterable[str]) -> list[str]:
@@ -441,6 +447,9 @@ def _same_beginning(one: str, other: str) -> int:
 _CLOSE_PART: Final = 0.8
 MOST_LISTED: Final = 22
 """Known words that are listed where none is close."""
+
+CONTRACT_LISTS: Final = "the contract lists"
+"""Where more words than those are listed, in the text of a problem."""
 
 _LONGEST_WORD: Final = 100
 _MOST_COMPARED: Final = 64

@@ -34,7 +34,7 @@ from typing import Any, Final
 
 import click
 
-from invoice_sandbox.base.errors import InputProblem, InputProblems, ended
+from invoice_sandbox.base.errors import CONTRACT_LISTS, InputProblem, InputProblems, ended
 from invoice_sandbox.cli import Command, Commands
 from invoice_sandbox.cli.combined import with_bundles, with_show
 from invoice_sandbox.cli.inputs import NULL, Input, Raw, address, body_of, inputs_of
@@ -192,6 +192,7 @@ class ControlCommand:
     def _worded(self, inputs: InputProblems, passed: Mapping[str, Any]) -> str:
         """The problems of what was typed: an option with its value, not a member."""
         text = inputs.text([self._label(one, passed) for one in inputs.listed])
+        text = text.replace(CONTRACT_LISTS, f"{client().url}/sandbox/openapi.json lists")
         (problem, *others) = inputs.listed
         if others or self._typed(problem, passed) is not None:
             return ended(text)

@@ -16,6 +16,7 @@ import click
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration, parse_instant
+from invoice_sandbox.base.errors import MOST_LISTED
 from invoice_sandbox.cli.options import Number, OneOf, WholeNumber
 from invoice_sandbox.control.client import shown_value
 
@@ -87,7 +88,7 @@ class Input:
         """How its text is checked and converted."""
         schema = self.schema
         limits = schema.get("minimum"), schema.get("maximum")
-        if "enum" in schema:
+        if "enum" in schema and len(schema["enum"]) <= MOST_LISTED:  # the server knows more words
             return OneOf(schema["enum"])
         match schema.get("type"):
             case ["integer", "null"]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from invoice_sandbox.base.clock import unsupported_reason
-from invoice_sandbox.base.errors import MOST_LISTED, did_you_mean, others
+from invoice_sandbox.base.errors import CONTRACT_LISTS, MOST_LISTED, did_you_mean
 from invoice_sandbox.openapi.load.documents import pointer_text
 
 
@@ -186,6 +186,7 @@ def _missing(error: jsonschema_rs.ValidationError) -> list[str]:
 
 
 _REQUIRED: Final = "is required"
+_UNKNOWN: Final = "is unknown"
 _UNDECLARED: Final = "has a member that is not allowed: "
 _TYPE_NAMES: Final = {
     "string": "a string",
@@ -263,13 +264,14 @@ def _among(options: Sequence[Any], value: str) -> tuple[str, str]:
     advice = did_you_mean(value, map(str, options))
     if not advice:
         return _listed(options), ""
-    start = "is unknown" if len(options) > MOST_LISTED else _listed(options)
+    start = _UNKNOWN if len(options) > MOST_LISTED else _listed(options)
     return f"{start}; {advice}", value
 
 
 def _listed(options: Sequence[Any]) -> str:
-    more = f" {others(options)}" if len(options) > MOST_LISTED else ""
-    return "must be one of " + ", ".join(map(str, options[:MOST_LISTED])) + more
+    if len(options) > MOST_LISTED:
+        return f"{_UNKNOWN}; {CONTRACT_LISTS} all {len(options)}"
+    return "must be one of " + ", ".join(map(str, options))
 
 
 _LIMITS: Final = {

@@ -170,16 +170,20 @@ def shown_value(value: Any) -> str:
     return repr(value[:_LONGEST_SHOWN] if isinstance(value, str) else value)
 
 
+def _input(row: Any) -> InputProblem:
+    """One of them. Raises LookupError or TypeError."""
+    place, pointer, text, keyword = (
+        str(row[one]) for one in ("in", "pointer", "problem", "keyword")
+    )
+    return InputProblem(place, pointer, text, keyword, row.get("isSentence") is True)
+
+
 def _inputs(found: Any) -> InputProblems | None:
     """The problems of inputs in an error response."""
     match found:
         case {"count": int(count), "listed": [*rows]} if rows:
             try:
-                keys = ("in", "pointer", "problem", "keyword")
-                listed = tuple(
-                    InputProblem(*(str(row[key]) for key in keys), row.get("isSentence") is True)
-                    for row in rows
-                )
+                listed = tuple(map(_input, rows))
             except (LookupError, TypeError):
                 return None
             return InputProblems(listed, count)

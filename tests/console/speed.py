@@ -71,7 +71,7 @@ def measure(invoices: int) -> Speed:
         running.client() as api,
     ):
         crowd(running, api, invoices)
-        running.run(Client(running.sandbox).fill_journal())
+        running.run(Client(running.sandbox).fill_logs())
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=BROWSER)
             try:

@@ -17,9 +17,14 @@ NPM = {"openapi-typescript": "openapi-typescript", "Prism": "@stoplight/prism-cl
 
 
 @pytest.mark.process
-def test_the_session_in_python_prints_what_the_page_shows() -> None:
-    part = section(PAGE.read_text(), PYTHON)
-    assert played(part) == part
+def test_the_session_in_python_prints_what_the_page_shows_each_time() -> None:
+    page = PAGE.read_text()
+    assert played(page, [PYTHON, PYTHON]) == page
+
+
+def test_every_session_begins_with_an_empty_workspace() -> None:
+    sessions = [commands(section(PAGE.read_text(), one)) for one in SESSIONS]
+    assert all("invoice-sandbox reset > reset.txt" in session for session in sessions)
 
 
 @pytest.mark.parametrize("heading", SESSIONS)

@@ -1,4 +1,4 @@
-"""Runs the sessions of docs/clients.md, each in a folder of its own and with a sandbox of its own.
+"""Runs the sessions of docs/clients.md, each in a folder of its own, all with one sandbox.
 
 ``python -m tests.clients.page`` brings the outputs of the page up to date.
 """
@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -49,12 +49,16 @@ def section(page: str, heading: str) -> str:
     return found.group()
 
 
-def played(part: str) -> str:
-    """A section with what its commands print now."""
-    with _folder(part) as folder, serving(*_SERVED) as url:
-        for name, text in _FILE.findall(part):
-            (folder / name).write_text(text.replace(_URL, url))
-        return with_outputs(part, _outputs(part, folder, url))
+def played(page: str, headings: Sequence[str] = SESSIONS) -> str:
+    """The page with what the commands of these sections print now, one section after the other."""
+    with serving(*_SERVED) as url:
+        for heading in headings:
+            part = section(page, heading)
+            with _folder(part) as folder:
+                for name, text in _FILE.findall(part):
+                    (folder / name).write_text(text.replace(_URL, url))
+                page = page.replace(part, with_outputs(part, _outputs(part, folder, url)))
+    return page
 
 
 @contextlib.contextmanager
@@ -72,10 +76,11 @@ def _outputs(part: str, folder: Path, url: str) -> list[str]:
     assert bash, "the sessions of the documentation are written for bash"
     script = "".join(f"{command}\necho\necho '{_MARK}'\n" for command in commands(part))
     script = script.replace(_URL, url).replace(_PROXY_PORT, port)
+    quiet = {"NPM_CONFIG_LOGLEVEL": "error", "INVOICE_SANDBOX_URL": url}
     with subprocess.Popen(
         [bash, "-eu"],
         cwd=folder,
-        env=environment(Path(sys.executable).parent) | {"NPM_CONFIG_LOGLEVEL": "error"},
+        env=environment(Path(sys.executable).parent) | quiet,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -96,11 +101,7 @@ def _outputs(part: str, folder: Path, url: str) -> list[str]:
 
 def main() -> None:
     """Write the page as it should be now."""
-    page = PAGE.read_text()
-    for heading in SESSIONS:
-        part = section(page, heading)
-        page = page.replace(part, played(part))
-    PAGE.write_text(page)
+    PAGE.write_text(played(PAGE.read_text()))
 
 
 if __name__ == "__main__":

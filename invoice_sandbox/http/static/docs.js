@@ -14,8 +14,17 @@
     return request;
   };
 
-  // A number that was used before makes a duplicate, so each visit gets examples with another one.
+  // A number that was used before makes a duplicate. So each visit gets examples with another one,
+  // and each "Execute" after the first one makes it another again.
   const visit = Date.now().toString(36).toUpperCase();
+  let executed = 0;
+  const withNewNumber = (request) => {
+    if (typeof request.body === "string" && request.body.includes(visit)) {
+      executed += 1;
+      if (executed > 1) request.body = request.body.replaceAll(visit, `${visit}${executed}`);
+    }
+    return request;
+  };
   const withNewNumbers = (response) => {
     if (!/\/openapi\.json$/.test(new URL(response.url, location.href).pathname)) return response;
     const contract = JSON.parse(response.text);
@@ -43,7 +52,7 @@
     urls: urls.map(({ name, url }) => ({ name, url: here + url })),
     presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
     plugins: [withoutLogo],
-    requestInterceptor: stayHere,
+    requestInterceptor: (request) => withNewNumber(stayHere(request)),
     responseInterceptor: withNewNumbers,
     onComplete: authorize,
   });

@@ -466,7 +466,8 @@ class _Run:
         numbers = {int(number) for number in PLACEHOLDER.findall(text)}
         for number in numbers & set(range(len(self.recorded["secrets"]))):
             if number not in self.values:
-                self.values[number] = await self._value(number)
+                self.values[number] = value = await self._value(number)
+                self.receivers.placeholders[value] = f"{{{{sandbox-secret-{number}}}}}"
         return PLACEHOLDER.sub(lambda one: self.values.get(int(one[1]), one[0]), text)
 
     async def _value(self, number: int) -> str:

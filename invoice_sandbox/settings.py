@@ -236,7 +236,7 @@ class Settings:
 
 RECORDED: Final = (
     *("rate_limit", "max_state", "max_endpoints", "max_children", "max_depth", "max_faults"),
-    *("max_listeners", "max_queue", "max_keys", "max_steps", "max_deliveries", "webhook_time"),
+    *("max_queue", "max_keys", "max_steps", "max_deliveries", "webhook_time", "webhook_timeout"),
     *("key_given", "stateful", "base_path"),
 )
 """Members of Settings that responses depend on, besides what is served and on which clock."""

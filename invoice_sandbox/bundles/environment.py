@@ -19,6 +19,7 @@ from invoice_sandbox.state import Record
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.inbox import inbox_url
 from invoice_sandbox.webhooks.lanes import Send
+from invoice_sandbox.webhooks.network import listener_url
 
 _MOST: Final = 1_000_000
 _MIB: Final = frozenset({"max_state", "max_queue"})
@@ -104,7 +105,10 @@ class RecordedReceivers:
     same time as requests did. What was not recorded is not sent: it was under way at the end."""
 
     def __init__(self, outcomes: Sequence[Record], url: str) -> None:
+        """``url`` is that of the server. ``placeholders``: those of the replay's own secrets."""
         self._inboxes = inbox_url(url)
+        self._listeners = listener_url(url)
+        self.placeholders: dict[str, str] = {}
         self._outcomes: defaultdict[tuple[str, str], deque[Record]] = defaultdict(deque)
         for one in sorted(outcomes, key=lambda one: one["seconds"] - one["took"]):
             self._outcomes[self._address(one["url"]), one["webhookId"]].append(one)
@@ -148,7 +152,10 @@ class RecordedReceivers:
         return respond
 
     def _address(self, url: str) -> str:
-        """The tokens of inboxes are random."""
+        """The tokens of inboxes are random, and so are those of listeners, which can be many."""
+        if url.startswith(self._listeners):
+            token = url.removeprefix(self._listeners)
+            return self._listeners + self.placeholders.get(token, token)
         return self._inboxes if url.startswith(self._inboxes) else url
 
 
@@ -185,6 +192,8 @@ def settings_of(recorded: Record, served: Served, key: str) -> Settings:
         public_url=None if recorded["local"] else str(recorded["url"]),
         workspace_idle=None,
         webhook_time=given["webhook_time"],
+        webhook_timeout=_number("webhook_timeout", given["webhook_timeout"]),
+        max_listeners=_MOST,
         stateful=bool(given["stateful"]),
         base_path=None if given["base_path"] is None else str(given["base_path"]),
         project=served.project,

@@ -87,12 +87,16 @@ _MAX_WHOLE: Final = MEBIBYTE
 
 _OF_OTHERS: Final = frozenset(
     {
-        *("createWorkspace", "deleteWorkspace", "createListener", "deleteListener"),
-        *("answerMessage", "receiveForListener", "receiveWebhook", "keepAcceptanceBundle"),
-        *("replayBundle", "replayAcceptanceBundle"),
+        *("createWorkspace", "deleteWorkspace", "answerMessage", "receiveForListener"),
+        *("receiveWebhook", "keepAcceptanceBundle", "replayBundle", "replayAcceptanceBundle"),
     }
 )
 """Operations that change other workspaces or nothing, or carry what a recording has elsewhere."""
+
+CREATE_LISTENER: Final = "createListener"
+_OF_LISTENERS: Final = frozenset({CREATE_LISTENER, "deleteListener"})
+"""Operations that delete webhook endpoints. They fail for reasons that no recording has, such as
+who is connected, and then change nothing."""
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -226,7 +230,7 @@ class Journal:
         the same, ``sent_to``, which are kept as long as the process lives; None: to none."""
         entry = shown = item.entry
         size = shown_size = _size(entry)
-        is_input = sent_to is not None and entry.why.operation not in _OF_OTHERS
+        is_input = sent_to is not None and _is_input(entry)
         if size > _LARGE_ENTRY and (owner is not None or is_input):
             shown = self.redactor.without_large_bodies(entry)
             shown_size = _size(shown)
@@ -306,6 +310,14 @@ class Journal:
     def _shown_entry(self, entry: JournalEntry | Record) -> Record:
         """The entry without secrets; one of an earlier process has none."""
         return self.redactor.shown(entry) if isinstance(entry, JournalEntry) else entry
+
+
+def _is_input(entry: JournalEntry) -> bool:
+    """Whether a replay must send the request again."""
+    operation, status = entry.why.operation, entry.status
+    if operation in _OF_LISTENERS:
+        return status is not None and status < HTTPStatus.BAD_REQUEST
+    return operation not in _OF_OTHERS
 
 
 def _with_short_response(item: Input, shown: JournalEntry) -> Input:

@@ -11,6 +11,7 @@ import binascii
 import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,8 +19,16 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.ids import KEY_BODY_LENGTH, KEY_CHECKSUM_LENGTH, key_checksum, key_digest
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.security import BASIC, BEARER
-from invoice_sandbox.runtime.journal import Body, Headers, Input, JournalEntry, Redactor
+from invoice_sandbox.runtime.journal import (
+    CREATE_LISTENER,
+    Body,
+    Headers,
+    Input,
+    JournalEntry,
+    Redactor,
+)
 from invoice_sandbox.state import Record
+from invoice_sandbox.webhooks.network import listener_url
 
 PLACEHOLDER: Final = re.compile(r"\{\{sandbox-secret-(\d+)\}\}")
 """What stands for a secret; the number is its place in ``Secrets.sources``."""
@@ -38,6 +47,9 @@ RANDOM: Final = frozenset(
 workspace that the recorded one was created from, and the headers of webhooks."""
 
 _RANDOM_MEMBER: Final = re.compile(rf'"({"|".join(sorted(RANDOM))})":("[^"]*"?|[0-9.]+)')
+
+_LISTENER: Final = re.compile(rf"{listener_url('')}([0-9A-Za-z]{{32,128}})")
+"""The address of a listener, which has its token."""
 
 _SCHEMES: Final = frozenset({BASIC, BEARER})
 
@@ -73,6 +85,8 @@ class Secrets:
         target = self._target(one.target)
         body = self._body(entry.why.operation, entry.request_body, entry.request_headers)
         self._earlier.append(entry)
+        if entry.why.operation == CREATE_LISTENER:
+            self._listener(one.response_body)
         return {"method": entry.method, "target": target, "headers": headers, **body}
 
     def masked(self, text: str) -> str:
@@ -81,6 +95,7 @@ class Secrets:
             if len(secret) >= _LONG:
                 text = text.replace(secret, name)
         text = text.replace(self.inbox, "[inbox]")
+        text = _LISTENER.sub(f"{listener_url('')}[listener]", text)
         return self.redactor.key_pattern.sub("[redacted]", text)
 
     def shown(self, message: Record) -> Record:
@@ -133,9 +148,17 @@ class Secrets:
                 return {"is": "password", "user": user}
         return {"is": "unknown", "length": len(secret), **_form(secret, self.redactor)}
 
+    def _listener(self, body: Body) -> None:
+        """Give the token of a listener, and its id, which depends on that, placeholders."""
+        with suppress(jsonio.JsonError):  # too many endpoints for a recording
+            made = jsonio.loads(body.content)["data"]
+            self._named(made["token"])
+            self._named(made["id"])
+
     def _text(self, text: str) -> str:
-        """``text`` with the placeholders of the long secrets known so far, and of all keys."""
-        for found in self.redactor.key_pattern.findall(text):
+        """``text`` with the placeholders of the long secrets known so far, and of all keys and
+        listeners."""
+        for found in (*self.redactor.key_pattern.findall(text), *_LISTENER.findall(text)):
             self._named(found)
         if self.inbox in text:
             self._named(self.inbox)

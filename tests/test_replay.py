@@ -427,6 +427,24 @@ def test_a_replay_serves_the_contract_that_it_is_given(tmp_path: Path) -> None:
     assert "the contract is another one" in other.notes[0]
 
 
+def test_an_operation_may_have_the_name_of_one_of_the_control_api(tmp_path: Path) -> None:
+    """Some of those are in no recording."""
+    names = ("createWorkspace", "createListener", "deleteListener", "receiveWebhook")
+    reply = {"201": {"description": ""}}
+    paths = {f"/{one}": {"post": {"operationId": one, "responses": reply}} for one in names}
+    info = {"title": "Names", "version": "1"}
+    file = tmp_path / "names.json"
+    file.write_text(json.dumps({"openapi": "3.1.0", "info": info, "paths": paths}))
+    settings = changed(FROZEN, contract=file, scenario=None)
+    with serving(settings) as server, server.client() as client:
+        for name in names:
+            assert client.post(f"/{name}").status_code == 201
+        save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "x.zip")
+    bundle = read_bundle(tmp_path / "x.zip")
+    assert [one["operation"] for one in bundle.lines("inputs.ndjson")] == list(names)
+    assert replay(bundle, Served(contract=file)).difference is None
+
+
 @pytest.mark.parametrize(
     ("content", "member"),
     [

@@ -306,6 +306,7 @@ class Edge:
                 tuple(readings.waits),
                 trace.has_waited_for_body,
                 str((request.scope.get("client") or ("",))[0]),
+                is_control,
                 owner is not None,
                 request.scope.get("raw_path"),
                 _entry(request, reply, took, kept_why),

@@ -91,12 +91,13 @@ _OF_OTHERS: Final = frozenset(
         *("receiveWebhook", "keepAcceptanceBundle", "replayBundle", "replayAcceptanceBundle"),
     }
 )
-"""Operations that change other workspaces or nothing, or carry what a recording has elsewhere."""
+"""Control operations that change other workspaces or nothing, or carry what a recording has
+elsewhere."""
 
 CREATE_LISTENER: Final = "createListener"
 _OF_LISTENERS: Final = frozenset({CREATE_LISTENER, "deleteListener"})
-"""Operations that delete webhook endpoints. They fail for reasons that no recording has, such as
-who is connected, and then change nothing."""
+"""Control operations that delete webhook endpoints. They fail for reasons that no recording has,
+such as who is connected, and then change nothing."""
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -174,8 +175,10 @@ class Input(Struct, frozen=True):
 
     ``number`` is that of the request in its workspace (0: of none), ``readings`` what it read of
     the clocks, the first time when it arrived, the second time when its body had arrived if it
-    ``has_waited_for_body``, ``waits`` its waits for others, ``raw_path`` its path as it was sent,
-    if the server knows that. ``packed`` is the body of a response that ``entry`` has only in part.
+    ``has_waited_for_body``, ``waits`` its waits for others, ``is_control`` whether it was sent to
+    the control API, whose operations may have the names of others, ``raw_path`` its path as it was
+    sent, if the server knows that. ``packed`` is the body of a response that ``entry`` has only in
+    part.
     """
 
     number: int
@@ -183,6 +186,7 @@ class Input(Struct, frozen=True):
     waits: tuple[Wait, ...]
     has_waited_for_body: bool
     client: str
+    is_control: bool
     in_journal: bool
     raw_path: bytes | None
     entry: JournalEntry
@@ -230,7 +234,7 @@ class Journal:
         the same, ``sent_to``, which are kept as long as the process lives; None: to none."""
         entry = shown = item.entry
         size = shown_size = _size(entry)
-        is_input = sent_to is not None and _is_input(entry)
+        is_input = sent_to is not None and _is_input(item)
         if size > _LARGE_ENTRY and (owner is not None or is_input):
             shown = self.redactor.without_large_bodies(entry)
             shown_size = _size(shown)
@@ -312,12 +316,12 @@ class Journal:
         return self.redactor.shown(entry) if isinstance(entry, JournalEntry) else entry
 
 
-def _is_input(entry: JournalEntry) -> bool:
+def _is_input(item: Input) -> bool:
     """Whether a replay must send the request again."""
-    operation, status = entry.why.operation, entry.status
-    if operation in _OF_LISTENERS:
+    operation, status = item.entry.why.operation, item.entry.status
+    if item.is_control and operation in _OF_LISTENERS:
         return status is not None and status < HTTPStatus.BAD_REQUEST
-    return operation not in _OF_OTHERS
+    return not (item.is_control and operation in _OF_OTHERS)
 
 
 def _with_short_response(item: Input, shown: JournalEntry) -> Input:

@@ -85,7 +85,7 @@ class Secrets:
         target = self._target(one.target)
         body = self._body(entry.why.operation, entry.request_body, entry.request_headers)
         self._earlier.append(entry)
-        if entry.why.operation == CREATE_LISTENER:
+        if one.is_control and entry.why.operation == CREATE_LISTENER:
             self._listener(one.response_body)
         return {"method": entry.method, "target": target, "headers": headers, **body}
 

@@ -510,6 +510,11 @@ REJECTED: dict[str, tuple[list[str], str]] = {
         "--sandbox-key needs the URL of a running server: --sandbox-url or INVOICE_SANDBOX_URL",
     ),
     "no folder": (["--sandbox-scenarios=nowhere"], "--scenarios: there is no folder"),
+    "state without a document": (["--sandbox-stateful"], "--stateful needs --contract"),
+    "state of a running server": (
+        ["--sandbox-url=http://127.0.0.1:9", "--sandbox-stateful"],
+        "already serves a project; --sandbox-stateful would start one: leave out one of them",
+    ),
 }
 
 
@@ -584,6 +589,37 @@ def test_it(invoice_sandbox):
     assert "/notes" in invoice_sandbox.client.get("/openapi.json").json()["paths"]
 """
     run(pytester, text, "--sandbox-contract=other/openapi/openapi.yaml").assert_outcomes(passed=1)
+
+
+DOGS = """
+openapi: 3.1.0
+info: {title: Dogs, version: 1.0.0}
+paths:
+  /dogs:
+    post:
+      operationId: addDog
+      requestBody: {content: {application/json: {schema: {type: object, required: [name]}}}}
+      responses:
+        '201': {description: It., content: &dog {application/json: {schema: {required: [id]}}}}
+  /dogs/{id}:
+    get:
+      operationId: getDog
+      parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+      responses: {'200': {description: It., content: *dog}}
+"""
+
+
+@pytest.mark.process
+def test_a_document_may_be_served_with_state(pytester: pytest.Pytester) -> None:
+    (pytester.path / "dogs.yaml").write_text(DOGS)
+    text = """
+def test_it(invoice_sandbox):
+    dog = invoice_sandbox.client.post("/dogs", json={"name": "Rex"}).json()
+    assert dog["name"] == "Rex"
+    assert invoice_sandbox.client.get(f"/dogs/{dog['id']}").json() == dog
+"""
+    options = ["--sandbox-contract=dogs.yaml", "--sandbox-stateful"]
+    run(pytester, text, *options).assert_outcomes(passed=1)
 
 
 ASKS_NOTES = """

@@ -49,6 +49,8 @@ def test_every_option_is_on_the_page(pytestconfig: pytest.Config) -> None:
         assert pytestconfig.getoption(f"--sandbox-{name}", "missing") is None
         assert f"`--sandbox-{name} " in page
         assert f"`INVOICE_SANDBOX_{name.upper()}`" in page
+    assert pytestconfig.getoption("--sandbox-stateful") is None
+    assert "| `--sandbox-stateful` | `INVOICE_SANDBOX_STATEFUL=on` |" in page
 
 
 def test_every_link_of_the_page_leads_somewhere() -> None:

@@ -57,14 +57,15 @@ def running(
     project: str | None = None,
     contract: str | None = None,
     scenarios: str | None = None,
+    stateful: bool = False,
     **conditions: Any,
 ) -> Iterator[InvoiceSandbox]:
     """A workspace on a new server, which is stopped at the end.
 
     With ``url`` and ``key`` it uses a running server instead; ``project`` and ``scenarios`` are
-    folders to serve, ``contract`` is an OpenAPI document to serve without a project. Other values
-    come from the environment, such as INVOICE_SANDBOX_URL. For a workspace per test, use
-    ``sandbox.workspace()``.
+    folders to serve, ``contract`` is an OpenAPI document to serve without a project; if
+    ``stateful``, it keeps what is posted to its collections. Other values come from the
+    environment, such as INVOICE_SANDBOX_URL. For a workspace per test, use ``sandbox.workspace()``.
 
     Raises SandboxError when no server starts or responds, and for an unknown scenario.
     """
@@ -72,7 +73,7 @@ def running(
     from invoice_sandbox.testing.workspace import ScenarioChoice, new_workspace
 
     given = {"url": url, "key": key, "project": project, "contract": contract}
-    given["scenarios"] = scenarios
+    given |= {"scenarios": scenarios, "stateful": "on" if stateful else None}
     choice = ScenarioChoice(scenario, conditions)
     with (
         serving(options_from(given, os.environ)) as control,

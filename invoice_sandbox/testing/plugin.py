@@ -44,6 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, (metavar, text) in _OPTIONS.items():
         help_text = f"{text} Environment: INVOICE_SANDBOX_{name.upper()}."
         group.addoption(f"--sandbox-{name}", metavar=metavar, default=None, help=help_text)
+    help_text = "Keep what is posted to its collections. Environment: INVOICE_SANDBOX_STATEFUL=on."
+    group.addoption("--sandbox-stateful", action="store_const", const="on", help=help_text)
     help_text = "Write the workspace of each failed test to a bundle in this folder."
     group.addoption("--sandbox-bundles", metavar="DIR", default=None, help=help_text)
     help_text = "Show the coverage of the contract at the end."
@@ -83,7 +85,8 @@ def _invoice_sandbox_server(request: pytest.FixtureRequest) -> Iterator[ControlC
     from invoice_sandbox.control.client import SandboxError
     from invoice_sandbox.testing.server import options_from, serving
 
-    given = {name: request.config.getoption(f"--sandbox-{name}") for name in _OPTIONS}
+    names = (*_OPTIONS, "stateful")
+    given = {name: request.config.getoption(f"--sandbox-{name}") for name in names}
     try:
         options = options_from(given, os.environ, "--sandbox-{}")
         with (

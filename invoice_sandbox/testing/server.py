@@ -22,8 +22,9 @@ from invoice_sandbox.testing.child import ASKS_LOG, HELD
 _SECONDS_TO_START: Final = 60
 _SECONDS_TO_STOP: Final = 15
 _STATE: Final = "invoice-sandbox.json"
-_SERVED: Final = ("project", "contract", "scenarios")
-"""Options of a server that is started: a folder or file each."""
+_FILES: Final = ("project", "contract", "scenarios")
+_SERVED: Final = (*_FILES, "stateful")
+"""Options of a server that is started; the first are a folder or file each."""
 
 _VARIABLE: Final = "INVOICE_SANDBOX_{}"
 _ADVICE: Final = (
@@ -44,6 +45,7 @@ class Options:
     project: str | None = None
     contract: str | None = None
     scenarios: str | None = None
+    stateful: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -184,7 +186,7 @@ def _start(options: Options) -> Address:
         raise SandboxError(f"starting a sandbox needs Linux or macOS; {_ADVICE}")
     if find_spec("uvicorn") is None:
         raise SandboxError(f"there is no sandbox to start: {ONLY_CLIENT}, or {_ADVICE}")
-    files = {name: getattr(options, name) for name in _SERVED}
+    files = {name: getattr(options, name) for name in _FILES}
     texts = {
         "port": "0",
         "clock": "frozen",
@@ -192,6 +194,7 @@ def _start(options: Options) -> Address:
         "max-workspaces": "10000",
         "key": new_key(),
         **{name: text and str(Path(text).absolute()) for name, text in files.items()},
+        "stateful": options.stateful,
         "coverage": os.environ.get("INVOICE_SANDBOX_COVERAGE"),
         **options.settings,
     }

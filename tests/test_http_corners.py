@@ -354,6 +354,7 @@ def test_only_pages_of_this_machine_may_read(
         allowed = response.headers.get("access-control-allow-origin")
         assert allowed == (origin if may_read else None)
         assert response.headers["vary"] == "Origin"
+    assert client.get("/api/invoices", headers={"Origin": origin}).status_code == 200
 
 
 def test_a_preflight_names_methods_and_headers(client: httpx.Client) -> None:

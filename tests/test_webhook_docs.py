@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.readme import commands
 from tests.receivers import deliveries, free_port, replay, subscribe, switch
 from tests.scenario_run import INVOICE
 from tests.support import PATIENCE
+from tests.testing_docs import environment, output
 from tests.webhook_docs import (
     BODY,
     FORGED,
@@ -73,6 +77,18 @@ def live_through(sandbox: httpx.Client, scenario: str, time: str) -> None:
     sandbox.put("/sandbox/scenario", json={"name": scenario}).raise_for_status()
     sandbox.post("/api/invoices", json=INVOICE).raise_for_status()
     sandbox.post("/sandbox/clock/advance", json={"by": time}).raise_for_status()
+
+
+def test_a_receiver_that_does_not_start_is_waited_for_briefly_and_its_log_is_shown(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "receiver.py").write_text("import standardwebhooks_that_is_not_there")
+    (start,) = (one for one in commands(PAGE.read_text()) if one.startswith("start()"))
+    waits = start.replace("--retry 9", "--retry 1").replace("9000", str(free_port()))
+    printed = output(f"{waits}; start", tmp_path, environment(Path(sys.executable).parent))
+    assert "No module named 'standardwebhooks_that_is_not_there'" in printed
+    assert "--retry-delay 1 " in start, "the waits of --retry alone double: 1 s, 2 s, up to 10 min"
+    assert "--max-time" in start
 
 
 def accepted(lines: list[str]) -> list[str]:

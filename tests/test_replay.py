@@ -246,6 +246,43 @@ def test_a_live_run_replays_without_waiting(live: Running, tmp_path: Path) -> No
     assert (found.with_end, found.notes) == (True, ())
 
 
+def test_what_only_looks_changes_nothing(live: Running, tmp_path: Path) -> None:
+    """The console, and reading by the control API, are in no recording."""
+    key = live.new_workspace(seed=9)
+    with live.client(key) as client, live.client(None) as browser:
+        origin = {"Origin": live.url}
+        browser.post("/console/sign-in", data={"key": key}, headers=origin)
+        client.post("/api/invoices", json=INVOICE)
+        live.system_clock.pass_seconds(0.1)
+        assert client.get("/sandbox/users").status_code == 200
+        live.system_clock.pass_seconds(0.1)
+        assert "Sign out" in browser.get("/console/records/invoices").text
+    save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
+    bundle = read_bundle(tmp_path / "x.zip")
+    assert len(bundle.lines("inputs.ndjson")) == 1
+    assert replay(bundle).difference is None
+
+
+def test_a_workspace_with_acceptance_runs_replays(tmp_path: Path) -> None:
+    """Bundles of runs are in no bundle, and their time is that of the machine."""
+    body: dict[str, Any] = {
+        "plan": "x",
+        "state": "running",
+        "verdict": None,
+        "waitingFor": None,
+        "checks": [],
+    }
+    with serving(SENDING, real_time=True) as server, server.client() as client:
+        run = client.post("/sandbox/acceptance/runs", json=body).json()["data"]
+        place = f"/sandbox/acceptance/runs/{run['id']}"
+        zipped = {"Content-Type": "application/octet-stream"}
+        assert client.put(f"{place}/bundle", content=b"x", headers=zipped).status_code == 200
+        assert client.put(place, json=body).status_code == 200
+        save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "x.zip")
+    found = replay(read_bundle(tmp_path / "x.zip"))
+    assert (found.requests, found.difference, found.with_end) == (2, None, True)
+
+
 AUTHORIZATIONS = [
     *("", "Bearer", "bearer", "Basic", "Token", "Bearer unknown", "Bearer two words", "Token x"),
     *(

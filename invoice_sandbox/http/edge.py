@@ -30,6 +30,7 @@ from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.handling import ContractViolationError
 from invoice_sandbox.http.pages import CONSOLE
 from invoice_sandbox.http.pipeline import (
+    READING,
     RECORDED,
     ClientGoneError,
     Endpoint,
@@ -68,9 +69,6 @@ _EXPOSED_HEADERS: Final = (
 
 _UNCOUNTED: Final = "x-sandbox-coverage"
 """``off`` in this header: the request does not count, as a tool sent it and not a test."""
-
-_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods of the control API that change nothing."""
 
 _UNRECORDED: Final = "x-sandbox-journal"
 """``off`` in this header: the request is in no journal, for the same reason."""
@@ -291,13 +289,13 @@ class Edge:
             kept_why = structs.replace(why, clock=owner.clock.mode, at=owner.clock.now(self._clock))
         # of a replay: the workspace to which it sends the request, None: to none
         sent_to = None
-        if not (is_control and request.method in _READING):  # which changes no workspace
+        if not (is_control and request.method in READING):  # which changes no workspace
             target = workspace or owner
             sent_to = None if target is None else target.id
             if trace.served_by is not None and trace.served_by != sent_to:
                 # to read from another workspace, such as the health of the first one, shows
                 # nothing of the own
-                sent_to = None if request.method in _READING else trace.served_by
+                sent_to = None if request.method in READING else trace.served_by
         if owner is not None or sent_to is not None:
             took = self._clock.monotonic() - readings.taken[0].seconds
             item = Input(

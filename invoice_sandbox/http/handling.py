@@ -22,6 +22,7 @@ from invoice_sandbox.http import idempotency
 from invoice_sandbox.http.declared_errors import declared_status
 from invoice_sandbox.http.pipeline import (
     JSON,
+    READING,
     ParsedRequest,
     Reply,
     Trace,
@@ -117,8 +118,14 @@ class HandlerResponse:
             async with self.engine.store.transaction(workspace_id) as state:
                 workspace = await state.workspace()
                 call = _call(self.engine, parsed, workspace, state)
-                if parsed.credential is not None and parsed.credential.type == "api_key":
-                    await note_use(state, parsed.credential, call.now)
+                request, credential = parsed.request, parsed.credential
+                if (
+                    credential is not None
+                    and credential.type == "api_key"
+                    and not request.is_observer
+                    and not (parsed.endpoint.is_control and request.method in READING)
+                ):
+                    await note_use(state, credential, call.now)
                 earlier = None if key is None else await idempotency.kept(state, key, call.now)
                 if earlier is not None:
                     parsed.request.trace.why["replayed"] = True

@@ -54,6 +54,9 @@ SCENARIO: Final = "x-sandbox-scenario"
 EXCHANGE: Final = "invoice_sandbox.exchange"
 """The extension of the ASGI scope by which our own server provides an ``Exchange``."""
 
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods of the control API that change nothing, and are in no recording."""
+
 OBSERVER: Final = "invoice_sandbox.observer"
 """The extension of the ASGI scope of a request by which the sandbox reads its own state. Such a
 request is in no journal, covers nothing, and meets neither rate limits nor faults."""

@@ -41,12 +41,13 @@ _PART: Final = 8
 two runs of the same inputs would be cut in different places."""
 
 RANDOM: Final = frozenset(
-    {"durationMs", "keptIdleFor", "last4", "webhook-signature", "webhook-timestamp"}
+    {"durationMs", "hasBundle", "keptIdleFor", "last4", "webhook-signature", "webhook-timestamp"}
 )
 """Members that differ in every run: real time, the end of a random key, what depends on the
-workspace that the recorded one was created from, and the headers of webhooks."""
+workspace that the recorded one was created from, whether it has a bundle, as no bundle has others,
+and the headers of webhooks."""
 
-_RANDOM_MEMBER: Final = re.compile(rf'"({"|".join(sorted(RANDOM))})":("[^"]*"?|[0-9.]+)')
+_RANDOM_MEMBER: Final = re.compile(rf'"({"|".join(sorted(RANDOM))})":("[^"]*"?|[0-9.]+|true|false)')
 
 _LISTENER: Final = re.compile(rf"{listener_url('')}([0-9A-Za-z]{{32,128}})")
 """The address of a listener, which has its token."""

@@ -269,6 +269,7 @@ class _Run:
             workspace_id=workspace_id,
             is_replay=True,
         )
+        receivers.redacted = sandbox.engine.journal.redactor.redacted
         async with sandbox.engine.store.transaction(sandbox.engine.first_workspace) as state:
             inbox = await inbox_token(state)
         nothing = asyncio.create_task(asyncio.sleep(0))

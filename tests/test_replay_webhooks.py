@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace as changed
 from pathlib import Path
@@ -68,6 +69,24 @@ def test_what_the_inbox_takes_is_what_it_took(client: httpx.Client, tmp_path: Pa
     attempts = replayed(client, fault="bad-signature")["attempts"]
     assert [one["responseStatus"] for one in attempts] == [200, 401, 200]
     assert difference(saved(client, tmp_path / "x.zip")) is None
+
+
+def test_a_secret_in_the_address_of_a_receiver_is_not_in_the_bundle(
+    client: httpx.Client, tmp_path: Path
+) -> None:
+    """Some clients write & with an escape."""
+    with receiving(response(418), response()) as receiver:
+        for number in range(2):
+            url = f"{receiver.url}/?one=1&token=secret-of-{number}"
+            body = json.dumps({"url": url, "events": ["*"]})
+            content = body.replace("&", "\\u0026") if number else body
+            headers = {"Content-Type": "application/json"}
+            assert client.post("/api/webhooks", content=content, headers=headers).is_success
+            client.post("/api/invoices", json={**INVOICE, "invoiceNumber": f"S-{number}"})
+        until(lambda: len(receiver.messages) == 3, "the first attempts")
+    bundle = saved(client, tmp_path / "x.zip")
+    assert b"secret-of-" not in b"".join(bundle.parts.values())
+    assert difference(bundle) is None
 
 
 def test_attempts_that_overlap_get_the_responses_that_they_got(

@@ -6,7 +6,7 @@ import asyncio
 import math
 import selectors
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -105,10 +105,12 @@ class RecordedReceivers:
     same time as requests did. What was not recorded is not sent: it was under way at the end."""
 
     def __init__(self, outcomes: Sequence[Record], url: str) -> None:
-        """``url`` is that of the server. ``placeholders``: those of the replay's own secrets."""
+        """``url`` is that of the server. ``placeholders``: those of the replay's own secrets;
+        ``redacted`` returns a value without secrets, as recordings have it."""
         self._inboxes = inbox_url(url)
         self._listeners = listener_url(url)
         self.placeholders: dict[str, str] = {}
+        self.redacted: Callable[[Any], Any] = str
         self._outcomes: defaultdict[tuple[str, str], deque[Record]] = defaultdict(deque)
         for one in sorted(outcomes, key=lambda one: one["seconds"] - one["took"]):
             self._outcomes[self._address(one["url"]), one["webhookId"]].append(one)
@@ -156,7 +158,7 @@ class RecordedReceivers:
         if url.startswith(self._listeners):
             token = url.removeprefix(self._listeners)
             return self._listeners + self.placeholders.get(token, token)
-        return self._inboxes if url.startswith(self._inboxes) else url
+        return self._inboxes if url.startswith(self._inboxes) else str(self.redacted(url))
 
 
 def _outcome(one: Record) -> Outcome:

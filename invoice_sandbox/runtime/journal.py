@@ -61,7 +61,9 @@ _MARGIN: Final = 1024
 """Characters beyond what is shown, so that no secret is cut in two and shown in part."""
 
 _MEMBER: Final = re.compile(r'"([^"]*)"\s*:')
-_PAIR: Final = re.compile(r"([?&;])([^=?&;\"\s\\]{1,256})=[^&;\"\s\\]*")
+PAIR: Final = re.compile(r"([?&;])([^=?&;\"\s\\]{1,256})=([^&;\"\s\\]*)")
+"""A parameter in a URL: what separates it from others, its name, its value."""
+
 _SHORTEST_SECRET: Final = 16
 _MAX_SECRETS: Final = 64
 """Secrets that a request may carry; beyond, nothing of its texts is shown."""
@@ -499,7 +501,7 @@ class Redactor:
             text = text.replace(secret, REDACTED)
         text = self.key_pattern.sub(REDACTED, text)
         if "=" in text:
-            text = _PAIR.sub(self._without_value, text)
+            text = PAIR.sub(self._without_value, text)
         return _USER.sub(f"://{REDACTED}@", text) if "@" in text else text
 
     def _without_value(self, match: re.Match[str]) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import unquote_plus
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.ids import KEY_BODY_LENGTH, KEY_CHECKSUM_LENGTH, key_checksum, key_digest
@@ -21,6 +22,7 @@ from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.security import BASIC, BEARER
 from invoice_sandbox.runtime.journal import (
     CREATE_LISTENER,
+    PAIR,
     Body,
     Headers,
     Input,
@@ -157,16 +159,22 @@ class Secrets:
             self._named(made["id"])
 
     def _text(self, text: str) -> str:
-        """``text`` with the placeholders of the long secrets known so far, and of all keys and
-        listeners."""
+        """``text`` with the placeholders of the long secrets known so far, and of all keys,
+        listeners, and parameters of URLs that have the name of a secret."""
         for found in (*self.redactor.key_pattern.findall(text), *_LISTENER.findall(text)):
             self._named(found)
         if self.inbox in text:
             self._named(self.inbox)
+        text = PAIR.sub(self._parameter, text)
         for secret, name in sorted(self._names.items(), key=lambda one: -len(one[0])):
             if len(secret) >= _LONG:
                 text = text.replace(secret, name)
         return text
+
+    def _parameter(self, pair: re.Match[str]) -> str:
+        """A parameter of a URL, without its value if it has the name of a secret."""
+        is_secret = self.redactor.is_secret_name(unquote_plus(pair[2]))
+        return f"{pair[1]}{pair[2]}={self._named(pair[3])}" if is_secret else pair[0]
 
     def _header(self, name: str, value: str) -> str:
         if not self.redactor.is_secret_header(name.lower()):
@@ -251,7 +259,7 @@ class Secrets:
                 place = rf'("{re.escape(name)}"\s*:\s*)"{re.escape(written)}"'
                 text = re.sub(place, rf'\g<1>"{self._named(secret)}"', text)
         text = self._text(text)
-        if found and "\\" in text:  # a name, or a secret, may be written with escapes
+        if "\\u0026" in text or (found and "\\" in text):  # what is secret may have escapes
             text = jsonio.dumps(self._replaced(value)).decode()
         for name, written in _VALUES.findall(text):
             if self.redactor.is_secret_name(name) and not _is_harmless(written):

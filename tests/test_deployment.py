@@ -99,7 +99,7 @@ def test_the_wheel_can_be_built_from_what_is_copied() -> None:
     built = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = built["tool"]["hatch"]["build"]["targets"]["wheel"]
     project = built["project"]
-    needed = {*wheel["packages"], *wheel["force-include"], project["readme"]}
+    needed = {*wheel["packages"], *wheel["force-include"], "hatch_build.py", "README.md"}
     assert needed | set(project["license-files"]) <= sources
 
 

@@ -187,6 +187,15 @@ def test_the_version_is_that_of_the_package(installed: Installed) -> None:
     assert itself.version == __version__
 
 
+def test_the_text_of_the_wheel_leads_to_no_file_that_is_not_in_it(installed: Installed) -> None:
+    (itself,) = distributions(path=[str(installed.site_packages)], name=NAME)
+    text = itself.read_text("METADATA") or ""
+    assert re.findall(r"\]\((?!http)", text) == []
+    assert "Look up: all pages, control API" in text
+    assert text.endswith("in the folder `docs` of the source distribution.\n")
+    assert itself.metadata["Description-Content-Type"] == "text/markdown"
+
+
 def test_the_wheel_carries_its_licence(installed: Installed) -> None:
     with zipfile.ZipFile(installed.wheel) as archive:
         assert [name for name in archive.namelist() if name.endswith("licenses/LICENSE")]

@@ -192,6 +192,8 @@ def test_a_report_has_the_requests_of_its_bundle(server: Running, tmp_path: Path
     CliRunner().invoke(main, ["acceptance", "judge", *words])
     first, again = (tmp_path / name / "report.json" for name in ("out", "again"))
     assert json.loads(first.read_text()) == json.loads(again.read_text())
+    pages = [(tmp_path / name / "report.html").read_text() for name in ("out", "again")]
+    assert pages[0] == pages[1]
 
 
 @pytest.mark.parametrize(

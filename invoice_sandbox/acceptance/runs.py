@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from invoice_sandbox import __version__
@@ -131,10 +132,9 @@ def _case(
     if case.probe is None:
         return report
     probe = plan.probes[case.probe]
-    before, after = (
-        _again(check, probe, workspaces[listed[part]]).verdict for part in ("before", "after")
-    )
-    return CaseReport(**{**vars(report), "verdict": controlled(report.verdict, before, after)})
+    before, after = (_again(check, probe, workspaces[listed[part]]) for part in ("before", "after"))
+    verdict = controlled(report.verdict, before.verdict, after.verdict)
+    return replace(report, verdict=verdict, before=before, after=after)
 
 
 def _again(check: Check, case: Case, bundle: Bundle) -> CaseReport:

@@ -453,8 +453,8 @@ def _existing(text: str | None, name: str, *, folder: bool) -> Path | None:
     if not (path.is_dir() if folder else path.is_file()):
         advice = ""
         if text.startswith(("http://", "https://")):
-            typed = text if not set(text) & set("@?#") else text.partition(":")[0] + "://..."
             what = "a folder" if folder else "a file; download it first"
+            typed = _without_password(text)
             raise SettingError(f"--{name}: '{typed}' is a URL, which is not read; pass {what}")
         if path.exists():
             advice = f"; that is a {'file' if folder else 'folder'}"
@@ -486,7 +486,7 @@ def _writable(text: str | None, name: str) -> Path | None:
 
 
 def _store(text: str) -> Path | Postgresql | None:
-    """The file or database of a store; None: memory. Errors show only a scheme, no password."""
+    """The file or database of a store; None: memory. Errors show no password."""
     if text == "memory":
         return None
     if text.startswith(("postgresql://", "postgres://")):
@@ -497,16 +497,24 @@ def _store(text: str) -> Path | Postgresql | None:
     scheme, _, file = text.partition(":///")
     if scheme == "sqlite" and file:
         return Path(file)
-    scheme, _, rest = text.partition(":")
+    typed = _without_password(text)
+    scheme, _, rest = typed.partition(":")
     if scheme == "sqlite":
-        meant = rest.lstrip("/") or "FILE"
+        path = rest.removeprefix("//")
+        meant = path if path.strip("/.") else "FILE"
         raise SettingError(
-            f"--store: '{text}' is not understood; use 'sqlite:///{meant}', or 'sqlite:////...' "
+            f"--store: '{typed}' is not understood; use 'sqlite:///{meant}', or 'sqlite:////...' "
             "for an absolute path"
         )
     raise SettingError(
         f"--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not '{scheme}'"
     )
+
+
+def _without_password(text: str) -> str:
+    """An address for an error: only the scheme of one that may hold a password."""
+    scheme, colon, _ = text.rpartition("@")[0].partition(":")
+    return text if not set(text) & set("@?#") else f"{scheme if colon else ''}://..."
 
 
 def _workers(count: int, store: Path | Postgresql | None) -> int:

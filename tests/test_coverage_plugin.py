@@ -153,6 +153,22 @@ def test_a_run_without_coverage_does_not_have_enough_of_it(pytester: pytest.Pyte
     assert run(pytester, text, option, "0").ret == pytest.ExitCode.OK
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("nan", "nan is not in the range 0<=x<=100"),
+        ("101", "101 is not in the range 0<=x<=100"),
+        ("most", "'most' is not a valid number"),
+    ],
+)
+def test_a_coverage_that_no_run_can_be_compared_with_is_an_error(
+    pytester: pytest.Pytester, text: str, problem: str
+) -> None:
+    result = run(pytester, SUITE, "--sandbox-coverage-fail-under", text)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert problem in result.stderr.str()
+
+
 def test_an_unknown_type_of_coverage_is_an_error(pytester: pytest.Pytester) -> None:
     result = run(pytester, SUITE, "--sandbox-coverage-only", "operation")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

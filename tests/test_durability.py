@@ -468,6 +468,20 @@ def test_a_scenario_that_is_gone_is_an_error_at_start(file: Path, tmp_path: Path
             "sqlite:state.db",
             "--store: 'sqlite:state.db' is not understood; use 'sqlite:///state.db', or ",
         ),
+        (
+            "sqlite:/state.db",
+            "--store: 'sqlite:/state.db' is not understood; use 'sqlite:////state.db', or ",
+        ),
+        (
+            "sqlite://state.db",
+            "--store: 'sqlite://state.db' is not understood; use 'sqlite:///state",
+        ),
+        (
+            "sqlite://u:secret@h/d",
+            "--store: 'sqlite://...' is not understood; use 'sqlite:///FILE', or ",
+        ),
+        ("u:secret@h/d", "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...'"),
+        ("secret@h/d", "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...'"),
         ("mysql://u:secret@h/d", "--store must be 'memory', 'sqlite:///FILE' or"),
     ],
 )

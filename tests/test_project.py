@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from dataclasses import replace
@@ -13,10 +14,11 @@ import pytest
 
 from invoice_sandbox.base.ids import new_key, snake_case
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.code import ProjectError, place_of_error
 from invoice_sandbox.project.loader import load_project
 from invoice_sandbox.state import Transaction
 from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.testing.child import _Log
 from invoice_sandbox.testing.workspace import ScenarioChoice, new_workspace
 from tests.support import CONVENTIONS, FROZEN, serving
 from tests.test_control_commands import run
@@ -253,6 +255,35 @@ def test_handlers_are_loaded_under_a_private_name_and_nothing_lands_on_the_path(
     assert module.startswith("_invoice_sandbox_project_")
     assert "things" not in sys.modules
     assert sys.path == before
+
+
+BOOM = "\n\ndef boom():\n    raise KeyError\n"
+ASKS_BOOM = "from . import boom\n\nasync def read_thing(call):\n    boom()\n"
+
+
+def raised_in_a_package(folder: Path) -> KeyError:
+    """What a function of ``handlers/__init__.py`` raised, line 4."""
+    project = write_project(folder, ASKS_BOOM)
+    (project / "handlers" / "__init__.py").write_text(BOOM)
+    handler: Any = load_project(project).handlers["readThing"]
+    with pytest.raises(KeyError) as caught:
+        handler(None).send(None)
+    return caught.value
+
+
+def test_the_place_of_an_error_is_a_file_also_in_a_package(tmp_path: Path) -> None:
+    assert place_of_error(raised_in_a_package(tmp_path)) == "handlers/__init__.py:4"
+
+
+def test_what_the_plugin_keeps_of_a_log_leaves_other_logs_as_they_are(tmp_path: Path) -> None:
+    error, console = raised_in_a_package(tmp_path), io.StringIO()
+    logger, kept = logging.Logger("toy"), _Log()
+    logger.addHandler(kept)
+    logger.addHandler(logging.StreamHandler(console))
+    logger.error("failed", exc_info=error)
+    assert "test_project.py" not in kept.records[0]
+    assert "handlers/__init__.py" in kept.records[0]
+    assert "test_project.py" in console.getvalue()
 
 
 def test_a_name_that_two_modules_define_is_an_error(tmp_path: Path) -> None:

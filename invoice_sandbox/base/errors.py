@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from heapq import nlargest
 from http import HTTPStatus
 from itertools import takewhile
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from invoice_sandbox.base.ids import KEY_PREFIX
@@ -387,6 +388,21 @@ def reject(error: str | ErrorType, *headers: tuple[str, str], **values: Any) -> 
 def reject_inputs(error: str, inputs: InputProblems, labels: Sequence[str]) -> ApiError:
     """``reject`` for problems of inputs, whose ``labels`` are their names for the reader."""
     return ApiError(ERRORS[error], {"problems": inputs.text(labels)}, inputs=inputs)
+
+
+def number_within(text: str, low: float | None = None, high: float | None = None) -> float:
+    """The number that ``text`` is. Raises ValueError for another text, and for a number beyond
+    the limits, of which None is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a valid number") from None
+    if (
+        not (-inf if low is None else low) <= number <= (inf if high is None else high)
+    ):  # nor is nan
+        start, end = "" if low is None else f"{low:g}<=", "" if high is None else f"<={high:g}"
+        raise ValueError(f"{text} is not in the range {start}x{end}")
+    return number
 
 
 def suggestion(word: str, known: Iterable[Any], otherwise: str = "", where: str = "") -> str:

@@ -50,7 +50,14 @@ class Command(click.Command):
     """A command that names an argument which it does not take, and what may have been meant."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        given, more, order = self.make_parser(ctx).parse_args(list(args))
+        try:
+            given, more, order = self.make_parser(ctx).parse_args(list(args))
+        except click.NoSuchOption as error:
+            if ctx.info_name == "advance" and error.option_name[1] in {"P", *string.digits}:
+                name = error.option_name
+                typed = next((one for one in args if one.startswith(name)), name)
+                ctx.fail(f"negative duration '{typed}'; no clock goes back")
+            raise
         if more and not any(one.is_eager for one in order):  # such as --help
             taken = [given.get(one.name) for one in self.params if isinstance(one, click.Argument)]
             line = " ".join([ctx.command_path, *(one for one in taken if isinstance(one, str))])
@@ -85,11 +92,17 @@ _SHOWS: Final = frozenset({"list", "show"})
 """Commands of some groups; another command shows its subject without such a word."""
 
 
-def _command_for(ctx: click.Context, error: click.NoSuchOption) -> None:
-    """Fail for ``clock --advance``, which is a command of the group."""
-    name, group = error.option_name.lstrip("-"), ctx.command
-    if isinstance(group, click.Group) and group.get_command(ctx, name):
-        ctx.fail(f"no such option '{error.option_name}'; did you mean '{ctx.command_path} {name}'?")
+def _with_word(ctx: click.Context, command: click.Command, name: str, word: str) -> str:
+    """The line of a command of the group, with the word if it takes one."""
+    takes = bool(word) and any(isinstance(one, click.Argument) for one in command.params)
+    return " ".join([ctx.command_path, name, *([word] if takes else [])])
+
+
+def _word_after(option: str, args: list[str]) -> str:
+    """What was typed as the value of an option; empty if nothing was."""
+    line = " ".join(args).partition(option)[2]
+    word = line[1:].partition(" ")[0]
+    return "" if word.startswith("-") else word
 
 
 class Commands(click.Group):
@@ -108,15 +121,27 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        typed = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name
+            if ctx.parent is None and name in _AFTER_COMMANDS:
+                ctx.fail(f"{name} comes after the command, as in 'invoice-sandbox clock {name}'")
+            command = self.get_command(ctx, name.lstrip("-"))
+            if command is not None:
+                meant = _with_word(ctx, command, name.lstrip("-"), _word_after(name, typed))
+                ctx.fail(f"no such option '{name}'; did you mean '{meant}'?")
+            raise
+
     def _only(self, ctx: click.Context, word: str) -> str:
         """Advice for an argument of 'use', or of the only command of the group."""
         found = self.listed(ctx)
         if "use" not in found and len(found) != 1:
             return ""
         name = "use" if "use" in found else next(iter(found))
-        command = found[name]
-        takes = any(isinstance(one, click.Argument) for one in command.params)
-        return f"did you mean '{ctx.command_path} {name}{f' {word}' if takes else ''}'?"
+        return f"did you mean '{_with_word(ctx, found[name], name, word)}'?"
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -135,16 +160,6 @@ class Commands(click.Group):
 
 class _Main(Commands):
     """Finds commands by name, and ends each of them in the same way."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            name = error.option_name
-            if name in _AFTER_COMMANDS:
-                ctx.fail(f"{name} comes after the command, as in 'invoice-sandbox clock {name}'")
-            _command_for(ctx, error)
-            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [*dict.fromkeys([*_FIRST, *_control_commands(), *_LAST])]
@@ -169,17 +184,6 @@ class _Main(Commands):
 
         try:
             return super().invoke(ctx)
-        except click.NoSuchOption as error:
-            inside = error.ctx
-            if (
-                inside is not None
-                and inside.info_name == "advance"
-                and error.option_name[1] in {"P", *string.digits}
-            ):
-                inside.fail("a duration is not negative; no clock goes back")
-            if inside is not None:
-                _command_for(inside, error)
-            raise
         except UserError as error:
             raise _Misuse(str(error)) from None
         except OSError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.errors import did_you_mean
+from invoice_sandbox.base.errors import did_you_mean, number_within
 from invoice_sandbox.cli.output import print_json
 from invoice_sandbox.control.client import (
     DEFAULT_URL,
@@ -59,14 +58,9 @@ class Number(click.FloatRange):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         try:
-            number = float(value)
-        except ValueError:
-            self.fail(f"'{value}' is not a valid number", param, ctx)
-        lowest = -inf if self.min is None else self.min
-        highest = inf if self.max is None else self.max
-        if not lowest <= number <= highest:  # nor is nan
-            self.fail(f"{value} is not in the range {self._describe_range()}", param, ctx)
-        return number
+            return number_within(str(value), self.min, self.max)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def options(rows: dict[str, dict[str, Any]], **common: Any) -> Callable[[Command], Command]:

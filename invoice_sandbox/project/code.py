@@ -64,9 +64,9 @@ def place_of_error(error: Exception) -> str | None:
     """Where in the project an exception came from, such as ``handlers/orders.py:12``; None: from
     no module of a project."""
     places = [
-        f"{module.replace('.', '/')}.py:{line}"
+        f"{file}:{line}"
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if (module := _module_of_project(frame))
+        if (file := _file_in_project(frame))
     ]
     return places[-1] if places else None
 
@@ -74,15 +74,18 @@ def place_of_error(error: Exception) -> str | None:
 def traceback_in_project(error: BaseException) -> TracebackType | None:
     """The traceback from the first frame of a project on; the whole one without any."""
     found = error.__traceback__
-    while found is not None and not _module_of_project(found.tb_frame):
+    while found is not None and not _file_in_project(found.tb_frame):
         found = found.tb_next
     return found or error.__traceback__
 
 
-def _module_of_project(frame: FrameType) -> str:
-    """``handlers.orders`` for a frame of that module; nothing for one of no project."""
+def _file_in_project(frame: FrameType) -> str:
+    """``handlers/orders.py`` for a frame of that module; nothing for one of no project."""
     package, _, module = str(frame.f_globals.get("__name__")).partition(".")
-    return module if package.startswith(_PACKAGE) else ""
+    if not package.startswith(_PACKAGE) or not module:
+        return ""
+    end = "/__init__.py" if "__path__" in frame.f_globals else ".py"
+    return module.replace(".", "/") + end
 
 
 def operation_names(document: Mapping[str, Any]) -> dict[str, str]:

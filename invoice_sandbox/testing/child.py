@@ -56,6 +56,8 @@ class _Log(logging.Handler):
         except Exception:  # of a wrong call, which must not fail because of that
             self.handleError(record)
             return
+        finally:
+            record.exc_text = None  # kept by logging, and short: other handlers write all of it
         first = record.getMessage()[:_MAX_RECORD]
         is_long = len(text) > _MAX_RECORD
         self.records.append(f"{first}\n...{text[-_MAX_RECORD:]}" if is_long else text)

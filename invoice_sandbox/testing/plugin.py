@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from argparse import ArgumentTypeError
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,11 +57,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     help_text = "Fail the run if the coverage is below PERCENT."
     group.addoption(
-        "--sandbox-coverage-fail-under", metavar="PERCENT", type=float, default=0, help=help_text
+        "--sandbox-coverage-fail-under", metavar="PERCENT", type=_percent, default=0, help=help_text
     )
     for name, form in _FILES.items():
         help_text = f"Write the coverage to a {form} file."
         group.addoption(f"--sandbox-coverage-{name}", metavar="FILE", default=None, help=help_text)
+
+
+def _percent(text: str) -> float:
+    from invoice_sandbox.base.errors import number_within
+
+    try:
+        return number_within(text, 0, 100)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def pytest_configure(config: pytest.Config) -> None:

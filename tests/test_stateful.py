@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from invoice_sandbox.cli import main
 from invoice_sandbox.project.loader import load_contract, load_project
 from invoice_sandbox.settings import SettingError, read_settings
+from invoice_sandbox.state.memory import MemoryTransaction
 from tests.support import FROZEN, serving
 
 pytestmark = pytest.mark.slow
@@ -266,6 +267,28 @@ def test_the_id_is_the_member_that_the_parameter_names_and_counts_up(tmp_path: P
             assert created.json() == {**issue, "assignees": [{"login": "hub"}]}
             assert client.get(f"/issues/{number}").json() == created.json()
         assert client.get("/issues/1347").status_code == 404
+
+
+def test_a_new_number_takes_few_lookups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the next ones are ids of records: they were posted in reverse."""
+    lookups = list[str]()
+    get = MemoryTransaction.get
+
+    async def counted(self: MemoryTransaction, collection: str, key: str) -> Any:
+        lookups.append(key)
+        return await get(self, collection, key)
+
+    monkeypatch.setattr(MemoryTransaction, "get", counted)
+    content = issues()
+    post = content["paths"]["/issues"]["post"]
+    post["requestBody"]["content"]["application/json"]["schema"] = {}
+    with served(tmp_path, content) as client:
+        for number in range(64, 0, -1):
+            before = len(lookups)
+            assert client.post("/issues", json={"number": number}).json()["number"] == number
+            assert len(lookups) - before < 20
+        new = client.post("/issues", json={}).json()["number"]
+        assert client.get(f"/issues/{new}").json()["number"] == new > 64
 
 
 def test_the_link_of_a_list_leads_to_its_next_page(tmp_path: Path) -> None:

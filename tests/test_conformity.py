@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from copy import deepcopy
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
 from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
+from packaging.requirements import Requirement
 
 from invoice_sandbox.openapi.load.conformity import conforms
 
 Document = dict[str, Any]
 ORDER = {"$ref": "#/components/schemas/Order"}
 ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 VALID: Document = {
     "openapi": "3.0.3",
     "info": {"title": "Shop", "version": "1"},
@@ -163,3 +168,11 @@ def test_a_valid_document_needs_no_other_validator() -> None:
     assert not list(OpenAPIV31SpecValidator(VALID_31).iter_errors())
     assert conforms(VALID)
     assert conforms(VALID_31)
+
+
+def test_a_library_whose_private_name_is_imported_is_one_that_was_tried() -> None:
+    wanted = tomllib.loads(PROJECT.read_text())["project"]["dependencies"]
+    ranges = {one.name: one.specifier for one in map(Requirement, wanted)}
+    tried = ranges["openapi-schema-validator"]
+    assert version("openapi-schema-validator") in tried
+    assert not {"0.8.9", "0.10.0"} & {*tried.filter(["0.8.9", "0.10.0"])}

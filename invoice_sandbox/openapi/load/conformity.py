@@ -117,7 +117,11 @@ def _has_valid_schemas(document: dict[str, Any]) -> bool:
 
 @cache
 def _meta_schema_31() -> jsonschema_rs.Draft202012Validator:
-    """What openapi-spec-validator compares schemas of OpenAPI 3.1 with."""
+    """What openapi-spec-validator compares schemas of OpenAPI 3.1 with.
+
+    No public name has the parts of the meta-schema, so ``pyproject.toml`` allows only versions that
+    were tried with this import.
+    """
     from openapi_schema_validator import OAS31Validator
     from openapi_schema_validator._specifications import REGISTRY
 

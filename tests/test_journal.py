@@ -1074,6 +1074,13 @@ class TestWhy:
         client.get("/api/offers")
         assert last(client)["why"]["scenario"] == "manual"
 
+    def test_it_repeats_no_key_to_its_sender(self, client: httpx.Client) -> None:
+        key = key_of(client)
+        for query in (key, f"x={key}&{key}=1"):
+            response = client.get(f"/api/invoices/inv_1?{query}", headers=EXPLAIN)
+            assert "[redacted]" in explained(response)
+            assert key not in explained(response)
+
 
 def explained(response: httpx.Response) -> str:
     """The one explanation of a response."""

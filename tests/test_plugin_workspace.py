@@ -32,6 +32,17 @@ def kinds(webhooks: Webhooks) -> list[str]:
 # --- address, key, clients
 
 
+@pytest.mark.parametrize("token", ["hunter2", 12345678])
+def test_an_error_does_not_repeat_a_password(
+    invoice_sandbox: InvoiceSandbox, token: str | int
+) -> None:
+    with pytest.raises(SandboxError) as caught:
+        invoice_sandbox.control("POST", "/listeners", {"token": token, "endpoints": 1})
+    assert str(token) not in str(caught.value)
+    with pytest.raises(SandboxError, match="endpoints 1 must be an array"):
+        invoice_sandbox.control("POST", "/listeners", {"endpoints": 1})
+
+
 @pytest.mark.process
 def test_the_server_is_ready_and_the_key_opens_the_workspace(
     invoice_sandbox: InvoiceSandbox,

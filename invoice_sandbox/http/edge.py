@@ -312,7 +312,9 @@ class Edge:
             await self._engine.journal.record(None if owner is None else owner.id, sent_to, item)
         if given.get(EXPLAIN) != "1":
             return reply
-        short = _short({name: one for name, one in why.shown().items() if name != _FAILURE})
+        redactor = self._engine.journal.redactor
+        shown = redactor.explanation(why, request.head.headers, _path_secrets(trace))
+        short = _short({name: one for name, one in shown.items() if name != _FAILURE})
         return structs.replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", short)))
 
     async def _owner_of_rejected(self, workspace_id: str | None) -> Workspace:

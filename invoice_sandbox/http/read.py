@@ -9,7 +9,7 @@ from __future__ import annotations
 from asyncio import timeout, wait_for
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from http.cookies import CookieError, SimpleCookie
 from itertools import islice
@@ -45,7 +45,7 @@ from invoice_sandbox.openapi.message.styles import Given, Pair
 from invoice_sandbox.openapi.message.texts import MAX_UNDECLARED, Shape, advice, read_text
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.schema.compile import MAX_PROBLEMS
-from invoice_sandbox.openapi.schema.problems import short_name
+from invoice_sandbox.openapi.schema.problems import Problem, short_name
 from invoice_sandbox.scenarios.script import Scenario
 
 PATIENCE: Final = "invoice_sandbox.patience"
@@ -409,18 +409,28 @@ class _Reading:
             why.update({"hints": [*why.get("hints", ()), *hints]} if hints else {})
         if checker.is_valid(value):
             return
-        problems, count = checker.explain(value)
+        found, count = checker.explain(value)
+        problems = [replace(one, typed="") if self._is_secret(one) else one for one in found]
         why["schemaPath"] = self._in_contract(problems[0].schema_path, declared)
         why["problems"] = [{"pointer": one.pointer, "problem": one.clause} for one in problems]
         hint = next(iter(hints), "")
         listed = (
             InputProblem("body", one.pointer, hint, one.keyword, is_sentence=True)
             if hint and one.is_undeclared and not one.member
-            else InputProblem("body", one.pointer, one.text, one.keyword)
+            else InputProblem("body", one.pointer, one.text, self._keyword(one))
             for one in problems
         )
         labels = [one.label(_BODY) for one in problems]
         raise reject_inputs("schema_violated", InputProblems(tuple(listed), count), labels)
+
+    def _is_secret(self, problem: Problem) -> bool:
+        names = {short_name(name) for name in self.operation.secrets}
+        steps = InputProblem("body", problem.pointer, "").steps
+        return self.operation.is_secret or not names.isdisjoint(steps)
+
+    def _keyword(self, problem: Problem) -> str:
+        """The keyword for clients, which repeat a value by it: none of a secret that was sent."""
+        return "" if self._is_secret(problem) and not problem.is_missing else problem.keyword
 
     def _in_contract(self, schema_path: str, declared: str) -> str:
         """A pointer into the contract: a schema that is no component is in the operation itself."""

@@ -431,8 +431,13 @@ class Redactor:
                 "headers": self._shown(entry.response_headers, sent),
                 **self._body(entry.why.operation, entry.response_body, sent),
             },
-            "why": self._redacted(entry.why.shown(), lambda text: self._text(text, sent)),
+            "why": self.explanation(entry.why, entry.request_headers, entry.path_secrets),
         }
+
+    def explanation(self, why: Why, headers: Headers, path_secrets: Iterable[str]) -> Record:
+        """What explains the response to a request, without its secrets."""
+        sent = self._sent_in(headers).union(path_secrets)
+        return dict(self._redacted(why.shown(), lambda text: self._text(text, sent)))
 
     def redacted(self, value: Any) -> Any:
         """A JSON value without secrets."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote, unquote_plus
@@ -87,6 +87,8 @@ class Parameter:
         if not candidates:
             return None
         found, _ = self.checker.first_problem(candidates[0])
+        if self.secret:  # whose value nobody repeats, no client either
+            found = replace(found, typed="", schema_path="")
         problem = self.problem(found.text, found.keyword, found.pointer)
         return Found(None, problem, _label(self.name, found))
 

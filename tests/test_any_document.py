@@ -63,7 +63,7 @@ NO_OPENAPI: dict[str, tuple[str, str]] = {
     "OpenAPI 4": ("x: 1\nopenapi: 4.0.0", "api.yaml:2:1: OpenAPI 4.0.0 is not served"),
     "a number for a version": (
         "openapi: 3.1",
-        "api.yaml:1:1: the version in 'openapi' must be text (write openapi: '3.1.0')",
+        "api.yaml:1:1: the version in 'openapi' must be text of three numbers (write openapi: '3.1",
     ),
     "AsyncAPI": ("asyncapi: 3.0.0", "api.yaml:1:1: AsyncAPI describes messages, not HTTP"),
     "something else": ("a: 1", "api.yaml:1:1: not an OpenAPI document (it must have 'openapi"),
@@ -247,6 +247,146 @@ def test_what_cannot_be_served_is_named_and_the_rest_is_served(
     with serving_contract(tmp_path, content) as client:
         assert client.get("/a").status_code == 200
         assert client.get(path.replace("{id}", "1")).status_code == (200 if is_served else 404)
+
+
+INFO = {"title": "Toy", "version": "1"}
+FORGIVEN: dict[str, tuple[dict[str, Any], str]] = {
+    "a number for the version of the API": (
+        {"info": {"title": "Toy", "version": 1.0}},
+        'read as "1.0": 1.0 is not of type "string"',
+    ),
+    "no version of the API": (
+        {"info": {"title": "Toy"}},
+        "'version' is missing, and taken as \"0\"",
+    ),
+    "no title": ({"info": {"version": "1"}}, "'title' is missing, and taken as \"Untitled\""),
+    "info that is a list": ({"info": []}, "this is ignored: [] is not of type"),
+    "info that is null": ({"info": None}, "'info' is missing, and taken as {"),
+    "security as an object": ({"security": {"k": []}}, 'read as [{"k": []}]: '),
+    "security as a text": ({"security": ["k"]}, 'this is ignored: "k" is not of type "object"'),
+    "a server without URL": (
+        {"servers": [{"description": "Production"}]},
+        'this is ignored: "url" is a required property',
+    ),
+    "a variable of a server without default": (
+        {"servers": [{"url": "/{v}", "variables": {"v": {"enum": ["1"]}}}]},
+        'this is ignored: "default" is a required property',
+    ),
+    "one server that is no list": ({"servers": {"url": "/"}}, 'read as [{"url": "/"}]: '),
+    "components that are a list": ({"components": []}, "this is ignored: [] is not of type"),
+    "no security schemes": (
+        {"components": {"securitySchemes": None}, "security": [{"k": []}]},
+        "this is ignored: null is not of type",
+    ),
+    "a summary that is a number": (
+        {"paths": {"/a": {"get": {**OK, "summary": 5}}}},
+        'read as "5": 5 is not of type "string"',
+    ),
+    "deprecated as text": (
+        {"paths": {"/a": {"get": {**OK, "deprecated": "true"}}}},
+        'read as true: "true" is not of type "boolean"',
+    ),
+    "deprecated as another text": (
+        {"paths": {"/a": {"get": {**OK, "deprecated": "soon"}}}},
+        'this is ignored: "soon" is not of type "boolean"',
+    ),
+    "tags as text": ({"paths": {"/a": {"get": {**OK, "tags": "x"}}}}, 'read as ["x"]: '),
+    "tags as objects": (
+        {"paths": {"/a": {"get": {**OK, "tags": [{"name": "x"}]}}}},
+        'this is ignored: {"name":"x"} is not of type "string"',
+    ),
+    "an operationId that is a number": (
+        {"paths": {"/a": {"get": {**OK, "operationId": 7}}}},
+        'read as "7": ',
+    ),
+    "a description that is null": (
+        {"paths": {"/a": {"get": {**OK, "description": None}}}},
+        "this is ignored: null is not of type",
+    ),
+    "a response without description": (
+        {"paths": {"/a": {"get": {"responses": {"200": {}}}}}},
+        "'description' is missing, and taken as \"\"",
+    ),
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(("members", "message"), FORGIVEN.values(), ids=FORGIVEN)
+def test_what_is_plainly_meant_or_needed_by_nobody_keeps_nothing_from_being_served(
+    tmp_path: Path, version: str, members: dict[str, Any], message: str
+) -> None:
+    content = {**document({"/a": {"get": OK}}, openapi=version), **members}
+    file = written(tmp_path, content)
+    project = load_contract(file)
+    assert [one.path for one in project.contract.operations.values()] == ["/a"]
+    assert any(message in one for one in project.warnings)
+
+
+@pytest.mark.parametrize(
+    ("written_as", "version"),
+    [(3.0, "3.0.3"), ("3.0", "3.0.3"), (3.1, "3.1.0"), ("3.1", "3.1.0")],
+    ids=repr,
+)
+def test_a_version_of_two_numbers_is_understood(
+    tmp_path: Path, written_as: object, version: str
+) -> None:
+    schema = {"type": "string", "nullable": True}
+    content = document({"/a": {"get": with_schema(schema)}}, openapi=written_as)
+    lines = warnings(tmp_path, content)
+    assert any(f"{written_as} is read as OpenAPI {version}" in one for one in lines)
+    assert len(lines) == (1 if version == "3.0.3" else 2)  # 'nullable' has an effect in 3.0
+
+
+WITHOUT_PATHS: dict[str, tuple[dict[str, Any], str]] = {
+    "none": ({"openapi": "3.0.3", "info": INFO}, "'paths' is missing, and taken as {}"),
+    "none in OpenAPI 3.1": ({"openapi": "3.1.0", "info": INFO}, "'paths' is missing"),
+    "null": ({"openapi": "3.0.3", "info": INFO, "paths": None}, "'paths' is missing"),
+    "a list": ({"openapi": "3.1.0", "info": INFO, "paths": []}, "'paths' is missing"),
+    "webhooks only": (
+        {"openapi": "3.1.0", "info": INFO, "webhooks": {"sent": {"post": OK}}},
+        "there are no paths: no operation is served",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), WITHOUT_PATHS.values(), ids=WITHOUT_PATHS)
+def test_a_document_without_paths_is_served_and_reported(
+    tmp_path: Path, content: dict[str, Any], message: str
+) -> None:
+    assert message in warnings(tmp_path, content)[0]
+
+
+def test_a_webhook_only_document_has_its_pages(tmp_path: Path) -> None:
+    content = WITHOUT_PATHS["webhooks only"][0]
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/openapi.json").json()["webhooks"].keys() == {"sent"}
+        assert client.get("/docs").status_code == 200
+        assert client.get("/a").status_code == 404
+
+
+ELSEWHERE: dict[str, tuple[str, str]] = {
+    "over http": ("https://example.com/a.yaml#/p", "serve --allow-remote-refs has them fetched"),
+    "outside": ("../../a.yaml#/p", "serve --allow-refs-outside DIR allows another folder"),
+}
+
+
+@pytest.mark.parametrize(("reference", "advice"), ELSEWHERE.values(), ids=ELSEWHERE)
+def test_a_reference_that_is_not_followed_names_the_operation_that_needs_it(
+    tmp_path: Path, reference: str, advice: str
+) -> None:
+    needy = {**OK, "parameters": [{"$ref": reference}]}
+    file = written(tmp_path, document({"/a": {"get": OK}, "/b": {"get": needy}}))
+    project = load_contract(file)
+    assert [one.path for one in project.contract.operations.values()] == ["/a"]
+    (line,) = project.warnings
+    assert "GET /b: this operation is not served: cannot resolve reference" in line
+    assert line.endswith(f"({advice})")
+
+
+def test_a_variable_of_a_server_that_is_not_declared_is_reported(tmp_path: Path) -> None:
+    content = document({"/a": {"get": OK}}, servers=[{"url": "https://example.com/{v}"}])
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith("{v} is not declared: operations begin with /{v}; --base-path changes it")
 
 
 def test_a_schema_of_a_request_body_is_named_too(tmp_path: Path) -> None:

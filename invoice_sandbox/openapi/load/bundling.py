@@ -77,7 +77,7 @@ def bundle(
 
     ``fetch`` gets what lies beyond this machine; files of it are read in the folder of ``file``
     and in ``folders``. ``unresolved`` is called for a reference that leads nowhere, which stays as
-    it is. Raises DocumentError, also for one that an option would allow.
+    it is. Raises DocumentError.
     """
     whole = Bundle(document, file)
     if not _is_self_contained(document):
@@ -180,8 +180,6 @@ class _Bundler:
         try:
             return self._files.target(reference, file, here)
         except DocumentError as error:
-            if error.advice:
-                raise
             if out is not None:
                 self._unresolved(out, error)
             return None

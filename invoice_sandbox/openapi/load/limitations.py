@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final
 
-from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.model import DOCUMENT, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import Note, base_path, without_names
 
 _SHOWN: Final = 3
@@ -52,8 +52,22 @@ def _limitations(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
         yield Note((*pointer, "value"), _DATA)
     if _is_reference(value.get("example")) and here.type != "{schema}":
         yield Note((*pointer, "example"), _DATA)
+    if here.type == DOCUMENT:
+        yield from _without_paths(value)
     if here.type == "<pathItem>" and pointer == ("paths",):
         yield from _hidden(document, value)
+
+
+def _without_paths(document: Mapping[str, Any]) -> Iterator[Note]:
+    at = base_path(document)
+    for name in _TEMPLATE.findall(at):
+        text = f"{name} is not declared: operations begin with {at}; --base-path changes it"
+        yield Note(("servers", 0, "url"), text)
+    if "paths" not in document:
+        yield Note((), "there are no paths: no operation is served")
+
+
+_TEMPLATE: Final = re.compile(r"\{[^/]*?\}")
 
 
 def _without_null(version: str, pointer: Pointer, schema: Mapping[str, Any]) -> Iterator[Note]:

@@ -48,6 +48,7 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     DOCUMENT: {
         "info": "info",
         "tags": "[tag]",
+        "servers": "[server]",
         "paths": "<pathItem>",
         "webhooks": "{pathItem}",
         "components": "components",
@@ -75,6 +76,8 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     | dict.fromkeys(_LISTS, "[schema]")
     | dict.fromkeys(_MAPS, "{schema}"),
 }
+OBJECTS: Final = frozenset(_MEMBERS)
+"""The types of which OpenAPI names the members: what is not a list or a map."""
 _RESOURCES: Final = frozenset({SCHEMA, FILE})
 _VALUES: Final = frozenset({"const", "enum", "default", "example", "examples"})
 _UNKNOWN: Final = {SCHEMA: DATA, "callback": "pathItem", FILE: FILE}

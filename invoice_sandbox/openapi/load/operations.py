@@ -37,11 +37,14 @@ def base_path(document: Mapping[str, Any]) -> str:
 
 
 def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """``path, method, operation object`` for every operation, in document order."""
+    """``path, method, operation object`` for every operation, in document order.
+
+    What is no object, as in a document that is not repaired yet, is none.
+    """
     for path, item in document.get("paths", {}).items():
         resolved = dereference(document, item)
-        for method in METHODS:
-            if method in resolved:
+        for method in METHODS if isinstance(resolved, Mapping) else ():
+            if isinstance(resolved.get(method), Mapping):
                 yield path, method, resolved[method]
 
 

@@ -10,7 +10,13 @@ from typing import Any, Final
 
 from invoice_sandbox.base.cache import entry, software
 from invoice_sandbox.openapi.load.bundling import Bundle, bundle
-from invoice_sandbox.openapi.load.documents import Places, document_of, place_of, read_text
+from invoice_sandbox.openapi.load.documents import (
+    Places,
+    document_of,
+    load_document,
+    place_of,
+    read_text,
+)
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.limitations import limitations
@@ -18,7 +24,7 @@ from invoice_sandbox.openapi.load.model import Pointer, operations
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import ContractError
-from invoice_sandbox.openapi.load.repair import declare, repair, take_out
+from invoice_sandbox.openapi.load.repair import declare, repair, take_out, whole_version
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import (
     Invalid,
@@ -71,7 +77,8 @@ def read_contract(
 def _read(file: Path, fetch: Fetch, folders: Sequence[Path], *, whole: bool) -> ReadContract:
     if not whole:
         return _read_what_can_be_served(file, fetch, folders)
-    document = _limited(file, read_text(file))
+    document = load_document(file)
+    _check(document, file)
     bundled = bundle(document, file, fetch, folders)
     repairs = repair(bundled.document)
     check_openapi(bundled.document, file, bundled.place)
@@ -90,27 +97,27 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
         places = Places()
         places.know(str(file), text)
         return ReadContract(found[0], partial(places.of, file), limits, repairs)
-    document, wrong = _limited(file, text), list[Invalid]()
+    document, wrong = document_of(file, text), list[Invalid]()
+    notes = [*whole_version(document)]
+    _check(document, file)
     bundled = bundle(
         document,
         file,
         fetch,
         folders,
-        lambda at, error: wrong.append(Invalid(at, error.problem)),
+        lambda at, error: wrong.append(Invalid(at, error.clause)),
     )
-    read = _as_read(bundled, _rest(bundled, wrong))
+    read = _as_read(bundled, (*notes, *_rest(bundled, wrong)))
     if bundled.document is document:
-        notes = ([(one.pointer, one.text) for one in some] for some in (read.limits, read.repairs))
-        kept.write([read.document, *notes])
+        rows = ([(one.pointer, one.text) for one in some] for some in (read.limits, read.repairs))
+        kept.write([read.document, *rows])
     return read
 
 
-def _limited(file: Path, text: str) -> Any:
-    """The document of ``file``, if it is not too much work to validate what it describes."""
-    document = document_of(file, text)
+def _check(document: Any, file: Path) -> None:
+    """Raise DocumentError if it is no OpenAPI, or too much work to validate what it describes."""
     check_version(document, file)
     check_effort(document, partial(place_of, file))
-    return document
 
 
 def _as_read(bundled: Bundle, repairs: tuple[Note, ...]) -> ReadContract:

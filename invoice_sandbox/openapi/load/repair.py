@@ -7,18 +7,37 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final
 
 import jsonschema_rs
 
-from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node, operations, walk
+from invoice_sandbox.openapi.load.model import (
+    DOCUMENT,
+    OBJECTS,
+    SCHEMA,
+    Node,
+    Pointer,
+    node,
+    operations,
+    walk,
+)
 from invoice_sandbox.openapi.load.operations import Note, named_operations, operation_id
 from invoice_sandbox.openapi.load.pointers import dereference
-from invoice_sandbox.openapi.load.validate import Invalid
+from invoice_sandbox.openapi.load.validate import VERSIONS, Invalid
 
 _TEMPLATE: Final = re.compile(r"\{[^}]*\}")
+
+
+def whole_version(document: Any) -> Iterator[Note]:
+    """Write the version of OpenAPI in full."""
+    version = document.get("openapi") if isinstance(document, dict) else None
+    if str(version) in VERSIONS:
+        document["openapi"] = VERSIONS[str(version)]
+        yield Note(("openapi",), f"{version} is read as OpenAPI {document['openapi']}")
 
 
 def repair(document: dict[str, Any]) -> tuple[Note, ...]:
@@ -61,12 +80,16 @@ def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], st
         del schema["pattern"]
         yield ("pattern",), "this pattern cannot be compiled, and is not checked"
     patterns = schema.get("patternProperties")
-    for wrong in [one for one in patterns or () if not _is_pattern(one)]:
+    for wrong in [one for one in _keys(patterns) if not _is_pattern(one)]:
         del schema["patternProperties"][wrong]
         yield (
             ("patternProperties", wrong),
             "this pattern cannot be compiled, and is not checked",
         )
+
+
+def _keys(value: Any) -> Collection[str]:
+    return value.keys() if isinstance(value, dict) else ()
 
 
 @cache
@@ -80,12 +103,13 @@ def _is_pattern(text: str) -> bool:
 
 def _repair_security(document: dict[str, Any]) -> Iterator[Note]:
     components = document.get("components")
-    declared = components.get("securitySchemes", {}) if isinstance(components, dict) else {}
+    schemes = components.get("securitySchemes") if isinstance(components, dict) else {}
+    declared = schemes if isinstance(schemes, dict) else {}
     for here in (node(document), *operations(document)):
         has_security = isinstance(here.value, dict)
         wanted = here.value.get("security") if has_security else None
         for index, requirement in enumerate(wanted if isinstance(wanted, list) else ()):
-            for name in [one for one in requirement if one not in declared]:
+            for name in [one for one in _keys(requirement) if one not in declared]:
                 del requirement[name]
                 place = (*here.pointer, "security", index, name)
                 yield Note(place, f"{name}: this security scheme is not declared and not checked")
@@ -102,8 +126,11 @@ def _numbered_names(document: dict[str, Any]) -> Iterator[Note]:
 def take_out(document: dict[str, Any], found: Sequence[Invalid]) -> list[Note]:
     """Change ``document`` so that it can be served without what was ``found``; what, and where.
 
-    A member that cannot be there, and what is for people only, is left out. Of a schema nothing is
-    checked. Otherwise the operation, or the component, is left out. Empty: nothing could be done.
+    A value of another type is read as the type that it should have, if it plainly means a value of
+    it; null as if it were not there. A text that has to be there is made up. A member that cannot
+    be there, and what is for people only, is left out. Of a schema nothing is checked. Otherwise
+    the operation, or the component, is left out, or the member itself. Empty: nothing could be
+    done.
     """
     notes: list[Note] = []
     for wrong in reversed(found):  # the last item of a list first
@@ -117,8 +144,20 @@ def take_out(document: dict[str, Any], found: Sequence[Invalid]) -> list[Note]:
 
 def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
     """Leave out, or replace, the smallest part that can be; ``around`` leads to the place."""
-    if wrong.is_extra or _is_for_people(around[-1].pointer):
-        yield _left_out(document, around[-1], f"this is ignored: {wrong.text}")
+    place = around[-1]
+    default = _DEFAULTS.get((place.type, wrong.missing))
+    if default is not None:
+        place.value[wrong.missing] = deepcopy(default)
+        text = f"'{wrong.missing}' is missing, and taken as {json.dumps(default)}"
+        yield Note(place.pointer, text)
+        return
+    meant = None if any(one.type == SCHEMA for one in around) else _meant(place, wrong.types)
+    if meant is not None:
+        _parent(document, place)[place.pointer[-1]] = meant
+        yield Note(place.pointer, f"read as {json.dumps(meant)}: {wrong.text}")
+        return
+    if wrong.is_extra or _is_optional(around, wrong):
+        yield _left_out(document, place, f"this is ignored: {wrong.text}")
         return
     for here in reversed(around):
         if here.type == SCHEMA and here.value != {}:
@@ -126,12 +165,40 @@ def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> It
             yield Note(here.pointer, f"this schema is not checked: {wrong.text}")
         elif here.type in _UNUSED:
             yield _left_out(document, here, f"this is ignored: {wrong.text}")
-        elif here.type in {"operation", "pathItem"} or len(here.pointer) == _COMPONENT:
+        elif here.type in {"operation", "pathItem"} or _is_component(here):
             text = f"this {here.type} is not served: {wrong.text}"
             yield _left_out(document, here, f"{_name(here)}{text}")
         else:
             continue
         return
+    if place.pointer:
+        yield _left_out(document, place, f"this is ignored: {wrong.text}")
+
+
+_DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
+    (DOCUMENT, "info"): {"title": "Untitled", "version": "0"},
+    (DOCUMENT, "paths"): {},
+    ("info", "title"): "Untitled",
+    ("info", "version"): "0",
+    ("response", "description"): "",
+}
+"""What stands for a member that has to be there, by the type of its object."""
+
+
+def _meant(here: Node, types: Sequence[str]) -> Any:
+    """The value of one of these types that a value of another one plainly means, or None."""
+    match here.value:
+        case str() | dict() if "array" in types:
+            return [here.value]
+        case bool() | int() | float() if "string" in types:
+            return json.dumps(here.value)
+        case "true" | "false" if "boolean" in types:
+            return here.value == "true"
+    return None
+
+
+def _is_component(here: Node) -> bool:
+    return len(here.pointer) == _COMPONENT and here.pointer[0] != "servers"
 
 
 def _name(here: Node) -> str:
@@ -144,7 +211,7 @@ def _name(here: Node) -> str:
     return ""
 
 
-_UNUSED: Final = frozenset({"link", "callback", "example"})
+_UNUSED: Final = frozenset({"link", "callback", "example", "server"})
 _COMPONENT: Final = 3
 """The length of the pointer to a component."""
 
@@ -160,11 +227,20 @@ def _around(here: Node, pointer: Pointer) -> Iterator[Node]:
         yield here
 
 
-def _is_for_people(pointer: Pointer) -> bool:
-    """Whether a place is in a part of the document that changes nothing that is served."""
-    if pointer[:1] == ("info",):
-        return len(pointer) > 1 and pointer[1] not in {"title", "version"}
-    return pointer[:1] in {("tags",), ("externalDocs",)}
+def _is_optional(around: Sequence[Node], wrong: Invalid) -> bool:
+    """Whether the last place is null, as if it were not there, or is for people: it changes nothing
+    that is served."""
+    members = [(one.type, below.pointer[-1]) for one, below in pairwise(around)]
+    if wrong.types and around[-1].value is None and members[-1][0] in OBJECTS:
+        return True
+    return any(
+        type_ == "info" or (type_ in OBJECTS and member in _FOR_PEOPLE) for type_, member in members
+    )
+
+
+_FOR_PEOPLE: Final = frozenset(
+    {"summary", "description", "title", "deprecated", "tags", "externalDocs", "$comment"}
+)
 
 
 def _left_out(document: dict[str, Any], here: Node, text: str) -> Note:
@@ -206,6 +282,6 @@ def _undeclared(document: dict[str, Any], here: Node) -> list[str]:
     if not all(isinstance(one, list) for one in lists):
         return []
     declared = [dereference(document, one) for parameters in lists for one in parameters]
-    names = {one.get("name") for one in declared if isinstance(one, dict)}
+    names = {str(one.get("name")) for one in declared if isinstance(one, dict)}
     parts = [one[1:-1] for one in _TEMPLATE.findall(str(here.pointer[1]))]
     return [one for one in dict.fromkeys(parts) if one not in names]

@@ -29,7 +29,12 @@ class DocumentError(UserError):
 
     def __str__(self) -> str:
         """One line: place, problem, advice."""
-        return f"{self.place}: {self.problem}" + (f" ({self.advice})" if self.advice else "")
+        return f"{self.place}: {self.clause}"
+
+    @property
+    def clause(self) -> str:
+        """Problem and advice."""
+        return self.problem + (f" ({self.advice})" if self.advice else "")
 
 
 def line_and_column(text: str, offset: int) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -22,7 +22,7 @@ from invoice_sandbox.openapi.load.text import DocumentError
 _OFFICIAL: Final = "https://json-schema.org/draft/"
 _META: Final = _OFFICIAL + "2020-12/schema"
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 2
+_RULES: Final = 3
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -32,6 +32,10 @@ _MAX_MESSAGE_LENGTH: Final = 240
 """Letters of a message: the validator puts whole objects into some."""
 
 
+VERSIONS: Final = {"3.0": "3.0.3", "3.1": "3.1.0"}
+"""What is meant by a version that is not written in full."""
+
+
 def check_version(document: Any, file: Path) -> None:
     """Raise DocumentError, with what to do, unless ``document`` says it is OpenAPI 3.0 or 3.1."""
     problem, advice = _NOT, "it must have 'openapi: 3.1.0' or 'openapi: 3.0.3'"
@@ -39,8 +43,9 @@ def check_version(document: Any, file: Path) -> None:
     version = members.get("openapi")
     if isinstance(version, str) and version.startswith(("3.0.", "3.1.")):
         return
-    if isinstance(version, int | float):
-        problem, advice = "the version in 'openapi' must be text", "write openapi: '3.1.0'"
+    if str(version) in VERSIONS:
+        problem = "the version in 'openapi' must be text of three numbers"
+        advice = f"write openapi: '{VERSIONS[str(version)]}'"
     elif version is not None:
         problem = f"OpenAPI {version} is not served"
         advice = "3.0 and 3.1 are: a document that uses nothing newer may have 'openapi: 3.1.0'"
@@ -57,12 +62,15 @@ def check_version(document: Any, file: Path) -> None:
 class Invalid:
     """A place of a document that OpenAPI does not allow, and why not.
 
-    ``is_extra``: it is a member that the object around it cannot have.
+    ``is_extra``: it is a member that the object around it cannot have. ``types``: it is none of
+    these. ``missing`` is the member that an object has to have.
     """
 
     pointer: Pointer
     text: str
     is_extra: bool = False
+    types: Sequence[str] = ()
+    missing: str = ""
 
 
 def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | None = None) -> None:
@@ -97,14 +105,14 @@ def invalid_places(document: Any, file: Path) -> list[Invalid]:
     known = entry("valid", version("openapi-spec-validator"), _RULES, document)
     rows = known.read()
     if rows is not None:
-        return [Invalid(tuple(pointer), text, is_extra) for pointer, text, is_extra in rows]
+        return [Invalid(tuple(pointer), *rest) for pointer, *rest in rows]
     try:
         found = [] if conforms(document) else list(islice(_invalid(_readable(document)), _MOST))
     except Unresolvable as error:
         raise DocumentError(str(file), f"cannot resolve reference '{error.ref}'") from None
     except RecursionError:
         raise DocumentError(str(file), "nested too deeply") from None
-    known.write([[one.pointer, one.text, one.is_extra] for one in found])
+    known.write([list(astuple(one)) for one in found])
     return found
 
 
@@ -174,7 +182,14 @@ def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
         extra = getattr(found.kind, "unexpected", None) or ()
         yield from [Invalid((*pointer, one), text, is_extra=True) for one in extra]
         if not extra:
-            yield Invalid(pointer, text)
+            types = tuple(getattr(found.kind, "types", ()))
+            yield Invalid(pointer, text, types=types, missing=_missing(found))
+
+
+def _missing(error: Any) -> str:
+    """The member that an object has to have; the first if it is one of several."""
+    branches = [one[0] for one in getattr(error.kind, "context", []) if one]
+    return str(getattr((branches or [error])[0].kind, "property", ""))
 
 
 def _innermost(error: Any) -> Any:

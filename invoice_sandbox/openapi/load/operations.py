@@ -77,7 +77,7 @@ def named_operations(
     A made name that is taken gets a number: ``/a/b`` and ``/a_b`` make the same.
     """
     operations = list(raw_operations(document))
-    taken = {raw["operationId"] for _, _, raw in operations if "operationId" in raw}
+    taken = {str(raw["operationId"]) for _, _, raw in operations if "operationId" in raw}
     found: dict[str, tuple[str, str, dict[str, Any]]] = {}
     for path, method, raw in operations:
         made, number = operation_id(path, method, raw), 1

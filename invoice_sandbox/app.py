@@ -29,7 +29,7 @@ from invoice_sandbox.http.pipeline import Entry, OperationStages, Pipeline, Requ
 from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.read import BODIES_IN_FLIGHT, Bodies, compile_reading
 from invoice_sandbox.http.respond import Responses
-from invoice_sandbox.http.route import Router, RouteTable, operation_routes
+from invoice_sandbox.http.route import Router, RouteTable, left_out_routes, operation_routes
 from invoice_sandbox.http.send import SendReply
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -157,6 +157,7 @@ def _pipeline(
         ],
         project.contract.common_path,
         project.control.base_path,
+        left_out_routes(project.contract.base_path, project.left_out),
     )
     return Pipeline(
         edge=Edge(

@@ -79,7 +79,12 @@ SETTINGS: Final = (
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
     Setting("scenarios", None, "Folder with your own scenarios.", "DIR"),
     Setting("contract", None, "OpenAPI 3.0 or 3.1 file to serve without a project.", "FILE"),
-    Setting("base-path", None, "Path of that file's operations, instead of its server's.", "PATH"),
+    Setting(
+        "base-path",
+        None,
+        "Path of that file's operations, instead of its server's: '/' for none.",
+        "PATH",
+    ),
     Setting("stateful", "off", "Keep what is posted to collections of that file.", FLAG),
     Setting("strict", "off", "Warnings about the contract are errors.", FLAG),
     Setting("allow-remote-refs", "off", "Load files that $ref names over http(s).", FLAG),

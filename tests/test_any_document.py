@@ -383,6 +383,58 @@ def test_a_reference_that_is_not_followed_names_the_operation_that_needs_it(
     assert line.endswith(f"({advice})")
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_the_404_of_an_operation_that_is_left_out_has_the_reason(
+    tmp_path: Path, version: str
+) -> None:
+    needy = {**OK, "parameters": [{"$ref": "#/components/parameters/Gone"}]}
+    paths = {"/a/{id}": {"get": OK, "put": needy}, "/b": {"$ref": "gone.yaml"}}
+    content = document(paths, openapi=version, servers=[{"url": "/v1"}])
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/v1/a/1").status_code == 200
+        for method, path, what in (
+            ("PUT", "/v1/a/1", "PUT /a/{id}: this operation"),
+            ("GET", "/v1/b", "/b: this pathItem"),
+        ):
+            rejected = client.request(method, path)
+            assert rejected.status_code == 404
+            message = rejected.json()["error"]["message"]
+            assert message.startswith(f"{what} is not served: cannot resolve reference")
+        assert client.delete("/v1/a/1").status_code == 405
+        assert "this operation" not in client.get("/v1/c").text
+
+
+def test_a_project_reports_the_operations_that_it_leaves_out(tmp_path: Path) -> None:
+    (tmp_path / "openapi").mkdir()
+    content = document({"/a": FINE, "/b": {"get": {"responses": {}}}})
+    (tmp_path / "openapi" / "openapi.yaml").write_text(json.dumps(content))
+    left_out = load_project(tmp_path).left_out
+    assert [*left_out] == [("/b", "GET")]
+    assert left_out["/b", "GET"].startswith("GET /b: this operation is not served: ")
+
+
+BASES: dict[str, tuple[str, str, str]] = {
+    "of the second server": ("", "/open-banking/v3.1/payments/1", "/payments/{id}"),
+    "of nothing": ("/v1", "/payments/1", "/v1/payments/{id}"),
+    "of another version": ("/v1", "/v2/payments/1", "/v1/payments/{id}"),
+    "of a part": ("/api/v1", "/v1/payments/1", "/api/v1/payments/{id}"),
+}
+
+
+@pytest.mark.parametrize(("base", "path", "place"), BASES.values(), ids=BASES)
+def test_a_path_below_another_base_path_is_reported_with_its_place(
+    tmp_path: Path, base: str, path: str, place: str
+) -> None:
+    paths = {"/payments/{id}": responding("one", "id"), "/{any}": responding("any", "any")}
+    content = document(paths, servers=[{"url": f"https://example.com{base}"}])
+    with serving_contract(tmp_path, content) as client:
+        message = client.get(path).json()["error"]["message"]
+        assert message.startswith(f"No operation has this path: it is served at {place}. ")
+        assert "--base-path" in message
+        assert "it is served at" not in client.get("/x/y/z").text
+        assert "it is served at" not in client.get("/sandbox/payments/1").text
+
+
 def test_a_variable_of_a_server_that_is_not_declared_is_reported(tmp_path: Path) -> None:
     content = document({"/a": {"get": OK}}, servers=[{"url": "https://example.com/{v}"}])
     (line,) = warnings(tmp_path, content)

@@ -129,6 +129,13 @@ _ERRORS: Final = (
         "See {base_url}/openapi.json.",
     ),
     ErrorType(
+        "other_base_path",
+        404,
+        "No operation has this path: it is served at {path}",
+        "What paths begin with is that of the first server; 'serve --contract' has --base-path.",
+    ),
+    ErrorType("left_out", 404, "{problem}", "Correct the document; the server logs the place."),
+    ErrorType(
         "unknown_resource",
         404,
         "There is no {kind} with this {member}",

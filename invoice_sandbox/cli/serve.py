@@ -154,4 +154,5 @@ def _ready_lines(engine: Engine, settings: Settings) -> Iterator[str]:
     yield from project.inferred.lines()
     yield f"Console at {url}{CONSOLE}, docs at {url}{DOCS}"
     api, control = url + project.contract.base_path, url + project.control.base_path
-    yield f"API at {api}, control API at {control}"
+    changes = " (--base-path changes it)" if settings.contract else ""
+    yield f"API at {api}{changes}, control API at {control}"

@@ -183,7 +183,9 @@ class RouteTable:
     Looking up a path visits no node twice.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, base_path: str | None = None) -> None:
+        """``base_path`` is what the operations of a served document begin with."""
+        self.base_path = base_path
         self._root: _Node = _Node()
         self._concrete: dict[tuple[str, ...], _Leaf] = {}
         self._count = 0
@@ -233,10 +235,17 @@ class Router:
     """Finds what a request is for, in one or more tables; the first that has it counts."""
 
     def __init__(
-        self, tables: Sequence[RouteTable], base_path: str = "", control_path: str = ""
+        self,
+        tables: Sequence[RouteTable],
+        base_path: str = "",
+        control_path: str = "",
+        left_out: RouteTable | None = None,
     ) -> None:
-        """What the paths of the two contracts begin with is for the error of a path outside."""
+        """What the paths of the two contracts begin with is for the error of a path outside;
+        ``left_out`` has what reports the operations that are not served."""
         self._tables = tables
+        self._left_out = left_out or RouteTable()
+        self._control = f"{control_path}/"
         self._base_path = base_path
         self._inside = tuple(f"{one}/" for one in (base_path, control_path))
         self._known: dict[str | bytes, Sequence[_End]] = {}
@@ -288,9 +297,39 @@ class Router:
                 await check_length(request, target.operation.body)
             return RoutedRequest(request, target, path_texts)
         targets = self.targets(request)
-        if not targets and not f"{request.path}/".startswith(self._inside):
-            raise reject("outside_base_path", base_path=self._base_path)
+        for leaf, _ in self._left_out.find(path_segments(request)):
+            left_out = leaf.methods.get(request.method)
+            if left_out is not None and isinstance(left_out[0], Page):
+                return await left_out[0].respond(request)
+        if not targets:
+            self._reject_outside(request.path)
         return _without_target(request, targets)
+
+    def _reject_outside(self, path: str) -> None:
+        """Raise the error of a path that begins with another base path than the operations."""
+        operation = self._below_base_path(path)
+        if operation:
+            raise reject("other_base_path", path=operation)
+        if not f"{path}/".startswith(self._inside):
+            raise reject("outside_base_path", base_path=self._base_path)
+
+    def _below_base_path(self, path: str) -> str:
+        """Where the operation is served whose path, below another base path, this is; or nothing.
+
+        One that consists of parameters only has every path, and is not looked for.
+        """
+        segments = path.split("/") if len(path) <= _MAX_KNOWN_PATH else []
+        if f"{path}/".startswith(self._control):
+            return ""
+        for table in self._tables:
+            base = [] if table.base_path is None else table.base_path.split("/")
+            for start in range(1, len(segments) if base else 0):
+                for leaf, _ in table.find([*base, *segments[start:]]):
+                    endpoint, _ = next(iter(leaf.methods.values()))
+                    words = [one for one in leaf.template.segments[len(base) :] if len(one) == 1]
+                    if isinstance(endpoint, Endpoint) and words:
+                        return "/".join(base) + endpoint.operation.path
+        return ""
 
     def _leaves(self, request: Request) -> Sequence[_End]:
         """The ends of the path, the most exact first, those of the first table before all others.
@@ -347,7 +386,7 @@ def operation_routes(
 
     Its last stage is the function that Connexion resolved.
     """
-    table = RouteTable()
+    table = RouteTable(None if is_control else contract.base_path)
     operations = contract.operations
     for path, method, name, function in resolved_operations(
         contract, lambda name: stages.respond(contract, operations[name])
@@ -367,6 +406,19 @@ def operation_routes(
         )
         table.add(contract.base_path, path, method, endpoint)
     return table
+
+
+def left_out_routes(base_path: str, left_out: Mapping[tuple[str, str], str]) -> RouteTable:
+    """The table of the operations that are not served, which are 404 with the reason."""
+    table = RouteTable()
+    for (path, method), why in left_out.items():
+        if path.startswith("/"):
+            table.add(base_path, path, method, Page(partial(_is_left_out, why)))
+    return table
+
+
+async def _is_left_out(why: str, _request: Request) -> Reply:
+    raise reject("left_out", problem=why)
 
 
 def page_routes(pages: Mapping[str, Page], below: Mapping[str, Page]) -> RouteTable:

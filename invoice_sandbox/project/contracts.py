@@ -51,6 +51,11 @@ def _published(folder: Path) -> ReadContract:
     return read_contract(folder / "openapi" / "openapi.yaml", folders=[folder], whole=False)
 
 
+def left_out(folder: Path) -> Mapping[tuple[str, str], str]:
+    """Why operations of a project's contract are not served: see ReadContract."""
+    return _published(folder).left_out if overlay_document(folder) is None else {}
+
+
 def overlay_document(folder: Path) -> dict[str, Any] | None:
     """The overlay of a project, or None when it makes no assumptions."""
     file = folder / "openapi" / "overlay.yaml"

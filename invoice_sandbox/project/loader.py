@@ -30,6 +30,7 @@ from invoice_sandbox.project.code import (
 from invoice_sandbox.project.contracts import (
     contract_warnings,
     control_contract,
+    left_out,
     members_for_tools,
     merged_document,
     project_warnings,
@@ -66,6 +67,7 @@ class Project:
 
     ``warnings`` are lines of text: what the contract declares and the sandbox does not support.
     ``inferred`` are the collections that the contract implies, if it is served with them.
+    ``left_out`` says why an operation of the document is not served, by path and method.
     """
 
     contract: Contract
@@ -79,6 +81,7 @@ class Project:
     warnings: tuple[str, ...] = ()
     conventions: Conventions = field(default_factory=Conventions)
     inferred: Inferred = field(default_factory=Inferred)
+    left_out: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @cached_property
     def control_conventions(self) -> Conventions:
@@ -201,6 +204,7 @@ def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
             lifecycle=lifecycle,
             warnings=tuple(kept(lambda: list(warnings()), "warnings", *inputs)),
             conventions=conventions,
+            left_out=left_out(folder),
         )
         return project, vocabulary
     except (ContractError, DocumentError) as error:
@@ -253,6 +257,7 @@ def load_contract(
             scenarios=scenarios,
             warnings=tuple(warnings),
             conventions=conventions,
+            left_out=read.left_out,
         )
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None

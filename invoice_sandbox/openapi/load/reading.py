@@ -20,7 +20,7 @@ from invoice_sandbox.openapi.load.documents import (
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.limitations import limitations
-from invoice_sandbox.openapi.load.model import Pointer, operations
+from invoice_sandbox.openapi.load.model import METHODS, Pointer, operations
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import ContractError
@@ -50,6 +50,20 @@ class ReadContract:
     place: Callable[[Pointer], str]
     limits: tuple[Note, ...]
     repairs: tuple[Note, ...] = ()
+
+    @property
+    def left_out(self) -> dict[tuple[str, str], str]:
+        """Why operations are not served, by path and method; every method of a path without any."""
+        paths: dict[str, Any] = self.document.get("paths", {})
+        found: dict[tuple[str, str], str] = {}
+        for note in self.repairs:
+            match note.pointer:
+                case ("paths", str() as path) if path not in paths:
+                    found |= {(path, one.upper()): note.text for one in METHODS}
+                case ("paths", str() as path, method) if method in METHODS:
+                    if method not in (paths.get(path) or {}):
+                        found[path, str(method).upper()] = note.text
+        return found
 
 
 def read_contract(

@@ -216,10 +216,11 @@ def test_a_port_in_use_is_named() -> None:
 
 def test_an_invalid_contract_is_one_line_with_a_place(tmp_path: Path) -> None:
     file = tmp_path / "contract.yaml"
-    file.write_text('openapi: 3.1.0\ninfo: {title: a, version: "1"}\npaths:\n  /a: {get: 1}\n')
+    head = 'openapi: 3.1.0\ninfo: {title: a, version: "1"}\npaths:\n'
+    file.write_text(f"{head}  /a: {{get: {{responses: {{}}}}}}\n")
     rejected = run("serve", "--port", "0", "--contract", file)
     assert rejected.exit_code == 2
-    assert rejected.stderr.startswith(f"Error: {file}:4:8: /paths/~1a/get: ")
+    assert rejected.stderr.startswith(f"Error: {file}:4:14: /paths/~1a/get/responses: ")
     assert rejected.stderr.count("\n") == 1
 
 

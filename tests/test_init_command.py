@@ -175,7 +175,7 @@ def test_a_contract_that_cannot_be_served_is_reported_and_nothing_is_written(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "zoo.yaml"
-    file.write_text("openapi: 3.1.0\n")
+    file.write_text("openapi: 4.0.0\n")
     rejected = CliRunner().invoke(main, ["init", str(tmp_path / "zoo"), "--contract", str(file)])
     assert rejected.exit_code == 2
     assert rejected.stderr.startswith(f"Error: {file}:1:1: ")

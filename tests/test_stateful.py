@@ -633,3 +633,151 @@ def test_a_date_is_no_position_and_an_object_may_have_one(tmp_path: Path) -> Non
         assert len(every["data"]) == 3
         second = client.get("/things?page[number]=2&page[size]=2").json()
         assert [one["id"] for one in second["data"]] == [3]
+
+
+def user_paths() -> dict[str, Any]:
+    """Users with members of the server, secrets, and one that nobody has to send."""
+    moment = {**TEXT, "format": "date-time"}
+    secret = {**TEXT, "writeOnly": True}
+    keys = {"type": "array", "items": {"properties": {"label": TEXT, "secret": secret}}}
+    instants = {"createdAt": moment, "modified_at": {**moment, "readOnly": True}}
+    user = {
+        "type": "object",
+        "required": ["id", "name", "createdAt", "plan", "password"],
+        "properties": {
+            "id": TEXT,
+            "name": TEXT,
+            "age": WHOLE,
+            "plan": TEXT,
+            "born": moment,
+            "password": secret,
+            "keys": keys,
+            "note": TEXT,
+            **instants,
+        },
+        "example": {
+            "id": "u",
+            "name": "Ann",
+            "age": 90,
+            "plan": "free",
+            "password": "example",
+            "createdAt": "2001-01-01T00:00:00Z",
+            "modified_at": "2001-01-01T00:00:00Z",
+        },
+    }
+    paths = collection("/users", "userId", user, {"type": "object"})
+    paths["/users"]["get"] = operation("list", {"type": "array", "items": user}, "200")
+    for name in ("put", "patch"):
+        paths["/users/{userId}"][name] = operation(name, user, "200", {"type": "object"})
+    return paths
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with served(tmp_path_factory.mktemp("users"), with_paths(user_paths())) as client:
+        yield client
+
+
+def test_a_member_that_nobody_sent_is_shown_if_it_is_required_or_of_the_server(
+    users: httpx.Client,
+) -> None:
+    created = users.post("/users", json={"name": "Rex"}).json()
+    assert {*created} == {"id", "name", "plan", "createdAt", "modified_at"}
+    assert created["plan"] == "free"
+    older = users.post("/users", json={"name": "Rex", "age": 3}).json()
+    changed = users.put(f"/users/{older['id']}", json={"name": "Max"}).json()
+    assert {*changed} == {*created}
+    assert changed in users.get("/users").json()
+
+
+def test_an_item_of_a_list_has_no_members_that_nobody_sent(tmp_path: Path) -> None:
+    paths = user_paths()
+    listed = json.loads(json.dumps(paths["/users"]["get"]))
+    item = listed["responses"]["200"]["content"]["application/json"]["schema"]["items"]
+    item["required"].append("tag")
+    item["properties"]["tag"] = TEXT
+    item["example"]["tag"] = "new"
+    paths["/users"]["get"] = listed
+    with served(tmp_path, with_paths(paths)) as client:
+        created = client.post("/users", json={"name": "Rex"}).json()
+        (shown,) = client.get("/users").json()
+        assert {*shown} == {*created, "tag"}
+
+
+def test_the_server_sets_when_a_record_was_made_and_changed(users: httpx.Client) -> None:
+    before = users.get("/sandbox/clock").json()["data"]["now"]
+    made = users.post("/users", json={"name": "a", "modified_at": "1999-01-01T00:00:00Z"}).json()
+    assert (made["createdAt"], made["modified_at"]) == (before, before)
+    users.post("/sandbox/clock/advance", json={"by": "P1D"})
+    now = users.get("/sandbox/clock").json()["data"]["now"]
+    assert now > before
+    at = f"/users/{made['id']}"
+    for method in ("PATCH", "PUT"):
+        changed = users.request(method, at, json={"name": "b"}).json()
+        assert (changed["createdAt"], changed["modified_at"]) == (before, now)
+    sent = {"name": "a", "createdAt": "1999-01-01T00:00:00Z"}
+    assert users.post("/users", json=sent).json()["createdAt"] == sent["createdAt"]
+    assert users.get(at).json() == changed
+
+
+def test_what_is_write_only_is_never_shown(users: httpx.Client) -> None:
+    sent = {"name": "a", "password": "hunter2", "keys": [{"label": "k", "secret": "hunter2"}]}
+    made = users.post("/users", json=sent)
+    assert made.json()["keys"] == [{"label": "k"}]
+    at = f"/users/{made.json()['id']}"
+    every = [made, *(users.request(method, at, json=sent) for method in ("PUT", "PATCH"))]
+    every += [users.get(at), users.get("/users")]
+    assert not any(word in one.text for one in every for word in ("hunter2", "password"))
+
+
+def test_what_only_a_request_declares_as_write_only_is_never_shown(tmp_path: Path) -> None:
+    body = {"type": "object", "properties": {"pin": {**TEXT, "writeOnly": True}}}
+    content = with_paths(collection("/cards", "cardId", {"type": "object"}, body))
+    with served(tmp_path, content) as client:
+        created = client.post("/cards", json={"pin": "4711", "name": "a"}).json()
+        assert created["name"] == "a"
+        assert "pin" not in created
+        assert "pin" not in client.get(f"/cards/{created['id']}").json()
+
+
+def customers(**methods: Any) -> dict[str, Any]:
+    """Customers that are posted as forms, as Stripe has them."""
+    extra = {"type": "object", "additionalProperties": TEXT}
+    customer = closed("id", "name", id=TEXT, name=NULLABLE, metadata=extra)
+    form = {"type": "object", "properties": {"name": TEXT, "metadata": extra}}
+    paths = collection("/customers", "customer", customer, form)
+    item = paths["/customers/{customer}"]
+    item |= {name: operation(name, customer, "200", form) for name in ("post", *methods)}
+    text = json.dumps(paths)
+    paths = json.loads(text)
+    encoding = {"metadata": {"style": "deepObject", "explode": True}}
+    for one in (paths["/customers"]["post"], paths["/customers/{customer}"]["post"]):
+        media_type = {"schema": form, "encoding": encoding}
+        one["requestBody"] = {"content": {"application/x-www-form-urlencoded": media_type}}
+    return with_paths(paths)
+
+
+def test_a_form_that_is_posted_to_an_item_changes_it(tmp_path: Path) -> None:
+    with served(tmp_path, customers()) as client:
+        sent = {"name": "Ann", "metadata[a]": "1"}
+        created = client.post("/customers", data=sent).json()
+        assert (created["name"], created["metadata"]) == ("Ann", {"a": "1"})
+        at = f"/customers/{created['id']}"
+        changed = client.post(at, data={"name": "Bob", "metadata[b]": "2"}).json()
+        assert changed == {**created, "name": "Bob", "metadata": {"a": "1", "b": "2"}}
+        assert client.get(at).json() == changed
+        assert client.post("/customers/none", data=sent).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("gone", "method", "reason"),
+    [("", "put", "the path has PUT for that"), ("get", "delete", "the path has no GET")],
+)
+def test_a_post_to_an_item_that_is_no_change_is_reported(
+    tmp_path: Path, gone: str, method: str, reason: str
+) -> None:
+    content = customers(**{method: {}})
+    content["paths"]["/customers/{customer}"].pop(gone, None)
+    *_, line = load_contract(written(tmp_path, content), stateful=True).inferred.lines()
+    post = "Not stateful: POST /customers/{customer}: it is no change of a record"
+    assert line == f"{post}: {reason}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.pointers import ContractError, dereference
+from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT, Mark
 
 _DEEPEST: Final = 8
 _MOST: Final = 100
@@ -35,6 +37,61 @@ def keywords_at(document: Document, schema: Any, steps: Sequence[str], keyword: 
     return [part[keyword] for part in parts if keyword in part]
 
 
+def required_at(document: Document, schema: Any, steps: Sequence[str]) -> frozenset[str]:
+    """The members that the object that these names lead to has to have, in one case or in all."""
+    lists = keywords_at(document, schema, steps, "required")
+    return frozenset(name for one in lists if isinstance(one, list) for name in one)
+
+
+def marked_at(document: Document, schema: Any, steps: Sequence[str], mark: Mark) -> frozenset[str]:
+    """The members with ``mark`` of the object that these names lead to."""
+    return _marked(document, schemas_at(document, schema, steps), mark)
+
+
+class WriteOnly:
+    """Removes what schemas of a document declare as ``writeOnly``, such as passwords."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._known: dict[tuple[int, ...], _Inside] = {}
+
+    def removed(self, value: Any, schemas: Sequence[Any]) -> Any:
+        """``value`` without the members that one of its ``schemas`` declares so, at any depth."""
+        if not schemas or not isinstance(value, Mapping | list):
+            return value
+        inside = self._inside(schemas)
+        if isinstance(value, list):
+            return [self.removed(one, inside.items) for one in value]
+        return {
+            name: self.removed(one, inside.members.get(name, inside.others))
+            for name, one in value.items()
+            if name not in inside.marked
+        }
+
+    def _inside(self, schemas: Sequence[Any]) -> _Inside:
+        key = (*map(id, schemas),)
+        if key not in self._known:
+            parts = [part for one in schemas for part in _parts(self._document, one)]
+            self._known[key] = _Inside(
+                _marked(self._document, schemas, OF_THE_CLIENT),
+                _members(self._document, schemas),
+                [part["additionalProperties"] for part in parts if "additionalProperties" in part],
+                [part["items"] for part in parts if "items" in part],
+            )
+        return self._known[key]
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """The schemas of ``members``, of members with ``others`` names, and of ``items``; the names of
+    the ``marked`` members."""
+
+    marked: frozenset[str]
+    members: Mapping[str, Sequence[Any]]
+    others: Sequence[Any]
+    items: Sequence[Any]
+
+
 def _outline(document: Document, schemas: Sequence[Any], levels: int) -> Any:
     members = _members(document, schemas) if levels else {}
     if members:
@@ -53,12 +110,31 @@ def _members(document: Document, schemas: Sequence[Any]) -> dict[str, list[Any]]
     return found
 
 
-def _parts(document: Document, schema: Any) -> Iterator[Mapping[str, Any]]:
+def _marked(document: Document, schemas: Sequence[Any], mark: Mark) -> frozenset[str]:
+    return frozenset(
+        name
+        for name, declared in _members(document, schemas).items()
+        if any(_has_mark(document, one, mark) for one in declared)
+    )
+
+
+def _has_mark(document: Document, schema: Any, mark: Mark) -> bool:
+    """Whether the schema, what it refers to, or what holds for all of its values has the mark."""
+    if isinstance(schema, Mapping) and schema.get(mark) is True:
+        return True
+    return any(part.get(mark) is True for part in _parts(document, schema, _PARTS[:1]))
+
+
+def _parts(
+    document: Document, schema: Any, keywords: Sequence[str] = _PARTS
+) -> Iterator[Mapping[str, Any]]:
     """The schema and what it is composed of, up to a number that no usual schema reaches."""
-    return islice(_all_parts(document, schema, 0), _MOST)
+    return islice(_all_parts(document, schema, keywords, 0), _MOST)
 
 
-def _all_parts(document: Document, schema: Any, depth: int) -> Iterator[Mapping[str, Any]]:
+def _all_parts(
+    document: Document, schema: Any, keywords: Sequence[str], depth: int
+) -> Iterator[Mapping[str, Any]]:
     try:
         found = dereference(document, schema)
     except ContractError:
@@ -66,6 +142,6 @@ def _all_parts(document: Document, schema: Any, depth: int) -> Iterator[Mapping[
     if not isinstance(found, Mapping) or depth > _DEEPEST:
         return
     yield found
-    for keyword in _PARTS:
+    for keyword in keywords:
         for one in found.get(keyword, []):
-            yield from _all_parts(document, one, depth + 1)
+            yield from _all_parts(document, one, keywords, depth + 1)

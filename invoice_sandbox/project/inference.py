@@ -59,13 +59,26 @@ def _inferred(contract: Contract) -> Inferred:
         seen.add(base)
         wanted = {"create": on_all["POST"], "page": on_all.get("GET")}
         wanted |= {what: on_item.get(method) for method, what in _ON_ITEM.items()}
+        unused = _unused_post(on_item)
+        if "POST" in on_item and not unused:
+            wanted["change"] = on_item["POST"]
         (parameter,) = path_names(last)
         found, reasons = _collection(
             contract, base, parameter, {what: one for what, one in wanted.items() if one}
         )
         collections += [found] if found else []
-        left_out += reasons
+        left_out += [*reasons, *([f"POST {path}: {unused}"] if found and unused else [])]
     return Inferred(tuple(collections), tuple(left_out))
+
+
+def _unused_post(on_item: Mapping[str, Operation]) -> str:
+    """Why a POST on the path of an item does not change it; empty if it does, or there is none."""
+    if "POST" not in on_item:
+        return ""
+    if "GET" not in on_item:
+        return "it is no change of a record: the path has no GET"
+    other = next((one for one in ("PATCH", "PUT") if one in on_item), None)
+    return f"it is no change of a record: the path has {other} for that" if other else ""
 
 
 def _collection(

@@ -24,8 +24,9 @@ from invoice_sandbox.openapi.responses import (
     contract_response,
     is_json,
 )
+from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
 from invoice_sandbox.openapi.schema.problems import short_name
-from invoice_sandbox.project.declared import outline
+from invoice_sandbox.project.declared import WriteOnly, outline, schemas_at
 from invoice_sandbox.project.fitting import at_steps, members, placed
 from invoice_sandbox.project.paging import Page, page_of
 from invoice_sandbox.project.response import Response
@@ -74,6 +75,9 @@ class _Call(Protocol):
     @property
     def body(self) -> Any: ...
 
+    @property
+    def timestamp(self) -> str: ...
+
 
 Handler = Callable[[Any], Awaitable[Response]]
 
@@ -109,7 +113,7 @@ class Collection:
         number, step = await call.state.next_number(name), 1
         while await call.state.get(name, str(number)) is not None:
             number, step = number + step, 2 * step  # few lookups, however many ids were posted
-        sent = self._in_place(call.body)
+        sent = self._sent(call, view)
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{name}/{number}"))
         for key in self._keys(view, sent, number, unique):
             is_sent = at_steps(sent, (*self.within, self.identity)) == key
@@ -117,7 +121,8 @@ class Collection:
                 if not is_sent:
                     continue
                 self._reject_known(view)
-            found = view.created(sent, key, number, unique)
+            new = view.with_instants(sent, sent, call.timestamp, is_new=True)
+            found = view.created(new, key, number, unique)
             if found is not None:
                 kept, body = found
                 await call.state.put(name, str(key), kept)
@@ -135,13 +140,14 @@ class Collection:
     async def replace(self, call: _Call) -> Response:
         """The body instead of the record."""
         view, kept = await self._found(call, "replace")
-        sent = self._in_place(call.body)
+        sent = self._sent(call, view)
         return await self._changed(call, view, kept, sent, sent)
 
     async def change(self, call: _Call) -> Response:
-        """The record with the members of the body; null removes one (RFC 7396)."""
+        """The record with the members of the body, of a PATCH or of a POST; null removes one (RFC
+        7396)."""
         view, kept = await self._found(call, "change")
-        sent = self._in_place(call.body)
+        sent = self._sent(call, view)
         return await self._changed(call, view, kept, jsonio.merge_patch(kept or {}, sent), sent)
 
     async def delete(self, call: _Call) -> Response:
@@ -232,6 +238,18 @@ class Collection:
         has_place = isinstance(at_steps(sent, self.within), Mapping)
         return sent if has_place else placed({}, self.within, sent)
 
+    def _sent(self, call: _Call, view: View) -> dict[str, Any]:
+        """The body in its place, without what is ``writeOnly``: no response may show that."""
+        if not _has_write_only(call.contract):
+            return self._in_place(call.body)
+        secret = WriteOnly(call.contract.document)
+        content = _content(call.contract, view.operation).values()
+        schemas = [one.get("schema", True) for one in content]
+        sent = self._in_place(secret.removed(call.body, schemas))
+        schemas = schemas_at(call.contract.document, view.schema, view.place)
+        record = secret.removed(at_steps(sent, self.within), schemas)
+        return {**members(placed(sent, self.within, record))}
+
     def _reject_known(self, view: View) -> None:
         """Raises ApiError 409, or the closest one that the operation declares, if it has one."""
         status = _first_declared(view.operation, _CONFLICT_STATUSES)
@@ -252,6 +270,7 @@ class Collection:
         if kept is None:
             return _response(view)
         steps = (*self.within, self.identity)
+        after = view.with_instants(after, sent, call.timestamp, is_new=False)
         record = placed(after, steps, at_steps(kept, steps))
         body = view.shown(record, kept)
         if body is None and view.example.body is not None:
@@ -280,7 +299,11 @@ class Collection:
         if example.status in WITHOUT_BODY:
             example = replace(example, body=None, media_type="")
         within, names = (*self.within,), nouns(self.path)
-        return View(contract, operation, within, self.identity, names, example, seed)
+        view = View(contract, operation, within, self.identity, names, example, seed)
+        if not _has_write_only(contract):
+            return view
+        shown = WriteOnly(contract.document).removed(example.body, [view.schema])
+        return replace(view, example=replace(example, body=shown))
 
     def _key(self, call: _Call) -> str:
         return str(call.path[self.parameter])
@@ -293,11 +316,22 @@ TRIAL: Final = "stateful"
 
 def _request_schema(contract: Contract, operation: Operation) -> Any:
     """The schema of the JSON that an operation takes; false if it takes none."""
-    item = dereference(contract.document, contract.document["paths"][operation.path])
-    raw = item[operation.method.lower()].get("requestBody", {})
-    content = dereference(contract.document, raw).get("content", {})
+    content = _content(contract, operation)
     media = next((one for name, one in content.items() if is_json(name)), {"schema": False})
     return media.get("schema", True)
+
+
+def _content(contract: Contract, operation: Operation) -> Mapping[str, Any]:
+    """The Media Type Objects of what an operation takes, by media type."""
+    item = dereference(contract.document, contract.document["paths"][operation.path])
+    raw = item[operation.method.lower()].get("requestBody", {})
+    content: Mapping[str, Any] = dereference(contract.document, raw).get("content", {})
+    return content
+
+
+def _has_write_only(contract: Contract) -> bool:
+    """Whether a member of any schema is ``writeOnly``."""
+    return contract.schemas.not_required == OF_THE_CLIENT
 
 
 def _slug(text: str) -> str:

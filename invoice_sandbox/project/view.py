@@ -10,13 +10,23 @@ from typing import Any, Final
 from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import ContractResponse
+from invoice_sandbox.openapi.schema.annotations import OF_THE_SERVER
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
-from invoice_sandbox.project.declared import keywords_at, outline, schemas_at
+from invoice_sandbox.project.declared import (
+    keywords_at,
+    marked_at,
+    outline,
+    required_at,
+    schemas_at,
+)
 from invoice_sandbox.project.fitting import at_steps, different, fitted, is_valid, members, placed
 from invoice_sandbox.project.paging import Page
 
 _ENVELOPES: Final = ("data", "result", "item", "record", "resource", "payload", "response")
+_OF_CREATION: Final = frozenset({"created", "creation"})
+_OF_CHANGES: Final = frozenset({"updated", "modified"})
+"""Words in the names of members with an instant that the server sets."""
 
 
 @dataclass(frozen=True)
@@ -80,26 +90,54 @@ class View:
         return None if body is None else (self.kept(record, body), body)
 
     def shown(self, record: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> Any:
-        """The body with the record: with members of the example where it needs them, without those
-        that it cannot have. None if it cannot have the id. ``before`` is what the record was: its
-        members come before those of the example."""
+        """The body with the record: with the members of the example that are required or
+        readOnly, without those that it cannot have. None if it cannot have the id. ``before`` is
+        what the record was: its members come before those of the example."""
         example, place = self.example.body, self.place
         if not isinstance(example, Mapping):
             return None
         own, steps = self._placed(record), (*place, self.identity)
-        around = _over(example, own, place)
-        alone = placed(around, place, at_steps(own, place)) if place else own
         known = example if before is None else _over(example, self._placed(before), place)
-        whole = around if before is None else alone
-        for one in (alone, whole):
-            if is_valid(self.checker, one):
-                return one
+        record_known = members(at_steps(known, place))
+        needed = {name: one for name, one in record_known.items() if name in self.needed}
+        filled = _over(placed(known, place, needed), own, place)
         key = at_steps(own, steps)
-        for one in (whole, placed(known, steps, key)):
+        last = [_over(example, own, place)] if before is None else []
+        for one in (filled, *last, placed(known, steps, key)):
             body = fitted(self.checker, one, known)
             if body is not None and (self.own_place is None or at_steps(body, steps) == key):
                 return body
         return None
+
+    def with_instants(
+        self, record: Mapping[str, Any], sent: Mapping[str, Any], now: str, *, is_new: bool
+    ) -> Mapping[str, Any]:
+        """A kept body with the instants that the server sets: of its creation and of its last
+        change. What was sent goes before, unless the member is readOnly."""
+        given = members(at_steps(sent, self.within))
+        wanted = _OF_CREATION | _OF_CHANGES if is_new else _OF_CHANGES
+        for name in self.needed:
+            if name in given and name not in self.of_the_server:
+                continue
+            formats = self._keywords("format", name) if wanted.intersection(words(name)) else []
+            if "date-time" in formats:
+                record = placed(record, (*self.within, name), now)
+        return record
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """The members of a record that it has though nobody sent them."""
+        required = required_at(self.contract.document, self.schema, self.place)
+        return required | self.of_the_server
+
+    @cached_property
+    def of_the_server(self) -> frozenset[str]:
+        """Its readOnly members."""
+        return marked_at(self.contract.document, self.schema, self.place, OF_THE_SERVER)
+
+    def _keywords(self, keyword: str, name: str) -> list[Any]:
+        """The values of a keyword in the schemas of a member of the record."""
+        return keywords_at(self.contract.document, self.schema, (*self.place, name), keyword)
 
     def changed(self, sent: Mapping[str, Any], body: Any) -> list[str]:
         """The members of what was sent that a body should have and has not, or not as they were
@@ -165,11 +203,16 @@ class View:
         """A record as an item of the list; None if it cannot be one."""
         examples = at_steps(self.example.body, steps)
         filled = {**members(examples[0] if examples else {}), **record}
-        body = fitted(self.checker, placed(whole, steps, [filled]), self.example.body)
-        items = at_steps(body, steps)
-        item = items[0] if isinstance(items, list) and items else None
-        key = members(item).get(self.identity)
-        return item if key is None or key == record[self.identity] else None
+        for one in (record, filled):
+            body = fitted(self.checker, placed(whole, steps, [one]), self.example.body)
+            items = at_steps(body, steps)
+            item = items[0] if isinstance(items, list) and items else None
+            if item is not None and members(item).get(self.identity) in {
+                None,
+                record[self.identity],
+            }:
+                return item
+        return None
 
     def sampled(self, number: int) -> Any:
         """An id that is generated for the schema."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
 import re
@@ -148,9 +149,22 @@ def test_head_is_not_get_and_has_no_body(raw: socket.socket) -> None:
 def test_a_method_that_is_not_declared_is_405(raw: socket.socket, method: str) -> None:
     status, headers, body = exchange(raw, request(method, "/api/invoices"))
     if method == "FOO":  # no method at all to the HTTP parser
-        assert (status, json.loads(body)["error"]["code"]) == (400, "invalid_request")
+        error = json.loads(body)["error"]
+        assert (status, error["code"]) == (400, "invalid_request")
+        assert "or its method is not known here" in error["message"]
     else:
         assert (status, headers["allow"]) == (405, "get, post")
+
+
+@pytest.mark.parametrize(("encoding", "is_cause"), [("gzip", True), ("identity", False)])
+def test_a_body_with_a_content_encoding_says_that_it_is_not_decoded(
+    client: httpx.Client, encoding: str, is_cause: bool
+) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
+    response = client.post("/api/invoices", content=gzip.compress(b"{}"), headers=headers)
+    assert response.status_code == 400
+    message = response.json()["error"]["message"]
+    assert ("and Content-Encoding is not decoded here." in message) == is_cause
 
 
 def test_options_lists_exactly_the_declared_methods(server: Running, client: httpx.Client) -> None:

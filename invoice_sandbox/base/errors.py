@@ -60,6 +60,12 @@ _ERRORS: Final = (
         "malformed_http", 400, "The request is not valid HTTP/1.1", "Check the client's framing."
     ),
     ErrorType(
+        "unknown_method",
+        400,
+        "The request is not valid HTTP/1.1, or its method is not known here",
+        "Check the method, and the client's framing.",
+    ),
+    ErrorType(
         "malformed_json", 400, "The body cannot be read as JSON: {reason}", "Send one JSON value."
     ),
     ErrorType("missing_body", 400, "A request body is required", "Send a body as {declared}."),
@@ -90,6 +96,12 @@ _ERRORS: Final = (
         401,
         "The credential is not valid here: it is unknown, revoked or expired",
         "Create a new key, or check that it belongs to this environment.",
+    ),
+    ErrorType(
+        "malformed_credential",
+        401,
+        "The credential is not valid here: the key {problem}",
+        "Send 'Authorization: Bearer <API_KEY>', or the key alone in another header.",
     ),
     ErrorType(
         "public_demo_key",

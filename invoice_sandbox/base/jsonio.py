@@ -167,7 +167,8 @@ def _integer(digits: str) -> int | Decimal:
 
 def _decimal(digits: str) -> Decimal:
     if math.isinf(float(digits)):
-        raise JsonError(f"the number {digits[:20]} is larger than any double")
+        shown = digits if len(digits) <= _INT64_DIGITS else f"{digits[:_INT64_DIGITS]}..."
+        raise JsonError(f"the number {shown} is larger than any double")
     try:
         return Decimal(digits)
     except InvalidOperation:  # the exponent is too small for Decimal, so the value is zero

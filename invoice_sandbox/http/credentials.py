@@ -156,7 +156,7 @@ class AnyCredential:
             return None
         if DEMO_KEY in offered and not is_local(self.engine, request):
             raise _demo_key_problem(self.engine, request)
-        raise reject("bad_credential")
+        raise _invalid(offered)
 
     def _complete(self, request: Request) -> Iterator[list[str]]:
         """The secrets of every requirement that the request satisfies."""
@@ -258,8 +258,21 @@ async def _outcome(
         return _demo_key_problem(engine, request)
     workspace = None if found is None else await open_workspace(engine, found)
     if found is None or workspace is None:
-        return reject("bad_credential")
+        return _invalid([presented.secret])
     return found, workspace
+
+
+def _invalid(secrets: Sequence[str]) -> ApiError:
+    """Why no secret is valid, as far as it can be seen in one of them."""
+    for secret in secrets:
+        if secret[:1] in _QUOTES:
+            return reject("malformed_credential", problem="is in quotes")
+        if secret.lower().startswith(f"{BEARER} "):
+            return reject("malformed_credential", problem="has one 'Bearer' too many before it")
+    return reject("bad_credential")
+
+
+_QUOTES: Final = frozenset({'"', "'"})
 
 
 def _demo_key_problem(engine: Engine, request: Request) -> ApiError:

@@ -391,7 +391,7 @@ class _Reading:
         if given.format == "bytes":
             return _Body(content, given.name)
         if given.format == "json":
-            value = _json(content)
+            value = _json(content, admitted.request.header("content-encoding"))
             admitted.request.trace.is_json = True
         elif given.format == "form":
             value = _form(body.forms[given.declared, given.name], content, content_type)
@@ -512,11 +512,17 @@ _SOURCES: Final[Mapping[str, Callable[[_Reading, AdmittedRequest], Iterable[Pair
 }
 
 
-def _json(raw: bytes) -> Any:
+def _json(raw: bytes, encoding: str | None) -> Any:
     try:
         return jsonio.loads(raw, jsonio.MAX_SENT_DEPTH)
     except jsonio.JsonError as error:
-        raise reject("malformed_json", reason=str(error)) from None
+        is_encoded = (encoding or _IDENTITY).strip().lower() != _IDENTITY
+        cause = ", and Content-Encoding is not decoded here" if is_encoded else ""
+        raise reject("malformed_json", reason=f"{error}{cause}") from None
+
+
+_IDENTITY: Final = "identity"
+"""The Content-Encoding of what is not encoded."""
 
 
 def _form(form: Form, content: bytes, content_type: str) -> Any:

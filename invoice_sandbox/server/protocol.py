@@ -295,6 +295,8 @@ class Protocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as stopped:
             self._unread = memoryview(b"".join((piece[stopped.args[0] :], self._unread)))
             self._decline_upgrade()
+        except httptools.HttpParserInvalidMethodError:
+            self._reject(reject("unknown_method"))
         except httptools.HttpParserError:
             is_long = self._phase == "head" and len(self.url) > HEAD_LIMIT // 2
             self._reject(_too_large(self.url) if is_long else reject("malformed_http"))

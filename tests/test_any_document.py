@@ -322,6 +322,13 @@ def test_what_is_plainly_meant_or_needed_by_nobody_keeps_nothing_from_being_serv
     assert any(message in one for one in project.warnings)
 
 
+def test_a_server_that_is_ignored_leaves_no_base_path(tmp_path: Path) -> None:
+    server = {"url": "/{v}", "variables": {"v": {"enum": ["1"]}}}
+    content = {**document({"/a": {"get": OK}}), "servers": [server]}
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("written_as", "version"),
     [(3.0, "3.0.3"), ("3.0", "3.0.3"), (3.1, "3.1.0"), ("3.1", "3.1.0")],

@@ -502,7 +502,7 @@ def test_what_is_wrong_around_a_key_is_what_the_error_is_about(
     assert response.status_code == 401
     assert response.json()["error"]["message"] == (
         f"The credential is not valid here: the key {problem}. "
-        "Send 'Authorization: Bearer <API_KEY>', or the key alone in another header."
+        "Send 'Authorization: Bearer <API_KEY>', or only the key in another header."
     )
 
 

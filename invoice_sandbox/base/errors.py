@@ -101,7 +101,7 @@ _ERRORS: Final = (
         "malformed_credential",
         401,
         "The credential is not valid here: the key {problem}",
-        "Send 'Authorization: Bearer <API_KEY>', or the key alone in another header.",
+        "Send 'Authorization: Bearer <API_KEY>', or only the key in another header.",
     ),
     ErrorType(
         "public_demo_key",

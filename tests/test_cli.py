@@ -743,7 +743,11 @@ def test_a_line_per_request_shows_no_secret() -> None:
             "undeclared query parameter 'api_key'"
         ),
         "INFO GET  /sandbox/clock  200  getClock  TIME",
-        "INFO GET  /api/offers  401  listOffers  TIME  authorization: [redacted]",
+        (
+            "INFO GET  /api/offers  401  listOffers  TIME  authorization: [redacted]  "
+            "The Authorization header has a credential without 'Bearer' before it. "
+            "Send 'Authorization: Bearer <API_KEY>'."
+        ),
         (
             "INFO POST  /api/invoices  201  createInvoice  TIME  "
             "undeclared member 'dueDat' (did you mean dueDate?)"
@@ -780,6 +784,7 @@ def test_a_log_of_json_objects_has_no_key_that_was_given(is_given: bool) -> None
     assert [line["status"] for line in lines] == [200, 401, 201]
     hint = "undeclared member 'dueDat' (did you mean dueDate?)"
     assert [line.get("hints") for line in lines] == [None, None, [hint]]
+    assert ["No credential was sent" in line.get("reason", "") for line in lines] == [0, 1, 0]
     assert used not in err
     assert is_given is ("key" not in ready)
 

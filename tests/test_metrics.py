@@ -149,6 +149,14 @@ def test_a_request_is_a_json_object_in_the_log(client: httpx.Client, logged: lis
     assert line["time"].endswith("Z")
 
 
+def test_the_line_of_a_429_has_the_reason(logged: list[str]) -> None:
+    with serving(replace(FROZEN, rate_limit=1)) as running, running.client() as client:
+        rejected = [client.get("/api/partners") for _ in range(2)][1]
+    first, second = map(json.loads, logged)
+    assert "reason" not in first
+    assert (second["status"], second["reason"]) == (429, rejected.json()["error"]["message"])
+
+
 def test_an_exception_is_one_json_object_too() -> None:
     try:
         json.loads("{")

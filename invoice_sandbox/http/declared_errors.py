@@ -39,6 +39,8 @@ _VALUES: Final = {
 """Names of members, as words, and the values of an error that they have."""
 _INSTEAD: Final = {400: 422}
 """What documents declare for an invalid request, besides 400."""
+_LOGGED: Final = frozenset({401, 429})
+"""Errors whose message is the reason in the log."""
 
 
 async def error_reply(engine: Engine, request: Request, error: ApiError) -> Reply:
@@ -49,6 +51,8 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
     conventions = project.control_conventions if is_control else project.conventions
     url = engine.url + (project.control.base_path if is_control else "")
     request_id = request.trace.request_id
+    if error.status in _LOGGED:
+        request.trace.reason = conventions.message(error, url)
     if endpoint is not None:
         status = declared_status(endpoint.operation, error.status)
         if status is not None:

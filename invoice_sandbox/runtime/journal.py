@@ -254,9 +254,10 @@ class Journal:
         is_complete = bool(entries) and entries[0] is None
         return Recorded(tuple(one for one in entries if one is not None), is_complete)
 
-    def logged(self, entry: JournalEntry) -> tuple[str, Record]:
-        """The entry for a log, without secrets: one line with the headers of a rejected credential
-        and what the request may have wrong, and the members of the line."""
+    def logged(self, entry: JournalEntry, reason: str) -> tuple[str, Record]:
+        """The entry for a log, without secrets: one line with the headers of a rejected credential,
+        the ``reason`` of an error and what the request may have wrong, and the members of the line.
+        """
         shown = self.redactor.shown(entry)
         parts = [entry.method, shown["path"], shown["status"] or "reset", shown["operation"] or "-"]
         parts += [f"{shown['durationMs']:.0f} ms", entry.request_id]
@@ -264,10 +265,11 @@ class Journal:
             headers = shown["request"]["headers"]
             parts += [f"{name}: {text}" for name, text in headers if text == REDACTED]
         hints = shown["why"].get("hints", [])
-        parts += hints
+        found = {"reason": self.redactor.redacted(reason)} if reason else {}
+        parts += [*found.values(), *hints]
         line = re.sub(r"[^\x20-\x7e]", "?", "  ".join(map(str, parts)))
         members = {"requestId": entry.request_id} | {name: shown[name] for name in _LOGGED}
-        return line, members | ({"hints": hints} if hints else {})
+        return line, members | found | ({"hints": hints} if hints else {})
 
     def user_agent(self, head: _Head) -> str | None:
         """The User-Agent of a request for other records, cut, and as the journal shows it."""

@@ -61,6 +61,7 @@ from invoice_sandbox.bundles.saving import (
 )
 from invoice_sandbox.http.pipeline import EXCHANGE, RECORDED, Recorded
 from invoice_sandbox.http.send import CONNECTION
+from invoice_sandbox.openapi.load.fetching import NOT_FETCHED
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.journal import Input
@@ -75,6 +76,7 @@ _MOST_USERS: Final = 100
 _SHIPPED: Final = Served()
 _NOTHING: Final[Mapping[str, Any]] = {}
 _WORKSPACE: Final = re.compile(r"wsp_sandbox_[0-9a-z]{1,40}(_[0-9]{1,9})?", re.ASCII)
+NO_NETWORK: Final = "the contract refers to files over http(s), which a replay does not load"
 _PATIENCE: Final = 60
 """Real seconds for a request."""
 
@@ -123,7 +125,7 @@ async def _replay(bundle: Bundle, served: Served, rest: Rest) -> Replayed:
         return Replayed(
             len(recorded["inputs"]),
             first_difference(recorded, again),
-            tuple(_notes(bundle, recorded, contract)),
+            tuple(_notes(bundle, recorded, contract, run.sandbox.engine.project.warnings)),
             compares_end(recorded),
         )
     except UserError:
@@ -134,7 +136,11 @@ async def _replay(bundle: Bundle, served: Served, rest: Rest) -> Replayed:
         raise bundle.problem(f"its recording is malformed ({type(error).__name__})") from None
 
 
-def _notes(bundle: Bundle, recorded: Record, contract: Any) -> Iterator[str]:
+def _notes(
+    bundle: Bundle, recorded: Record, contract: Any, warnings: Iterable[str]
+) -> Iterator[str]:
+    if any(NOT_FETCHED in one for one in warnings):
+        yield NO_NETWORK
     version = bundle.manifest.get("version")
     if version != __version__:
         yield f"recorded with version {ascii(version)[1:-1][:40]}, replayed with {__version__}"

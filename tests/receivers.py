@@ -211,7 +211,7 @@ async def _read(reader: asyncio.StreamReader) -> Message:
     headers = {
         name.lower(): value for name, value in (line.split(": ", maxsplit=1) for line in lines)
     }
-    body = await reader.readexactly(int(headers["content-length"]))
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
     return Message(first.split(" ")[1], headers, body)
 
 

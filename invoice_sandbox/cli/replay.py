@@ -22,17 +22,13 @@ from invoice_sandbox.bundles.environment import Served
 from invoice_sandbox.cli.options import FAILED, print_reply
 from invoice_sandbox.cli.output import plain
 from invoice_sandbox.control.client import Reply
-from invoice_sandbox.openapi.load.fetching import NOT_FETCHED
-from invoice_sandbox.replay import Replayed, replay
+from invoice_sandbox.replay import NO_NETWORK, Replayed, replay
 from invoice_sandbox.settings import SettingError
 
 MAX_CPU_SECONDS: Final = 60
 MAX_MEMORY: Final = 1024 * 1024 * 1024
 _MAX_SHOWN: Final = 500
 _MAX_NOTES: Final = 20
-_NO_NETWORK: Final = (
-    "the contract of the server refers to files over http(s), which a replay does not load"
-)
 _CHANGED: Final = (
     "files of the server's project have changed since it started and can no longer be loaded; "
     "restart the server, which reports what is wrong"
@@ -96,8 +92,10 @@ def _outcome_of(served: Served) -> dict[str, Any]:
         found = replay(load_bundle(sys.stdin.buffer, Path("bundle.zip")), served)
     except (BundleError, SettingError) as error:
         return {"problem": str(error)[:_MAX_SHOWN]}
-    except UserError as error:  # whose message may name files of the server
-        return {"problem": _NO_NETWORK if NOT_FETCHED in str(error) else _CHANGED}
+    except UserError:  # whose message may name files of the server
+        return {"problem": _CHANGED}
+    if found.difference and NO_NETWORK in found.notes:
+        return {"problem": NO_NETWORK}
     difference = found.difference and {
         name: value and value[:_MAX_SHOWN] for name, value in asdict(found.difference).items()
     }

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import load_project
 from tests.support import FROZEN, PATIENCE, serving
 
@@ -234,6 +235,19 @@ def test_no_contract_writes_code_of_its_own(tmp_path: Path, name: str) -> None:
         assert isinstance(first, ast.Expr)
         for one in ast.walk(ast.parse(written.read_text())):
             assert not isinstance(one, ast.Raise)
+
+
+def test_a_handler_of_an_operation_called_like_a_keyword_has_an_underscore(tmp_path: Path) -> None:
+    file = tmp_path / "keyword.yaml"
+    file.write_text(HOSTILE.replace("NAME", "import"))
+    folder = tmp_path / "made"
+    CliRunner().invoke(main, ["init", str(folder), "--contract", str(file)])
+    assert [*load_project(folder).handlers] == ["import"]
+    other = folder.rename(tmp_path / "other")
+    example = other / "handlers" / "example.py"
+    example.write_text(example.read_text().replace("def import_(", "def imports_("))
+    with pytest.raises(ProjectError, match=r"imports_ is not an.* did you mean import_\?"):
+        load_project(other)
 
 
 def test_a_folder_that_cannot_be_is_one_clear_line(tmp_path: Path) -> None:

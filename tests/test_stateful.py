@@ -462,7 +462,9 @@ def test_what_cannot_be_read_back_is_left_out_with_the_reason(tmp_path: Path) ->
 
 
 def test_init_writes_the_collections_as_handlers(tmp_path: Path) -> None:
-    file = written(tmp_path, document({"type": "string"}))
+    content = document({"type": "string"})
+    content["paths"]["/o/{owner}/pets/{petId}"]["delete"]["operationId"] = "del"
+    file = written(tmp_path, content)
     run = CliRunner().invoke(
         main, ["init", str(tmp_path / "pets"), "--contract", str(file), "--stateful"]
     )
@@ -471,7 +473,10 @@ def test_init_writes_the_collections_as_handlers(tmp_path: Path) -> None:
     assert "Begin with `handlers/collections.py`" in (tmp_path / "pets" / "README.md").read_text()
     with serving(replace(FROZEN, project=tmp_path / "pets")) as running, running.client() as client:
         created = client.post("/o/1/pets", json={"name": "Rex"}).json()
-        assert client.get(f"/o/1/pets/{created['id']}").json() == created
+        at = f"/o/1/pets/{created['id']}"
+        assert client.get(at).json() == created
+        client.delete(at)
+        assert client.get(at).status_code == 404
 
 
 def test_stateful_is_for_a_contract() -> None:

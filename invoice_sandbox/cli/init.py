@@ -6,7 +6,6 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from keyword import iskeyword
 from pathlib import Path
 from pprint import pformat
 from typing import Any, Final
@@ -14,7 +13,6 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import FILE
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
@@ -22,7 +20,7 @@ from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
-from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.code import ProjectError, function_name
 from invoice_sandbox.project.contracts import contract_warnings
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
 from invoice_sandbox.project.inference import Inferred, inferred
@@ -125,7 +123,7 @@ def write_project(
 def _examples(contract: Contract) -> Iterator[_Example]:
     """Operations with a JSON response whose names are valid names of functions."""
     for operation in contract.operations.values():
-        function = snake_case(operation.id)
+        function = function_name(operation.id)
         try:
             given = contract_response(contract, operation, "handler")
         except NoResponseError:
@@ -162,7 +160,7 @@ def _collections(contract: Contract, collections: Sequence[Collection]) -> str:
         for what, name in one.operations.items():
             operation = contract.operations[name]
             title = _quotable(f"{operation.method} {operation.path}")
-            function = snake_case(name)
+            function = function_name(name)
             if _is_function_name(function):
                 body = f'    """{title}"""\n    return await COLLECTION_{number}.{what}(call)\n'
                 parts.append(f"async def {function}(call: Call) -> object:\n{body}")
@@ -170,7 +168,7 @@ def _collections(contract: Contract, collections: Sequence[Collection]) -> str:
 
 
 def _is_function_name(text: str) -> bool:
-    return text.isascii() and text.isidentifier() and not iskeyword(text)
+    return text.isascii() and text.isidentifier()
 
 
 def _readme(contract: Contract, folder: Path, begin: str) -> str:
@@ -197,7 +195,8 @@ from __future__ import annotations
 from invoice_sandbox.project.api import Call
 
 
-# The name is the operationId in snake_case. The returned value must match the contract.
+# The name is the operationId in snake_case, with an underscore after a Python keyword (import_).
+# The returned value must match the contract.
 # A call has the request (path, query, body), the workspace's state (call.state.get(collection, id))
 # and its clock (call.timestamp). Delete this function to fall back to the contract's example.
 async def {name}(call: Call) -> object:

@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from keyword import iskeyword
 from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
 from typing import Any, Final
@@ -88,9 +89,16 @@ def _file_in_project(frame: FrameType) -> str:
     return module.replace(".", "/") + end
 
 
+def function_name(operation_id: str) -> str:
+    """The name of the handler of an operation: the operationId in snake_case, with an underscore
+    after a Python keyword (``import_``)."""
+    name = snake_case(operation_id)
+    return f"{name}_" if iskeyword(name) else name
+
+
 def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
     """Handler function name to operationId, for every operation of a document."""
-    return {snake_case(one): one for one in named_operations(document)}
+    return {function_name(one): one for one in named_operations(document)}
 
 
 def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:

@@ -286,6 +286,7 @@ def test_commands_and_operations_are_equal() -> None:
         ("clock advanc P1D", "there is no command 'advanc'; did you mean advance?"),
         ("snapshot go", "there is no command 'go'; known: delete, list, restore, take"),
         ("bundle sav", "there is no command 'sav'; did you mean save?"),
+        ("scenarios check a.yaml", "'check'; did you mean 'main scenarios validate a.yaml'?"),
         ("scenarios kyb-hold", "'kyb-hold'; did you mean 'main scenarios use kyb-hold'?"),
         ("coverage --only statses", "'statses' is unknown; did you mean statuses?"),
         ("--url http://127.0.0.1:1 clock", "--url comes after the command, as in 'invoice-sandbox"),

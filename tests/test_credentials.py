@@ -472,6 +472,7 @@ def test_a_key_is_taken_from_the_query_where_the_contract_says_so(
         ("Bearer", "has no key after 'Bearer'"),
         ("bearer  ", "has no key after 'Bearer'"),
         (f"Token {DEMO_KEY}", "has another scheme than 'Bearer'"),
+        ("Basic dTpw", "has another scheme than 'Bearer'"),
     ],
 )
 def test_a_credential_without_bearer_is_what_the_error_is_about(
@@ -506,7 +507,7 @@ def test_what_is_wrong_around_a_key_is_what_the_error_is_about(
     )
 
 
-@pytest.mark.parametrize("value", ["Basic", "Bearer unknown", "Basic dTpw"])
+@pytest.mark.parametrize("value", ["Bearer unknown", f"Bearer Bearer {DEMO_KEY}"])
 def test_an_error_never_says_that_a_scheme_is_missing_which_is_there(
     server: Running, value: str
 ) -> None:

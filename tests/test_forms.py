@@ -269,6 +269,27 @@ def test_the_content_type_reports_how_a_body_is_read(server: httpx.Client, name:
     assert post(server, path, media_type, body).status_code == status
 
 
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("/vendor", "Send 'Content-Type: application/vnd.toy.v2+json'."),
+        (
+            "/version",
+            (
+                "Send 'Content-Type: application/json;version=1' or "
+                "'Content-Type: application/json;version=2'."
+            ),
+        ),
+    ],
+)
+def test_an_undeclared_type_of_json_is_rejected_with_those_declared(
+    server: httpx.Client, path: str, advice: str
+) -> None:
+    response = post(server, path, "application/json", ADA)
+    assert response.status_code == 415
+    assert response.json()["error"]["message"] == f"The body must be JSON in UTF-8. {advice}"
+
+
 def part(head: bytes, body: bytes = b"x") -> bytes:
     return b"--b\r\n" + head + b"\r\n\r\n" + body + b"\r\n"
 

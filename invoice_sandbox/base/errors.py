@@ -186,7 +186,7 @@ _ERRORS: Final = (
         "not_json",
         415,
         "The body must be JSON in UTF-8",
-        "Send 'Content-Type: application/json'.",
+        "Send {ways}.",
     ),
     ErrorType(
         "media_type",

@@ -19,7 +19,7 @@ _FIRST: Final = {
     "key": "Print a new API key for 'serve --key'.",
     "init": "Create a project for a contract in DIR.",
     "db": "Prepare a PostgreSQL database.",
-    "scenarios": "List, choose, check and draw scenarios.",
+    "scenarios": "List, choose, validate and draw scenarios.",
 }
 _LAST: Final = {
     "users": "Add, list and disable the users of a workspace.",
@@ -105,6 +105,10 @@ def _word_after(option: str, args: list[str]) -> str:
     return "" if word.startswith("-") else word
 
 
+def _begins(command: click.Command, word: str) -> bool:
+    return command.get_short_help_str(_ANY).lower().startswith(f"{word.lower()} ")
+
+
 class Commands(click.Group):
     """A group of commands: suggestions for misspelt ones, and whole sentences in its help."""
 
@@ -135,9 +139,13 @@ class Commands(click.Group):
                 ctx.fail(f"no such option '{name}'; did you mean '{meant}'?")
             raise
 
-    def _only(self, ctx: click.Context, word: str) -> str:
-        """Advice for an argument of 'use', or of the only command of the group."""
+    def _instead(self, ctx: click.Context, word: str, *more: str) -> str:
+        """Advice for the word that the help of a command begins with, such as 'check', then for an
+        argument of 'use', or of the only command of the group."""
         found = self.listed(ctx)
+        begun = [name for name, one in found.items() if _begins(one, word)]
+        if len(begun) == 1:
+            return f"did you mean '{' '.join([ctx.command_path, *begun, *more])}'?"
         if "use" not in found and len(found) != 1:
             return ""
         name = "use" if "use" in found else next(iter(found))
@@ -152,7 +160,10 @@ class Commands(click.Group):
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             known = self.list_commands(ctx)
             advice = suggestion(
-                name, known, self._only(ctx, name), f"'{ctx.command_path} --help' lists all of them"
+                name,
+                known,
+                self._instead(ctx, *args),
+                f"'{ctx.command_path} --help' lists all of them",
             )
             ctx.fail(f"there is no command '{name}'; {advice}")
         return super().resolve_command(ctx, args)

@@ -32,7 +32,7 @@ from invoice_sandbox.state.credentials import (
 )
 
 _AUTHORIZATION: Final = "authorization"
-_SCHEMES: Final = frozenset({"", BEARER, BASIC})
+_SCHEMES: Final = frozenset({"", BEARER})
 """What an ``Authorization`` header without a credential may consist of."""
 
 _COMMON: Final = (Scheme("bearer", "authorization"), Scheme("header", "x-api-key"))
@@ -42,9 +42,9 @@ _COMMON: Final = (Scheme("bearer", "authorization"), Scheme("header", "x-api-key
 Caller = tuple[Credential, Workspace]
 """A valid credential, and its workspace."""
 
-_Carried = tuple[str, Presented | None]
-"""The name of a scheme, and a secret that a request carries for it; None instead of a secret for a
-header that is a credential alone, without the name of a scheme before it."""
+_Carried = tuple[str, Presented | str]
+"""The name of a scheme, and a secret that a request carries for it, or the problem of a header that
+has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +115,14 @@ class KnownKeys:
 
     def _in_head(self, head: Head) -> tuple[_Carried, ...]:
         return tuple(
-            (name, one) for name, scheme in self.schemes for one in _presented(head, scheme)
+            (name, one)
+            for name, scheme in self.schemes
+            for one in _presented(head, scheme, has_basic=self._has_basic)
         )
+
+    @property
+    def _has_basic(self) -> bool:
+        return any(scheme.location == BASIC for _, scheme in self.schemes)
 
 
 @dataclass(frozen=True)
@@ -207,23 +213,28 @@ def _in_common_places(request: Request) -> Iterator[str]:
         yield from (secret for secret in secrets_of(request, scheme) if secret)
 
 
-def _presented(head: Head, scheme: Scheme) -> list[Presented | None]:
-    """The secrets in the headers as ``scheme`` says; None for one without the scheme's name."""
+def _presented(head: Head, scheme: Scheme, *, has_basic: bool) -> list[Presented | str]:
+    """The secrets in the headers as ``scheme`` says, and the problem of one without its name.
+    ``has_basic``: the operation takes Basic, too."""
     kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
-    found: list[Presented | None] = [Presented(kind, one) for one in _secrets_in(head, scheme)]
-    if scheme.location == BEARER and head.known(_problem_of_bearer) is not None:
-        return [*filter(lambda one: one is not None and one.secret, found), None]
+    found: list[Presented | str] = [Presented(kind, one) for one in _secrets_in(head, scheme)]
+    problem = _problem_of_bearer(head, has_basic=has_basic) if scheme.location == BEARER else None
+    if problem is not None:
+        return [*(one for one in found if isinstance(one, Presented) and one.secret), problem]
     return found
 
 
-def _problem_of_bearer(head: Head) -> str | None:
+def _problem_of_bearer(head: Head, *, has_basic: bool) -> str | None:
     """Why an ``Authorization`` header has no bearer credential; None: it has one, or that of
-    another scheme that contracts use."""
+    Basic where the operation takes it."""
     for value in head.values(_AUTHORIZATION):
         scheme, _, secret = value.strip().partition(" ")
         if scheme.lower() == BEARER and not secret.strip():
             return "has no key after 'Bearer'"
-        if scheme.lower() not in _SCHEMES:
+        if scheme.lower() == BASIC:
+            if not has_basic:
+                return "has another scheme than 'Bearer'"
+        elif scheme.lower() not in _SCHEMES:
             alone = "has a credential without 'Bearer' before it"
             return "has another scheme than 'Bearer'" if secret.strip() else alone
     return None
@@ -245,11 +256,11 @@ def _agreed(callers: Sequence[Caller], errors: Sequence[ApiError]) -> Caller | N
 
 
 async def _outcome(
-    engine: Engine, request: Request, presented: Presented | None
+    engine: Engine, request: Request, presented: Presented | str
 ) -> Caller | ApiError:
     """What a secret turns out to be."""
-    if presented is None:
-        return reject("no_bearer", problem=request.head.known(_problem_of_bearer))
+    if isinstance(presented, str):
+        return reject("no_bearer", problem=presented)
     found = await look_up(engine.store, presented)
     if found is None:
         revoked = await look_up(engine.store, Presented("revoked", presented.secret))
@@ -317,7 +328,7 @@ async def workspace_of_caller(engine: Engine, request: Request) -> Workspace | N
         await _outcome(engine, request, presented)
         for scheme in engine.project.contract.schemes.values()
         if scheme.location in {"bearer", "basic", "header"}
-        for presented in _presented(request.head, scheme)
+        for presented in _presented(request.head, scheme, has_basic=True)
     ]
     callers = [one for one in outcomes if not isinstance(one, ApiError)]
     try:

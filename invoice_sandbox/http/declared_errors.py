@@ -40,7 +40,7 @@ _VALUES: Final = {
 _INSTEAD: Final = {400: 422}
 """What documents declare for an invalid request, besides 400."""
 _LOGGED: Final = frozenset({401, 429})
-"""Errors whose message is the reason in the log."""
+"""Errors whose message is the reason in the journal and the log."""
 
 
 async def error_reply(engine: Engine, request: Request, error: ApiError) -> Reply:
@@ -52,7 +52,7 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
     url = engine.url + (project.control.base_path if is_control else "")
     request_id = request.trace.request_id
     if error.status in _LOGGED:
-        request.trace.reason = conventions.message(error, url)
+        request.trace.why["reason"] = conventions.message(error, url)
     if endpoint is not None:
         status = declared_status(endpoint.operation, error.status)
         if status is not None:

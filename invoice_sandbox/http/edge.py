@@ -174,8 +174,7 @@ class Edge:
             self._note(operation, reply.status, clock.monotonic() - started)
         if REQUESTS.isEnabledFor(logging.INFO) and not request.is_observer:
             seconds, why = clock.monotonic() - started, self._why(trace, workspace)
-            entry = _entry(request, reply, seconds, why)
-            line, members = self._engine.journal.logged(entry, trace.reason)
+            line, members = self._engine.journal.logged(_entry(request, reply, seconds, why))
             REQUESTS.info("%s", line, extra={MEMBERS: members})
         return reply
 

@@ -142,8 +142,7 @@ class Trace(Struct, eq=False):
     ``has_waited_for_body``, then after a latency. ``served_by`` is the id of the workspace that a
     public operation belongs to, whoever calls it. ``headers`` are sent with every response to the
     request; ``why`` explains the response. ``release`` gives back what the request holds of a
-    budget. ``revoked_key_of`` is the id of the workspace that a revoked key belonged to. ``reason``
-    is that of an error, for the log.
+    budget. ``revoked_key_of`` is the id of the workspace that a revoked key belonged to.
     """
 
     drawn_id: str = ""
@@ -163,7 +162,6 @@ class Trace(Struct, eq=False):
     injected_fault: InjectedFault | None = None
     headers: list[tuple[str, str]] = []
     why: dict[str, Any] = {}
-    reason: str = ""
 
     @property
     def request_id(self) -> str:

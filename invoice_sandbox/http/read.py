@@ -540,8 +540,9 @@ def _text(raw: bytes) -> str:
 
 
 def _unsupported(body: RequestBody) -> ApiError:
-    if any(is_json(media_type) for media_type in body.checkers):
-        return reject("not_json")
+    if all(map(is_json, body.checkers)):
+        ways = [f"'Content-Type: {media_type}'" for media_type in body.checkers]
+        return reject("not_json", ways=" or ".join(ways))
     return reject("media_type", declared=", ".join(body.checkers))
 
 

@@ -254,10 +254,9 @@ class Journal:
         is_complete = bool(entries) and entries[0] is None
         return Recorded(tuple(one for one in entries if one is not None), is_complete)
 
-    def logged(self, entry: JournalEntry, reason: str) -> tuple[str, Record]:
+    def logged(self, entry: JournalEntry) -> tuple[str, Record]:
         """The entry for a log, without secrets: one line with the headers of a rejected credential,
-        the ``reason`` of an error and what the request may have wrong, and the members of the line.
-        """
+        the reason and what the request may have wrong, and the members of the line."""
         shown = self.redactor.shown(entry)
         parts = [entry.method, shown["path"], shown["status"] or "reset", shown["operation"] or "-"]
         parts += [f"{shown['durationMs']:.0f} ms", entry.request_id]
@@ -265,7 +264,7 @@ class Journal:
             headers = shown["request"]["headers"]
             parts += [f"{name}: {text}" for name, text in headers if text == REDACTED]
         hints = shown["why"].get("hints", [])
-        found = {"reason": self.redactor.redacted(reason)} if reason else {}
+        found = {name: shown["why"][name] for name in ("reason",) if name in shown["why"]}
         parts += [*found.values(), *hints]
         line = re.sub(r"[^\x20-\x7e]", "?", "  ".join(map(str, parts)))
         members = {"requestId": entry.request_id} | {name: shown[name] for name in _LOGGED}

@@ -275,4 +275,4 @@ DOCUMENTS: Final = {
     "1,000,001 values": _document({"enum": [0] * 1_000_001}),
     "a file outside of the folder": _document({"$ref": "../outside.json"}),
 }
-"""Documents that are errors at start."""
+"""Documents that are errors at start, the last one with ``--strict`` only."""

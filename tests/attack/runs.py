@@ -40,6 +40,7 @@ _SECONDS_TOGETHER = 8
 _SECONDS_TO_REST = 30
 _NO_START = 2
 _HERE = Path(__file__).parents[2]
+_SERVE = (sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0")
 
 
 @dataclass(frozen=True)
@@ -244,14 +245,14 @@ def _memory(*sizes: int) -> str:
 
 
 def loaded(name: str, folder: Path) -> Result:
-    """Try to serve a document that cannot be served."""
+    """Try to serve a document that cannot be served as it is."""
     file = folder / "api" / "openapi.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(DOCUMENTS[name]))
     (folder / "outside.json").write_text('{"const": "a secret of the machine"}')
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = subprocess.run(
-        [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0", "--contract", str(file)],
+        [*_SERVE, "--strict", "--contract", str(file)],
         capture_output=True,
         text=True,
         timeout=60,
@@ -264,6 +265,7 @@ def loaded(name: str, folder: Path) -> Result:
         f"status {ended.returncode}": ended.returncode != _NO_START,
         "no message": "openapi.json" not in ended.stderr,
         "a traceback": "Traceback" in ended.stderr,
+        "a secret": "a secret of the machine" in ended.stdout + ended.stderr,
         f"{seconds:.1f} s of CPU": seconds > _SECONDS_TO_LOAD,
     }
     return Result(f"start: {name}", 1, _named(problems), "", seconds, "")

@@ -155,7 +155,7 @@ def _pipeline(
             *([metrics.routes(engine)] if metrics else []),
             start_page(),
         ],
-        project.contract.common_path,
+        project.contract.base_path,
         project.control.base_path,
         left_out_routes(project.contract.base_path, project.left_out),
     )

@@ -322,6 +322,62 @@ def test_what_is_plainly_meant_or_needed_by_nobody_keeps_nothing_from_being_serv
     assert any(message in one for one in project.warnings)
 
 
+IN_PATH: dict[str, Any] = {"name": "id", "in": "path"}
+TEXT: dict[str, Any] = {"schema": {"type": "string"}}
+MEANT: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a parameter of the path that is not required": (
+        "get",
+        {**OK, "parameters": [{**IN_PATH, **TEXT}]},
+        "must have 'required: true'",
+    ),
+    "a parameter without a schema": (
+        "get",
+        {**OK, "parameters": [{**IN_PATH, "required": True}]},
+        "id: it has no 'schema', and is not checked",
+    ),
+    "a parameter with a type": (
+        "get",
+        {**OK, "parameters": [{"name": "q", "in": "query", "type": "integer"}]},
+        "q: it has no 'schema', and is not checked",
+    ),
+    "a body without content": (
+        "get",
+        {**OK, "requestBody": {"description": "x"}},
+        "'content' is missing",
+    ),
+    "a media type that is null": (
+        "get",
+        {"responses": {"200": {"description": "", "content": {"application/json": None}}}},
+        "read as {}: null",
+    ),
+    "statuses in small letters": (
+        "get",
+        {"responses": {"2xx": {"description": ""}}},
+        "2xx is read as '2XX'",
+    ),
+    "a method in capitals": ("GET", OK, "GET is read as 'get'"),
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(("method", "operation", "message"), MEANT.values(), ids=MEANT)
+def test_an_operation_with_a_slip_is_served_with_a_warning(
+    tmp_path: Path, version: str, method: str, operation: Any, message: str
+) -> None:
+    file = written(tmp_path, document({"/a/{id}": {method: operation}}, openapi=version))
+    project = load_contract(file)
+    assert [one.method for one in project.contract.operations.values()] == ["GET"]
+    assert any(message in one for one in project.warnings)
+
+
+def test_the_404_names_a_method_that_is_null_or_unknown(tmp_path: Path) -> None:
+    content = document({"/a": FINE, "/b": {"get": None}, "/c": {"fetch": OK}})
+    with serving_contract(tmp_path, content) as client:
+        assert "GET /b: this is ignored: " in client.get("/b").text
+        assert "FETCH /c: this is ignored: " in client.get("/c").text
+        assert "begin with" not in client.get("/d").text
+
+
 def test_a_server_that_is_ignored_leaves_no_base_path(tmp_path: Path) -> None:
     server = {"url": "/{v}", "variables": {"v": {"enum": ["1"]}}}
     content = {**document({"/a": {"get": OK}}), "servers": [server]}
@@ -331,10 +387,13 @@ def test_a_server_that_is_ignored_leaves_no_base_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("written_as", "version"),
-    [(3.0, "3.0.3"), ("3.0", "3.0.3"), (3.1, "3.1.0"), ("3.1", "3.1.0")],
+    [
+        *((3.0, "3.0.3"), ("3.0", "3.0.3"), (3.1, "3.1.0"), ("3.1", "3.1.0")),
+        *((3, "3.0.3"), ("3", "3.0.3"), ("v3.0.0", "3.0.3")),
+    ],
     ids=repr,
 )
-def test_a_version_of_two_numbers_is_understood(
+def test_a_version_that_is_not_written_in_full_is_understood(
     tmp_path: Path, written_as: object, version: str
 ) -> None:
     schema = {"type": "string", "nullable": True}

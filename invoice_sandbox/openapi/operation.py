@@ -7,7 +7,6 @@ import marshal
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from posixpath import commonpath
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
@@ -125,12 +124,6 @@ class Contract:
     schemas: Schemas
     webhooks: Mapping[str, WebhookEvent] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
-
-    @property
-    def common_path(self) -> str:
-        """The base path of the document; without one, what all of its paths begin with."""
-        paths = [one.path.partition("{")[0] for one in self.operations.values()]
-        return self.base_path or commonpath(paths or ["/"]).rstrip("/")
 
     @property
     def secret_parameters(self) -> frozenset[str]:

@@ -83,6 +83,11 @@ _VALUES: Final = frozenset({"const", "enum", "default", "example", "examples"})
 _UNKNOWN: Final = {SCHEMA: DATA, "callback": "pathItem", FILE: FILE}
 
 
+def members_of(type_: str) -> Iterable[str]:
+    """The names of the members that the objects of a type may have and that mean something."""
+    return _MEMBERS.get(type_, {})
+
+
 class Node(NamedTuple):
     """A value in a document: its ``type``, the steps to it, and the address (``base``) that
     references in it start from, which a schema changes by ``$id`` (JSON Schema Core 8.2.1)."""

@@ -63,6 +63,9 @@ class ReadContract:
                 case ("paths", str() as path, method) if method in METHODS:
                     if method not in (paths.get(path) or {}):
                         found[path, str(method).upper()] = note.text
+                case ("paths", str() as path, str()) if not paths.get(path):
+                    every = {(path, one.upper()): note.text for one in METHODS}
+                    found = every | found
         return found
 
 

@@ -21,13 +21,14 @@ from invoice_sandbox.openapi.load.model import (
     SCHEMA,
     Node,
     Pointer,
+    members_of,
     node,
     operations,
     walk,
 )
 from invoice_sandbox.openapi.load.operations import Note, named_operations, operation_id
 from invoice_sandbox.openapi.load.pointers import dereference
-from invoice_sandbox.openapi.load.validate import VERSIONS, Invalid
+from invoice_sandbox.openapi.load.validate import Invalid, meant_version
 
 _TEMPLATE: Final = re.compile(r"\{[^}]*\}")
 
@@ -35,8 +36,10 @@ _TEMPLATE: Final = re.compile(r"\{[^}]*\}")
 def whole_version(document: Any) -> Iterator[Note]:
     """Write the version of OpenAPI in full."""
     version = document.get("openapi") if isinstance(document, dict) else None
-    if str(version) in VERSIONS:
-        document["openapi"] = VERSIONS[str(version)]
+    meant = meant_version(version)
+    is_whole = isinstance(version, str) and version[0:1] == "3" and version.count(".") > 1
+    if meant is not None and not is_whole:
+        document["openapi"] = meant
         yield Note(("openapi",), f"{version} is read as OpenAPI {document['openapi']}")
 
 
@@ -127,12 +130,16 @@ def take_out(document: dict[str, Any], found: Sequence[Invalid]) -> list[Note]:
     """Change ``document`` so that it can be served without what was ``found``; what, and where.
 
     A value of another type is read as the type that it should have, if it plainly means a value of
-    it; null as if it were not there. A text that has to be there is made up. A member that cannot
+    it; null as if it were not there. What has to be there and can be taken for granted is added. A
+    name in capitals or small letters is read as the one that is meant. Another member that cannot
     be there, and what is for people only, is left out. Of a schema nothing is checked. Otherwise
     the operation, or the component, is left out, or the member itself. Empty: nothing could be
     done.
     """
     notes: list[Note] = []
+    found = [
+        one for one in found if _spelt(list(_around(node(document), one.pointer)), one)
+    ] or found
     for wrong in reversed(found):  # the last item of a list first
         around = list(_around(node(document), wrong.pointer))
         pointers = [one.pointer for one in around]
@@ -145,19 +152,23 @@ def take_out(document: dict[str, Any], found: Sequence[Invalid]) -> list[Note]:
 def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
     """Leave out, or replace, the smallest part that can be; ``around`` leads to the place."""
     place = around[-1]
+    slips = list(_corrected(document, around, wrong))
+    if slips:
+        yield from slips
+        return
     default = _DEFAULTS.get((place.type, wrong.missing))
     if default is not None:
         place.value[wrong.missing] = deepcopy(default)
         text = f"'{wrong.missing}' is missing, and taken as {json.dumps(default)}"
         yield Note(place.pointer, text)
         return
-    meant = None if any(one.type == SCHEMA for one in around) else _meant(place, wrong.types)
+    meant = None if any(one.type == SCHEMA for one in around) else _meant(around, wrong.types)
     if meant is not None:
         _parent(document, place)[place.pointer[-1]] = meant
         yield Note(place.pointer, f"read as {json.dumps(meant)}: {wrong.text}")
         return
     if wrong.is_extra or _is_optional(around, wrong):
-        yield _left_out(document, place, f"this is ignored: {wrong.text}")
+        yield _left_out(document, place, f"{_name(place)}this is ignored: {wrong.text}")
         return
     for here in reversed(around):
         if here.type == SCHEMA and here.value != {}:
@@ -181,13 +192,57 @@ _DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("info", "title"): "Untitled",
     ("info", "version"): "0",
     ("response", "description"): "",
+    ("requestBody", "content"): {"*/*": {}},
 }
 """What stands for a member that has to be there, by the type of its object."""
 
 
-def _meant(here: Node, types: Sequence[str]) -> Any:
-    """The value of one of these types that a value of another one plainly means, or None."""
+def _corrected(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
+    """Correct the spelling of a member, or what a parameter around the place lacks."""
+    place, spelt = around[-1], _spelt(around, wrong)
+    if spelt is not None:
+        parent = _parent(document, place)
+        parent[spelt] = parent.pop(place.pointer[-1])
+        yield Note(place.pointer, f"{place.pointer[-1]} is read as '{spelt}'")
+    for here in around:
+        if here.type in _PARAMETERS:
+            yield from (Note(here.pointer, text) for text in _completed(here.value))
+
+
+_PARAMETERS: Final = frozenset({"parameter", "header"})
+
+
+def _completed(value: Any) -> Iterator[str]:
+    """Add what a parameter or header has to have and can be taken for granted; what was added."""
+    if not isinstance(value, dict) or "$ref" in value:
+        return
+    if value.get("in") == "path" and value.get("required") is not True:
+        value["required"] = True
+        yield f"{value.get('name')}: a parameter in the path must have 'required: true', read so"
+    is_known = value.get("in", "header") in ("path", "query", "header", "cookie")
+    if is_known and not {"schema", "content"} & value.keys():
+        value["schema"] = {}
+        yield f"{value.get('name', 'this header')}: it has no 'schema', and is not checked"
+
+
+def _spelt(around: Sequence[Node], wrong: Invalid) -> str | None:
+    """The member that one which cannot be there means, in other letters, or None."""
+    if not wrong.is_extra or len(around) <= len(wrong.pointer):
+        return None
+    written, parent = str(around[-1].pointer[-1]), around[-2]
+    known = ("1XX", "2XX", "3XX", "4XX", "5XX", "default")
+    names = known if parent.type == "<response>" else members_of(parent.type)
+    meant = next((one for one in names if one.lower() == written.lower()), None)
+    return None if meant in parent.value else meant
+
+
+def _meant(around: Sequence[Node], types: Sequence[str]) -> Any:
+    """The value of one of these types that the last value, of another one, plainly means, or
+    None."""
+    here = around[-1]
     match here.value:
+        case None if len(around) > 1 and around[-2].type in _NAMED_ONLY:
+            return {}
         case str() | dict() if "array" in types:
             return [here.value]
         case bool() | int() | float() if "string" in types:
@@ -197,6 +252,10 @@ def _meant(here: Node, types: Sequence[str]) -> Any:
     return None
 
 
+_NAMED_ONLY: Final = frozenset({"<response>", "{header}", "{mediaType}"})
+"""Maps in which null stands for an object of which no more than the name is known."""
+
+
 def _is_component(here: Node) -> bool:
     return len(here.pointer) == _COMPONENT and here.pointer[0] != "servers"
 
@@ -204,6 +263,8 @@ def _is_component(here: Node) -> bool:
 def _name(here: Node) -> str:
     """``GET /orders: `` for an operation, ``/orders: `` for a path."""
     match here.type, here.pointer:
+        case _, ("paths", path, method) if here.type in {"operation", "other"}:
+            return f"{str(method).upper()} {path}: "
         case "operation", (*_, path, method):
             return f"{str(method).upper()} {path}: "
         case "pathItem", (*_, path):

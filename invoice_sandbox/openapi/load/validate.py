@@ -32,8 +32,15 @@ _MAX_MESSAGE_LENGTH: Final = 240
 """Letters of a message: the validator puts whole objects into some."""
 
 
-VERSIONS: Final = {"3.0": "3.0.3", "3.1": "3.1.0"}
-"""What is meant by a version that is not written in full."""
+_VERSION: Final = re.compile(r"v?3(?:\.(?P<minor>[01])(?:\.\d+)?)?")
+
+
+def meant_version(version: Any) -> str | None:
+    """What is meant by a version that is not written in full, or with a ``v``; None: nothing."""
+    found = _VERSION.fullmatch(str(version))
+    if found is None:
+        return None
+    return "3.1.0" if found["minor"] == "1" else "3.0.3"
 
 
 def check_version(document: Any, file: Path) -> None:
@@ -43,9 +50,10 @@ def check_version(document: Any, file: Path) -> None:
     version = members.get("openapi")
     if isinstance(version, str) and version.startswith(("3.0.", "3.1.")):
         return
-    if str(version) in VERSIONS:
+    meant = meant_version(version)
+    if meant is not None:
         problem = "the version in 'openapi' must be text of three numbers"
-        advice = f"write openapi: '{VERSIONS[str(version)]}'"
+        advice = f"write openapi: '{meant}'"
     elif version is not None:
         problem = f"OpenAPI {version} is not served"
         advice = "3.0 and 3.1 are: a document that uses nothing newer may have 'openapi: 3.1.0'"

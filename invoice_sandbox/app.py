@@ -158,6 +158,7 @@ def _pipeline(
         project.contract.base_path,
         project.control.base_path,
         left_out_routes(project.contract.base_path, project.left_out),
+        project.base_path_origin,
     )
     return Pipeline(
         edge=Edge(

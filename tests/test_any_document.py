@@ -501,6 +501,15 @@ def test_a_path_below_another_base_path_is_reported_with_its_place(
         assert "it is served at" not in client.get("/sandbox/payments/1").text
 
 
+def test_a_path_without_the_base_path_of_the_option_is_reported_with_that(tmp_path: Path) -> None:
+    file = written(tmp_path, document({"/a": FINE}))
+    with serving(replace(FROZEN, contract=file, base_path="/api", scenario=None)) as running:
+        message = httpx.get(f"{running.url}/a", timeout=10).json()["error"]["message"]
+    assert message.endswith(
+        "served at /api/a. What paths begin with is that of the option --base-path."
+    )
+
+
 def test_a_variable_of_a_server_that_is_not_declared_is_reported(tmp_path: Path) -> None:
     content = document({"/a": {"get": OK}}, servers=[{"url": "https://example.com/{v}"}])
     (line,) = warnings(tmp_path, content)

@@ -144,7 +144,7 @@ _ERRORS: Final = (
         "other_base_path",
         404,
         "No operation has this path: it is served at {path}",
-        "What paths begin with is that of the first server; 'serve --contract' has --base-path.",
+        "What paths begin with is that of {origin}.",
     ),
     ErrorType("left_out", 404, "{problem}", "Correct the document; the server logs the place."),
     ErrorType(

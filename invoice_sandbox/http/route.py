@@ -240,9 +240,12 @@ class Router:
         base_path: str = "",
         control_path: str = "",
         left_out: RouteTable | None = None,
+        base_path_origin: str = "",
     ) -> None:
         """What the paths of the two contracts begin with is for the error of a path outside;
-        ``left_out`` has what reports the operations that are not served."""
+        ``left_out`` has what reports the operations that are not served, ``base_path_origin`` is
+        what the base path comes from."""
+        self._origin = base_path_origin
         self._tables = tables
         self._left_out = left_out or RouteTable()
         self._control = f"{control_path}/"
@@ -309,7 +312,7 @@ class Router:
         """Raise the error of a path that begins with another base path than the operations."""
         operation = self._below_base_path(path)
         if operation:
-            raise reject("other_base_path", path=operation)
+            raise reject("other_base_path", path=operation, origin=self._origin)
         if not f"{path}/".startswith(self._inside):
             raise reject("outside_base_path", base_path=self._base_path)
 

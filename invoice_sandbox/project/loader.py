@@ -59,6 +59,7 @@ _PARTS: Final = (CONVENTIONS_FILE, "openapi", "handlers", "domain", "fixtures", 
 _READ: Final = frozenset({".yaml", ".yml", ".json", ".py"})
 _MANUAL: Final = Scenario("manual")
 _DEFAULT_SCENARIO: Final = "auto-progress"
+_OPTION: Final = "the option --base-path"
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class Project:
 
     ``warnings`` are lines of text: what the contract declares and the sandbox does not support.
     ``inferred`` are the collections that the contract implies, if it is served with them.
+    ``base_path_origin`` names what the base path comes from.
     ``left_out`` says why an operation of the document is not served, by path and method.
     """
 
@@ -82,6 +84,7 @@ class Project:
     conventions: Conventions = field(default_factory=Conventions)
     inferred: Inferred = field(default_factory=Inferred)
     left_out: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    base_path_origin: str = "the first server; 'serve --contract' has --base-path"
 
     @cached_property
     def control_conventions(self) -> Conventions:
@@ -258,6 +261,7 @@ def load_contract(
             warnings=tuple(warnings),
             conventions=conventions,
             left_out=read.left_out,
+            base_path_origin=Project.base_path_origin if base_path is None else _OPTION,
         )
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from invoice_sandbox.cli import main
+from invoice_sandbox.project.fitting import at_steps, placed
 from invoice_sandbox.project.loader import load_contract, load_project
 from invoice_sandbox.settings import SettingError, read_settings
 from invoice_sandbox.state.memory import MemoryTransaction
@@ -373,6 +374,33 @@ def test_a_value_that_a_response_cannot_have_stays_as_it_was_and_is_reported(
         changed = client.request(method, at, json=wrong, headers=EXPLAIN)
         assert changed.json() == {**created.json(), "name": "b"}
         hint = "the response cannot have '/state', '/note' as sent, so it has other values"
+        assert hint in changed.headers["x-sandbox-explain"]
+        assert client.get(at).json() == changed.json()
+
+
+LEVEL = {**WHOLE, "maximum": 9, "example": 7}
+
+
+@pytest.mark.parametrize("within", [(), ("data",)])
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_value_that_a_response_cannot_have_adds_no_member(
+    tmp_path: Path, method: str, within: tuple[str, ...]
+) -> None:
+    kind = {"enum": ["big", "small"], "example": "big"}
+    thing = closed("id", "name", id=WHOLE, name=TEXT, level=LEVEL, kind=kind)
+    thing = thing if not within else closed("data", data=thing)
+    content = with_paths(collection("/things", "thingId", thing, {"type": "object"}))
+    change = operation("change", thing, "200", {"type": "object"})
+    content["paths"]["/things/{thingId}"][method.lower()] = change
+    with served(tmp_path, content) as client:
+        created = client.post("/things", json=placed({}, within, {"name": "a"})).json()
+        assert {*at_steps(created, within)} == {"id", "name"}
+        at = f"/things/{at_steps(created, within)['id']}"
+        sent = placed({}, within, {"name": "b", "level": 50, "kind": 7})
+        changed = client.request(method, at, json=sent, headers=EXPLAIN)
+        assert changed.json() == placed(created, (*within, "name"), "b")
+        pointers = ("".join(f"/{one}" for one in (*within, name)) for name in ("level", "kind"))
+        hint = f"cannot have '{next(pointers)}', '{next(pointers)}' as sent"
         assert hint in changed.headers["x-sandbox-explain"]
         assert client.get(at).json() == changed.json()
 

@@ -20,7 +20,15 @@ from invoice_sandbox.project.declared import (
     required_at,
     schemas_at,
 )
-from invoice_sandbox.project.fitting import at_steps, different, fitted, is_valid, members, placed
+from invoice_sandbox.project.fitting import (
+    at_steps,
+    different,
+    fitted,
+    is_valid,
+    members,
+    placed,
+    without,
+)
 from invoice_sandbox.project.paging import Page
 
 _ENVELOPES: Final = ("data", "result", "item", "record", "resource", "payload", "response")
@@ -92,18 +100,26 @@ class View:
     def shown(self, record: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> Any:
         """The body with the record: with the members of the example that are required or
         readOnly, without those that it cannot have. None if it cannot have the id. ``before`` is
-        what the record was: its members come before those of the example."""
+        what the record was: its members come before those of the example, and one that it did not
+        have is not taken from the example unless the record needs it."""
         example, place = self.example.body, self.place
         if not isinstance(example, Mapping):
             return None
         own, steps = self._placed(record), (*place, self.identity)
-        known = example if before is None else _over(example, self._placed(before), place)
+        was = None if before is None else self._placed(before)
+        known = example if was is None else _over(example, was, place)
         record_known = members(at_steps(known, place))
         needed = {name: one for name, one in record_known.items() if name in self.needed}
-        filled = _over(placed(known, place, needed), own, place)
+        around = placed(known, place, needed)
+        filled, last = _over(around, own, place), _over(example, own, place)
+        if was is not None:
+            last = _over(around, was, place)
+            new = members(at_steps(own, place)).keys() - members(at_steps(was, place)).keys()
+            absent = new - self.needed
+            left = {name: one for name, one in record_known.items() if name not in absent}
+            known = placed(known, place, left)
         key = at_steps(own, steps)
-        last = [_over(example, own, place)] if before is None else []
-        for one in (filled, *last, placed(known, steps, key)):
+        for one in (filled, last, placed(known, steps, key)):
             body = fitted(self.checker, one, known)
             if body is not None and (self.own_place is None or at_steps(body, steps) == key):
                 return body
@@ -177,9 +193,12 @@ class View:
         return body if is_valid(self.checker, body) else None
 
     def kept(self, record: Mapping[str, Any], body: Any) -> dict[str, Any]:
-        """The record as it was shown, with what the response does not have."""
+        """The record as it was shown, with what the response does not declare."""
         if body is None:
             return dict(record)
+        shown, declared = (members(at_steps(one, self.place)) for one in (body, self.declared))
+        for name in declared.keys() - shown.keys():
+            record = without(record, (*self.within, name))
         same = self.place == self.within
         own = body if same else placed({}, self.within, at_steps(body, self.place))
         return _over(record, own, self.within)

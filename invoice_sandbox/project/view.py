@@ -226,10 +226,8 @@ class View:
             body = fitted(self.checker, placed(whole, steps, [one]), self.example.body)
             items = at_steps(body, steps)
             item = items[0] if isinstance(items, list) and items else None
-            if item is not None and members(item).get(self.identity) in {
-                None,
-                record[self.identity],
-            }:
+            key = members(item).get(self.identity)
+            if item is not None and (key is None or key == record[self.identity]):
                 return item
         return None
 

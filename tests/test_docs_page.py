@@ -70,7 +70,8 @@ def test_an_operation_at_the_root_stays_one(tmp_path: Path) -> None:
 def test_a_path_outside_of_the_base_path_gets_the_base_path(tmp_path: Path) -> None:
     document = contract({}, servers=[{"url": "https://api.example/v2"}])
     with serving_contract(tmp_path, document) as client:
-        assert "begin with /v2. See" in client.post("/check", json={}).text
+        assert "is served at /v2/check." in client.post("/check", json={}).text
+        assert "begin with /v2. See" in client.post("/other", json={}).text
         assert "begin with" not in client.post("/v2/checks", json={}).text
         assert client.post("/v2/check", json={}).status_code == 204
         assert client.delete("/openapi.json").status_code == 405

@@ -103,8 +103,9 @@ def test_a_contract_is_not_served_that_refers_to(tmp_path: Path, name: str) -> N
     document, reason = REJECTED[name]
     file = tmp_path / "contract.json"
     file.write_bytes(orjson.dumps(document))
+    settings = replace(FROZEN, contract=file, strict=True)
     with pytest.raises(ProjectError, match=reason):
-        asyncio.run(create_app(replace(FROZEN, contract=file), url="http://127.0.0.1"))
+        asyncio.run(create_app(settings, url="http://127.0.0.1"))
 
 
 SECRETS = {

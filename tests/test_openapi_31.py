@@ -147,8 +147,9 @@ def test_a_contract_that_cannot_be_served_is_a_start_up_error(
 ) -> None:
     file = tmp_path / "contract.json"
     file.write_bytes(orjson.dumps(document))
+    settings = replace(FROZEN, contract=file, strict=True)
     with pytest.raises(ProjectError, match=reason):
-        asyncio.run(create_app(replace(FROZEN, contract=file), url="http://127.0.0.1"))
+        asyncio.run(create_app(settings, url="http://127.0.0.1"))
 
 
 @pytest.mark.parametrize(

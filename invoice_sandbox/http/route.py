@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -252,11 +252,16 @@ class Router:
         self._base_path = base_path
         self._inside = tuple(f"{one}/" for one in (base_path, control_path))
         self._known: dict[str | bytes, Sequence[_End]] = {}
+        self._similar = lru_cache(_KNOWN_PATHS)(self._look_for_similar)
 
     def similar(self, path: str) -> str:
         """The path of an operation, with the parameters of one without any, from which that differs
-        in one misspelt word, or in a slash at the end; none if there is none."""
-        segments = path.rstrip("/").split("/") if len(path) <= _MAX_KNOWN_PATH else ()
+        in one misspelt word, or in a slash at the end; none if there is none. The last results are
+        kept, as it takes as long as a request."""
+        return self._similar(path) if len(path) <= _MAX_KNOWN_PATH else ""
+
+    def _look_for_similar(self, path: str) -> str:
+        segments = path.rstrip("/").split("/")
         known = (template for table in self._tables for template in table.templates)
         like: dict[str, dict[str, str]] = {}
         for found in filter(None, (one.filled(segments) for one in known)):

@@ -37,9 +37,11 @@ from invoice_sandbox.http.pipeline import (
 )
 from invoice_sandbox.http.respond import Responses
 from invoice_sandbox.http.route import (
+    Page,
     PathTemplate,
     Router,
     operation_routes,
+    page_routes,
     resolved_operations,
     segment_texts,
 )
@@ -262,6 +264,14 @@ PATHS: Final = {
     "/d/": ["get"],
     "/e/{x}{y}": ["get"],
     "/f/{id}/g/{id2}": ["get"],
+    "/h/{a}/{b}": ["get"],
+    "/h/{a}/{b}.json": ["get"],
+    "/h/{a}.json/{b}": ["get"],
+    "/h/{a}/b.json": ["get"],
+    "/i/{a}": ["get"],
+    "/i/x{a}": ["get"],
+    "/j/{a}": ["get"],
+    "/j/{a}x": ["get"],
 }
 
 FOUND: Final[dict[tuple[str, str], tuple[str, dict[str, str]]]] = {
@@ -283,6 +293,12 @@ FOUND: Final[dict[tuple[str, str], tuple[str, dict[str, str]]]] = {
     ("GET", "/d/"): ("/d/", {}),
     ("GET", "/e/abc"): ("/e/{x}{y}", {"x": "ab", "y": "c"}),
     ("GET", "/f/1/g/2"): ("/f/{id}/g/{id2}", {"id": "1", "id2": "2"}),
+    ("GET", "/h/1/2"): ("/h/{a}/{b}", {"a": "1", "b": "2"}),
+    ("GET", "/h/1/2.json"): ("/h/{a}/{b}.json", {"a": "1", "b": "2"}),
+    ("GET", "/h/1/b.json"): ("/h/{a}/b.json", {"a": "1"}),
+    ("GET", "/h/1.json/b.json"): ("/h/{a}.json/{b}", {"a": "1", "b": "b.json"}),
+    ("GET", "/i/xy"): ("/i/x{a}", {"a": "y"}),
+    ("GET", "/j/yx"): ("/j/{a}x", {"a": "y"}),
 }
 
 
@@ -388,6 +404,69 @@ def test_a_template_takes_texts_of_as_many_segments_as_it_has() -> None:
     assert template.texts(["", "a", "1"]) == ["1"]
     assert template.texts(["", "a"]) is None
     assert template.texts(["", "x", "1"]) is None
+
+
+SIMILAR: Final[dict[str, str]] = {
+    "/a/": "/a",
+    "/invoces": "/invoices",
+    "/invoces/1": "/invoices/1",
+    "/invoices/1/ofers": "/invoices/1/offers",
+    "/invoices/1/offers/": "/invoices/1/offers",
+    "/invoices/2/ofers/3": "/invoices/2/offers/3",
+    "/invocs/2/ofers/3": "",
+    "/invoices/1/x": "",
+    "/partner": "",
+    "/n/1-2": "",
+    f"/invoces/{'1' * 247}": f"/invoices/{'1' * 247}",
+    f"/invoces/{'1' * 248}": "",
+}
+"""The paths that are suggested; the last one is too long."""
+
+
+@pytest.mark.parametrize(("path", "expected"), SIMILAR.items(), ids=[*map(str, range(12))])
+def test_a_path_that_is_almost_one_of_an_operation_suggests_that(path: str, expected: str) -> None:
+    paths = ["/a", "/invoices", "/invoices/{id}", "/invoices/{id}/offers", "/m/{a}-{b}"]
+    router = routes(contract_of(dict.fromkeys([*paths, "/invoices/{id}/offers/{no}"], ["get"])))
+    assert [router.similar(path) for _ in range(2)] == [expected] * 2
+
+
+async def one_page(_: Request) -> Reply:
+    return Reply(200)
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status"),
+    [
+        ("/docs", "GET", 200),
+        ("/docs", "HEAD", 200),
+        ("/docs", "OPTIONS", 204),
+        ("/docs/a/b", "GET", 200),
+        ("/docs/a/b", "OPTIONS", 204),
+        ("/docs", "PUT", 405),
+        ("/docs/a", "PUT", 405),
+        ("/doc", "GET", 404),
+        ("/health", "GET", 200),
+        ("/health", "OPTIONS", 204),
+        ("/health/a", "GET", 404),
+        ("/health/a", "OPTIONS", 404),
+        ("/a/b", "GET", 404),
+    ],
+)
+def test_a_page_has_all_paths_below_it_only_if_it_says_so(
+    path: str, method: str, status: int
+) -> None:
+    table = page_routes({"/health": Page(one_page)}, {"/docs": Page(one_page)})
+    table.add("", "/docs/a", "TRACE", Page(one_page))
+    router = Router([table])
+    if status < 400:
+        reply = asyncio.run(router(request(method, path)))
+        assert isinstance(reply, Reply)
+        assert reply.status == status
+        assert dict(reply.headers) == ({"Allow": "GET, HEAD, OPTIONS"} if status == 204 else {})
+    else:
+        with pytest.raises(ApiError) as rejected:
+            asyncio.run(router(request(method, path)))
+        assert rejected.value.status == status
 
 
 def test_a_response_without_a_schema_is_anything() -> None:

@@ -507,6 +507,23 @@ def test_init_writes_the_collections_as_handlers(tmp_path: Path) -> None:
         assert client.get(at).status_code == 404
 
 
+def test_init_reports_the_operations_that_no_function_can_be_called_like(tmp_path: Path) -> None:
+    content = document({"type": "string"})
+    item, names = content["paths"]["/o/{owner}/pets/{petId}"], ["größe", "1st", "\ufb01t"]
+    for operation, name in zip(item.values(), names, strict=False):
+        operation["operationId"] = name
+    folder, file = tmp_path / "pets", written(tmp_path, content)
+    run = CliRunner().invoke(main, ["init", str(folder), "--contract", str(file), "--stateful"])
+    reported = [line for line in run.stderr.splitlines() if "no function" in line]
+    assert reported == [
+        f"WARNING {name}: no function can have the name of this operation, so it has no handler"
+        for name in names[1:]
+    ]
+    handlers = load_project(folder).handlers
+    assert names[0] in handlers
+    assert not handlers.keys() & {*names[1:]}
+
+
 def test_stateful_is_for_a_contract() -> None:
     with pytest.raises(SettingError, match="--stateful needs --contract"):
         read_settings({"stateful": "on"})

@@ -6,15 +6,18 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import filterfalse
 from pathlib import Path
 from pprint import pformat
 from typing import Any, Final
+from unicodedata import is_normalized
 
 import click
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import FILE
+from invoice_sandbox.cli.output import plain
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
@@ -116,6 +119,10 @@ def write_project(
         click.echo(f"WARNING {line}", err=True)
     for line in found.lines():
         click.echo(line)
+    for one in found.collections:
+        for name in filterfalse(_has_function_name, one.operations.values()):
+            line = f"WARNING {plain(name)}: no function can have the name of this operation"
+            click.echo(f"{line}, so it has no handler", err=True)
     click.echo(f"{folder}: {len(contract.operations)} operations, {len(files)} files.")
     click.echo(f"Serve it: invoice-sandbox serve --project {shlex.quote(str(folder))}")
 
@@ -128,7 +135,11 @@ def _examples(contract: Contract) -> Iterator[_Example]:
             given = contract_response(contract, operation, "handler")
         except NoResponseError:
             continue
-        if _is_function_name(function) and is_json(given.media_type) and operation.method == "GET":
+        if (
+            _has_function_name(operation.id)
+            and is_json(given.media_type)
+            and operation.method == "GET"
+        ):
             title = _quotable(f"{operation.method} {operation.path}")
             yield _Example(function, title, given.body)
 
@@ -161,14 +172,17 @@ def _collections(contract: Contract, collections: Sequence[Collection]) -> str:
             operation = contract.operations[name]
             title = _quotable(f"{operation.method} {operation.path}")
             function = function_name(name)
-            if _is_function_name(function):
+            if _has_function_name(name):
                 body = f'    """{title}"""\n    return await COLLECTION_{number}.{what}(call)\n'
                 parts.append(f"async def {function}(call: Call) -> object:\n{body}")
     return "\n\n".join(parts)
 
 
-def _is_function_name(text: str) -> bool:
-    return text.isascii() and text.isidentifier()
+def _has_function_name(operation_id: str) -> bool:
+    """Whether a module can have the handler of an operation: Python reads other spellings of a
+    letter as that letter."""
+    name = function_name(operation_id)
+    return name.isidentifier() and is_normalized("NFKC", name)
 
 
 def _readme(contract: Contract, folder: Path, begin: str) -> str:

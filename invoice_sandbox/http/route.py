@@ -69,7 +69,7 @@ class PathTemplate:
 
     def filled(self, segments: Sequence[str]) -> str:
         """The path with parameters from the segments of another one, which is as long; else none.
-        Segments that are a word and a parameter are left out."""
+        None if a segment has several parameters."""
         if len(segments) != len(self.segments) or any(
             len(one) > _PARAMETER for one in self.segments
         ):
@@ -251,7 +251,7 @@ class Router:
         self._control = f"{control_path}/"
         self._base_path = base_path
         self._inside = tuple(f"{one}/" for one in (base_path, control_path))
-        self._known: dict[str | bytes, Sequence[_End]] = {}
+        self._known = lru_cache(_KNOWN_PATHS)(self._find)
         self._similar = lru_cache(_KNOWN_PATHS)(self._look_for_similar)
 
     def similar(self, path: str) -> str:
@@ -340,22 +340,14 @@ class Router:
         return ""
 
     def _leaves(self, request: Request) -> Sequence[_End]:
-        """The ends of the path, the most exact first, those of the first table before all others.
-
-        A path that was asked for before is looked up in one step.
-        """
+        """The ends of the path, the most exact first, those of the first table before all others."""
         raw: bytes = request.scope.get("raw_path") or b""
         path = raw if b"%" in raw else request.path
-        ends: Sequence[_End] | None = self._known.get(path)
-        if ends is None:
-            segments = path_segments(request)
-            ends = tuple([end for table in self._tables for end in table.find(segments)])
-            if len(path) > _MAX_KNOWN_PATH or not ends:
-                return ends
-            if len(self._known) >= _KNOWN_PATHS:
-                self._known.clear()
-            self._known[path] = ends
-        return ends
+        return self._known(path) if len(path) <= _MAX_KNOWN_PATH else self._find(path)
+
+    def _find(self, path: str | bytes) -> Sequence[_End]:
+        segments = _segments(path)
+        return tuple([end for table in self._tables for end in table.find(segments)])
 
 
 def _texts_as_sent(
@@ -382,9 +374,13 @@ def _without_target(request: Request, targets: Mapping[str, object]) -> Reply:
 def path_segments(request: Request) -> list[str]:
     """The segments of the path, decoded one by one, so that an encoded slash separates none."""
     raw: bytes = request.scope.get("raw_path") or b""
-    if b"%" not in raw:
-        return request.path.split("/")
-    return [unquote(one) for one in raw.decode("latin-1").split("/")]
+    return _segments(raw if b"%" in raw else request.path)
+
+
+def _segments(path: str | bytes) -> list[str]:
+    if isinstance(path, str):
+        return path.split("/")
+    return [unquote(one) for one in path.decode("latin-1").split("/")]
 
 
 def operation_routes(

@@ -55,7 +55,7 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/http/pages": "docs_page documents",
     "invoice_sandbox/http/prefer": "preferring faults",
     "invoice_sandbox/http/read": "idempotency parameters forms body_limits",
-    "invoice_sandbox/http/route": "pipeline operations parameters docs_page",
+    "invoice_sandbox/http/route": "pipeline operations parameters docs_page any_document uploads",
     "invoice_sandbox/http/send": "faults",
     "invoice_sandbox/http/": "pipeline operations http_corners parameters body_limits journal",
     "invoice_sandbox/webhooks/attempts": (

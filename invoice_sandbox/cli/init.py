@@ -86,14 +86,7 @@ def write_project(
     Raises ProjectError when the folder is not empty, and UserError for a contract
     that cannot be served.
     """
-    try:
-        is_taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
-    except OSError as error:
-        raise ProjectError(f"{folder}: {error.strerror}") from None
-    if folder.is_file():
-        raise ProjectError(f"{folder}: a file, not a folder; choose an empty or a new folder")
-    if is_taken:
-        raise ProjectError(f"{folder}: the folder is not empty; choose an empty or a new one")
+    _check_free(folder)
     fetch = Fetcher() if allow_remote_refs else never
     read = read_contract(file, fetch, folders, whole=False)
     contract = compile_contract(read.document)
@@ -125,6 +118,17 @@ def write_project(
             click.echo(f"{line}, so it has no handler", err=True)
     click.echo(f"{folder}: {len(contract.operations)} operations, {len(files)} files.")
     click.echo(f"Serve it: invoice-sandbox serve --project {shlex.quote(str(folder))}")
+
+
+def _check_free(folder: Path) -> None:
+    try:
+        is_taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError as error:
+        raise ProjectError(f"{folder}: {error.strerror}") from None
+    if folder.is_file():
+        raise ProjectError(f"{folder}: a file, not a folder; choose an empty or a new folder")
+    if is_taken:
+        raise ProjectError(f"{folder}: the folder is not empty; choose an empty or a new one")
 
 
 def _examples(contract: Contract) -> Iterator[_Example]:

@@ -68,13 +68,12 @@ class PathTemplate:
         return cls(tuple(tuple(re.split(r"\{[^}]*\}", one)) for one in path.split("/")))
 
     def filled(self, segments: Sequence[str]) -> str:
-        """The path with parameters from the segments of another one, which is as long; else none.
-        None if a segment has several parameters."""
-        if len(segments) != len(self.segments) or any(
-            len(one) > _PARAMETER for one in self.segments
-        ):
+        """The path with the parameters in the segments of another one that fits; else none."""
+        if len(segments) != len(self.segments):
             return ""
-        pairs = zip(self.segments, segments, strict=True)
+        pairs = [*zip(self.segments, segments, strict=True)]
+        if any(len(one) > 1 and segment_texts(one, given) is None for one, given in pairs):
+            return ""
         return "/".join(one[0] if len(one) == 1 else given for one, given in pairs)
 
     @property
@@ -225,7 +224,6 @@ class RouteTable:
 
 
 _ALMOST: Final = 0.75
-_PARAMETER: Final = 2
 _KNOWN_PATHS: Final = 4096
 _MAX_KNOWN_PATH: Final = 256
 """How many paths the router remembers, and of what length."""
@@ -340,7 +338,7 @@ class Router:
         return ""
 
     def _leaves(self, request: Request) -> Sequence[_End]:
-        """The ends of the path, the most exact first, those of the first table before all others."""
+        """The ends of the path, the most exact first, those of the first table before others."""
         raw: bytes = request.scope.get("raw_path") or b""
         path = raw if b"%" in raw else request.path
         return self._known(path) if len(path) <= _MAX_KNOWN_PATH else self._find(path)

@@ -151,3 +151,28 @@ def test_a_list_whose_items_have_other_ids_than_the_records_is_left_out(tmp_path
     schema["properties"]["data"]["items"] = closed("id", id={"type": "object"})
     found = load_contract(written(tmp_path, content), stateful=True).inferred
     assert [*found.left_out] == ["GET /things: its response cannot have a record with 'id'"]
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("entries", {"order": {"by": TEXT}}),
+        ("entries", {"included": {"id": WHOLE}, "warnings": {}}),
+        ("things", {"data": {"id": WHOLE, "of": TEXT}}),
+        ("found", {"links": {}, "data": {"href": TEXT}}),
+    ],
+    ids=["without an id", "beside related ones", "called like the collection", "with an id"],
+)
+def test_the_list_with_the_records_is_the_one_that_is_most_like_them(
+    tmp_path: Path, name: str, others: Any
+) -> None:
+    content = things({})
+    body = listing(content)["responses"]["200"]["content"]["application/json"]["schema"]
+    own = body["properties"].pop("data")
+    items = {one: {"type": "object", "properties": of} for one, of in others.items()}
+    lists = {one: {"type": "array", "items": of} for one, of in items.items()}
+    body |= {"required": [name], "properties": {**lists, name: own}}
+    with served(tmp_path, content) as client:
+        listed = with_five(client).get("/things", params={"limit": 2}).json()
+        assert [one["id"] for one in listed[name]] == [1, 2]
+        assert not any(one.get("name") for other in others for one in listed.get(other, ()))

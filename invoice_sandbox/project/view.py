@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 from invoice_sandbox.base.ids import snake_case
@@ -32,6 +33,10 @@ from invoice_sandbox.project.fitting import (
 from invoice_sandbox.project.paging import Page
 
 _ENVELOPES: Final = ("data", "result", "item", "record", "resource", "payload", "response")
+_LISTS: Final = frozenset(
+    {*_ENVELOPES, "collection", "content", "element", "entry", "list", "row", "value"}
+)
+"""Words in the names of members with the records of a list."""
 _OF_CREATION: Final = frozenset({"created", "creation"})
 _OF_CHANGES: Final = frozenset({"updated", "modified"})
 """Words in the names of members with an instant that the server sets."""
@@ -239,9 +244,20 @@ class View:
 
     @cached_property
     def list_place(self) -> tuple[str, ...] | None:
-        """Where the response has its list, if it has one."""
-        found = map(_list_place, (self.example.body, self.declared))
-        return next((one for one in found if one is not None), None)
+        """Where the response has its list, if it has one: the one that is most like the records of
+        the collection."""
+        found: dict[tuple[str, ...], set[str]] = {}
+        for place, items in chain.from_iterable(map(_lists, (self.example.body, self.declared))):
+            found.setdefault(place, set()).update(*map(members, items[:1]))
+        return max(found, key=lambda place: self._likeness(place, found[place]), default=None)
+
+    def _likeness(self, place: Sequence[str], declared: Set[str]) -> tuple[int, ...]:
+        """How much a list there, whose items have these members, is like that of the records: its
+        items may have an id, its name, they have an id, it is not deep."""
+        named = {*map(singular, words(place[-1]))} if place else {*self.names}
+        has_id = self.identity in declared
+        by_name = 2 * bool(named & {*self.names}) or bool(named & _LISTS)
+        return has_id or not declared, by_name, has_id, -len(place)
 
     @property
     def required_headers(self) -> frozenset[str]:
@@ -322,17 +338,14 @@ def _place(body: Any, identity: str, names: Sequence[str]) -> tuple[str, ...] | 
     return None
 
 
-def _list_place(body: Any) -> tuple[str, ...] | None:
-    """The members that lead to the list of a response."""
+def _lists(body: Any) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    """The lists of a response, by the members that lead to them: at most two."""
     levels: list[tuple[tuple[str, ...], Any]] = [((), body)]
     for _ in range(3):
-        found = next((place for place, one in levels if isinstance(one, list)), None)
-        if found is not None:
-            return found
+        yield from ((place, one) for place, one in levels if isinstance(one, list))
         levels = [
             ((*place, name), inner) for place, one in levels for name, inner in members(one).items()
         ]
-    return None
 
 
 def _over(below: Any, above: Any, within: Sequence[str]) -> dict[str, Any]:

@@ -44,6 +44,7 @@ from invoice_sandbox.state.postgresql import SCHEMA, Database, ReplacedError, Re
 from invoice_sandbox.state.rows import TABLES, Change, CopyState, Row, StoreError
 from invoice_sandbox.state.shared import SharedStore, open_shared_store
 from invoice_sandbox.state.upgrade import migrate, upgrade
+from invoice_sandbox.state.writer import unavailable
 from tests.chaos.servers import NotNowError, Server
 from tests.databases import Proxy, new_database
 from tests.receivers import receiving
@@ -107,7 +108,7 @@ def test_what_is_in_a_schema_of_the_first_version_is_kept_and_due_work_in_it_is_
         )
     assert upgrade(dsn) == ("0001", SCHEMA)
     with closing(Database(dsn)) as database:
-        assert take_due(dsn, database.register("b")) == ["ended", "free", "runs"]
+        assert lease_due(dsn, database.register("b")) == ["ended", "free", "runs"]
 
 
 def test_a_schema_that_is_upgraded_ends_the_servers_that_use_the_earlier_one() -> None:
@@ -195,17 +196,16 @@ def test_a_statement_that_forgets_its_condition_reaches_no_other_workspace(dsn: 
             assert connection.execute(f"SELECT FROM {table}").rowcount == 0
 
 
-def test_a_digest_shows_its_credential_alone_and_lets_nobody_change_it(dsn: str) -> None:
+def test_one_function_finds_a_credential_by_its_digest_in_whatever_workspace(dsn: str) -> None:
     with servers(dsn) as (running,), running.client() as client:
         key = data(client.post("/sandbox/workspaces", json={}))["key"]
     with restricted(dsn, "") as connection:
-        connection.execute(
-            "SELECT set_config('invoice_sandbox.digest', %s, true)", (key_digest(key),)
-        )
-        found = connection.execute("SELECT digest FROM credentials").fetchall()
-        assert found == [(key_digest(key),)]
-        assert connection.execute("DELETE FROM credentials").rowcount == 0
-        assert connection.execute("UPDATE credentials SET content = ''").rowcount == 0
+        found = connection.execute("SELECT digest FROM look_up(%s)", ([key_digest(key), "none"],))
+        assert found.fetchall() == [(key_digest(key),)]
+        assert connection.execute("SELECT FROM look_up('{}')").rowcount == 0
+        query = """SELECT proname FROM pg_proc WHERE pronamespace = 'invoice_sandbox'::regnamespace
+            AND prosecdef AND prosrc LIKE '%credentials%'"""
+        assert connection.execute(query).fetchall() == [("look_up",)]
 
 
 def test_the_page_explains_every_function_that_a_server_may_call(dsn: str) -> None:
@@ -236,8 +236,9 @@ def test_every_table_has_a_workspace_first_in_its_key_and_its_policy_or_is_expla
     query = """SELECT relname, EXISTS (SELECT FROM pg_index JOIN pg_attribute
           ON attrelid = indrelid AND attnum = indkey[0] AND attname = 'workspace'
           WHERE indrelid = pg_class.oid AND indisprimary)
-        AND relrowsecurity AND relforcerowsecurity AND EXISTS (SELECT FROM pg_policy
-          WHERE polrelid = pg_class.oid AND polname = 'of_workspace' AND polcmd = '*'),
+        AND relrowsecurity AND relforcerowsecurity AND ARRAY['of_workspace *'] = ARRAY(
+          SELECT polname || ' ' || polcmd::text FROM pg_policy
+          WHERE polrelid = pg_class.oid AND %(role)s::regrole = ANY (polroles)),
         has_table_privilege(%(role)s, pg_class.oid, 'SELECT')::integer
           + has_table_privilege(%(role)s, pg_class.oid, 'INSERT, UPDATE, DELETE')::integer
         FROM pg_class WHERE relnamespace::regnamespace::text LIKE 'invoice_sandbox%%'
@@ -427,10 +428,10 @@ def waiting(dsn: str) -> dict[str, float]:
     return dict(rows(dsn, query))
 
 
-def take_due(dsn: str, replica: Replica) -> list[str]:
+def lease_due(dsn: str, replica: Replica) -> list[str]:
     """The families that a replica gets by the jobs that are due; the jobs stay."""
     found = [one for one, seconds in waiting(dsn).items() if seconds <= 0]
-    return sorted(one for one in found if replica.take_due(one))
+    return sorted(one for one in found if replica.lease_due(one))
 
 
 def test_replicas_that_race_for_what_is_due_take_each_family_once(dsn: str) -> None:
@@ -442,7 +443,7 @@ def test_replicas_that_race_for_what_is_due_take_each_family_once(dsn: str) -> N
 
         def take_all(replica: Replica) -> list[str]:
             together.wait(PATIENCE)
-            return take_due(dsn, replica)
+            return lease_due(dsn, replica)
 
         one, two = threads.map(take_all, racing)
     assert sorted([*one, *two]) == names
@@ -455,8 +456,8 @@ def test_a_released_family_has_one_job_and_is_taken_when_it_is_due(dsn: str) -> 
         replica.release({"never": None, "later": later, "now": 0.0})
         assert sorted(waiting(dsn)) == ["later", "now"]
         assert 3000 < waiting(dsn)["later"] <= 3600
-        assert take_due(dsn, database.register("")) == ["now"]
-        assert not replica.take_due("later")
+        assert lease_due(dsn, database.register("")) == ["now"]
+        assert not replica.lease_due("later")
         assert replica.claim(name="later") == ("later", replica.number, "")
         replica.release({"later": later - 1800})
         assert 1000 < waiting(dsn)["later"] <= 1800
@@ -472,12 +473,12 @@ def test_what_a_replica_ran_that_ended_without_a_word_is_due(dsn: str) -> None:
             query = "UPDATE invoice_sandbox.replicas SET until = now() WHERE replica = %s"
             connection.execute(query, (ended.number,))
         other.look_after()
-        assert take_due(dsn, other) == ["a", "b"]
+        assert lease_due(dsn, other) == ["a", "b"]
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("DELETE FROM invoice_sandbox.replicas")
-        assert take_due(dsn, database.register("")) == ["a", "b"]
+        assert lease_due(dsn, database.register("")) == ["a", "b"]
         with pytest.raises(ReplacedError):
-            ended.take_due("a")
+            ended.lease_due("a")
 
 
 def test_a_family_that_a_replica_asked_for_is_left_to_it(dsn: str) -> None:
@@ -487,13 +488,18 @@ def test_a_family_that_a_replica_asked_for_is_left_to_it(dsn: str) -> None:
         assert runs.beat() == 2
         wanted = "SELECT queue_name, args FROM invoice_sandbox_jobs.procrastinate_jobs"
         assert rows(dsn, wanted) == []
-        for _ in range(2):
+        for loses_its_job in (False, False, True):
+            if loses_its_job:
+                path = "SET search_path = invoice_sandbox_jobs"
+                execute(dsn, f"{path}; DELETE FROM procrastinate_jobs")
             found = asks.claim(name="w", is_wanted=True)
             assert found is not None
             assert found.replica == runs.number
-        assert rows(dsn, wanted) == [(f"replica {runs.number}", {"family": "w"})]
+        for _ in range(2):
+            other.look_after()
+            assert rows(dsn, wanted) == [(f"replica {runs.number}", {"family": "w"})]
         runs.release({"w": 0.0})
-        assert take_due(dsn, other) == []
+        assert lease_due(dsn, other) == []
         assert asks.claim(name="w") == ("w", asks.number, "b")
         database.retire(runs.number)
         assert "w" in waiting(dsn)
@@ -524,19 +530,29 @@ def test_a_job_that_was_lost_is_written_again(dsn: str, lost: str) -> None:
             assert sorted(waiting(dsn)) == expected
 
 
-def test_a_job_that_was_taken_long_ago_counts_no_more(dsn: str) -> None:
-    """Its end could not be written, as in a statement that took too long."""
+NEW_WORKER: Final = "INSERT INTO procrastinate_workers DEFAULT VALUES RETURNING id"
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_job_that_its_worker_does_not_end_is_replaced(dsn: str, is_gone: bool) -> None:
+    """The worker is gone, or could not write the end, as in a statement that took too long."""
     with closing(Database(dsn)) as database:
         replica = families(database, "w")
         replica.release({"w": 0.0})
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("SET search_path = invoice_sandbox_jobs")
-            connection.execute("UPDATE procrastinate_jobs SET status = 'doing'")
+            query = "UPDATE procrastinate_jobs SET status = 'doing', worker_id = %s RETURNING id"
+            taken = connection.execute(query, connection.execute(NEW_WORKER).fetchone()).fetchone()
             replica.look_after()
             assert waiting(dsn) == {}
-            connection.execute("UPDATE procrastinate_events SET at = at - interval '30 seconds'")
+            connection.execute(
+                "DELETE FROM procrastinate_workers"
+                if is_gone
+                else "UPDATE procrastinate_events SET at = at - interval '30 seconds'"
+            )
             replica.look_after()
-        assert take_due(dsn, replica) == ["w"]
+            assert taken not in connection.execute("SELECT id FROM procrastinate_jobs").fetchall()
+        assert lease_due(dsn, replica) == ["w"]
 
 
 # --- a store alone
@@ -584,6 +600,12 @@ def to_its_end(test: Callable[[str], Coroutine[Any, Any, None]]) -> Callable[[st
         asyncio.run(asyncio.wait_for(test(dsn), PATIENCE))
 
     return run
+
+
+def execute(dsn: str, query: str) -> None:
+    """Change what is in the database."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute(query)
 
 
 def rows(dsn: str, query: str) -> list[Any]:
@@ -920,6 +942,98 @@ def test_the_job_of_a_worker_that_has_ended_comes_again(dsn: str) -> None:
             else:
                 until(lambda: first in store._families, "it is loaded")  # noqa: SLF001
                 until(lambda: not left_of(dsn, "take_up"), "nothing is left")
+
+
+def test_a_job_that_fails_leaves_nothing_and_comes_again(
+    dsn: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the same job was written again while it ran."""
+    monkeypatch.setattr(jobs_module, "_MOST", 1)
+
+    async def fails_twice(database: Database, replica: Replica) -> None:
+        tries = list[str]()
+
+        async def take_up(family: str) -> None:
+            tries.append("failed" if len(tries) < 2 else "done")
+            due = "due" if tries[-1] == "failed" else "NULL"
+            change = f"UPDATE invoice_sandbox.workspaces SET due = {due}"
+            execute(dsn, f"{change} WHERE workspace = '{family}'")
+            if tries[-1] == "failed":
+                raise unavailable()
+
+        async def look_after() -> None:
+            await asyncio.to_thread(replica.look_after)
+
+        jobs = database.jobs({"take_up": take_up}, look_after)
+        jobs.start(lambda: replica.number)
+        try:
+            await asyncio.to_thread(until, lambda: "done" in tries, "it has come again")
+            await asyncio.to_thread(until, lambda: not left_of(dsn, "take_up"), "nothing is left")
+        finally:
+            await jobs.close()
+        assert tries == ["failed", "failed", "done"]
+
+    with closing(Database(dsn)) as database:
+        replica = families(database, "w")
+        replica.release({"w": 0.0})
+        asyncio.run(asyncio.wait_for(fails_twice(database, replica), PATIENCE))
+    assert caplog.text.count("workspaces have to wait") == 2
+
+
+@pytest.mark.usefixtures("unhurried")
+@to_its_end
+async def test_a_workspace_is_opened_that_was_leased_though_the_response_was_lost(dsn: str) -> None:
+    store = await stored(dsn, is_new=True)
+    async with store.transaction("first") as state:
+        await state.schedule(AT, "x", {})
+    await store.hand_over("first")
+    lease_due = store.database.lease_due
+
+    def lost(family: str) -> bool:
+        assert lease_due(family)
+        raise StoreError("cut")
+
+    vars(store.database)["lease_due"] = lost
+    with pytest.raises(ApiError, match="store_unavailable"):
+        await store._take_up("first")  # noqa: SLF001  what its job does
+    await store.go_on()
+    assert await store.next_due("first") == AT
+    await store.close()
+
+
+@pytest.mark.usefixtures("unhurried")
+@to_its_end
+async def test_a_workspace_that_could_not_be_handed_over_is_opened_and_handed_over_again(
+    dsn: str,
+) -> None:
+    """With what was not written at first, and with the instant at which something is due."""
+    store, goes_on, due = await stored(dsn), threading.Event(), datetime(2200, 1, 1, tzinfo=UTC)
+    await add(store, replace(FIRST, clock=LIVE))
+    await store.flush()
+    writes = store.database.write
+
+    def write(changes: Sequence[Change]) -> None:
+        if not goes_on.is_set():
+            raise StoreError("full")
+        writes(changes)
+
+    vars(store._writer)["_write"] = write  # noqa: SLF001
+    async with store.transaction("first") as state:
+        await state.schedule(due + HOUR, "x", {})
+    with pytest.raises(ApiError, match="store_unavailable"):
+        await store.flush()
+    for _ in range(2):  # the second time it is not here
+        with pytest.raises(ApiError, match="store_unavailable"):
+            await store.hand_over("first")
+    with pytest.raises(ApiError, match="store_unavailable"):
+        await store.go_on()
+    goes_on.set()
+    while store._writer.problem:  # noqa: ASYNC110, SLF001  there is no event of it
+        await asyncio.sleep(0.01)
+    await store.go_on()
+    await store.hand_over("first")
+    assert rows(dsn, "SELECT owner, due FROM workspaces") == [(None, due.timestamp())]
+    await store.close()
 
 
 def dropped(connection: psycopg.Connection) -> bool:

@@ -4,7 +4,8 @@ A job says that something is due in a family of workspaces that no replica runs,
 replica wants a family of this one. It holds the id of the family and an instant, and nothing else.
 The tables of workspaces and steps are the truth: the schema writes a job in the transaction that
 makes it necessary, and whoever takes one asks the tables what there is to do. So a job may come
-twice, or too early, and one that was lost is written again.
+twice, or too early. It is tried once: what is left to do gets another one within a second, as
+does what lost its job.
 
 NOTIFY lets a worker take a new job at once. One that is lost costs the interval between two looks.
 """
@@ -20,8 +21,7 @@ from typing import Any, Final, ParamSpec
 
 import procrastinate
 import psycopg
-from procrastinate.exceptions import AppNotOpen, ConnectorException, UniqueViolation
-from procrastinate.jobs import Status
+from procrastinate.exceptions import AppNotOpen, ConnectorException
 from procrastinate.worker import Worker
 
 from invoice_sandbox.base.errors import ApiError
@@ -39,7 +39,6 @@ _SECONDS_TO_STOP: Final = 5.0
 _PAUSE: Final = 0.5
 _EVERY_SECOND: Final = "* * * * * *"
 _QUEUE: Final = "due"
-_AGAIN: Final = procrastinate.RetryStrategy(wait=1)
 
 log = logging.getLogger("invoice_sandbox")
 logging.getLogger("procrastinate").setLevel(logging.CRITICAL)  # what it would log is logged here
@@ -47,7 +46,7 @@ logging.getLogger("procrastinate").setLevel(logging.CRITICAL)  # what it would l
 P = ParamSpec("P")
 
 OfFamily = Callable[[str], Awaitable[None]]
-"""Does the job of a family, or raises what makes it come again in a second."""
+"""Does the job of a family. What it raises is logged."""
 
 
 class Jobs:
@@ -76,7 +75,7 @@ class Jobs:
         )
         self._app = procrastinate.App(connector=self._connector)
         for name, work in tasks.items():
-            self._app.task(name=name, retry=_AGAIN)(_logged(work))
+            self._app.task(name=name)(_logged(work))
         every = self._app.task(name="look_after", queue=_QUEUE, queueing_lock=_QUEUE, priority=2)
         self._app.periodic(cron=_EVERY_SECOND)(every(_logged(self._run_look_after)))
         self._worker: Worker | None = None
@@ -151,14 +150,8 @@ class Jobs:
             self._worker = None
 
     async def _run_look_after(self, timestamp: int) -> None:  # noqa: ARG002  the engine passes it
+        await self._app.job_manager.prune_stalled_workers(self._lease)
         await self._look_after()
-        manager = self._app.job_manager
-        await manager.prune_stalled_workers(self._lease)
-        for job in await manager.get_stalled_jobs(seconds_since_heartbeat=self._lease):
-            try:
-                await manager.retry_job(job)
-            except UniqueViolation:  # it was written again meanwhile
-                await manager.finish_job(job, Status.FAILED, delete_job=True)
 
 
 def usage(statistics: Mapping[str, int]) -> Mapping[str, int]:

@@ -27,7 +27,7 @@ from invoice_sandbox.state.sql import Dialect, statements
 LEASE: Final = 10.0
 """Seconds after which a replica that does not extend its lease has ended."""
 
-SCHEMA: Final = "0005"
+SCHEMA: Final = "0006"
 """The version of the schema that this server uses: that of the newest migration."""
 
 _ROLE: Final = "invoice_sandbox_server"
@@ -151,10 +151,8 @@ class Database:
 
     def look_up(self, digest: str) -> bytes | None:
         """The row of a credential, in whatever workspace; None: there is none."""
-        with self.connected() as connection, connection.transaction(), connection.pipeline():
-            connection.execute("SELECT set_config('invoice_sandbox.digest', %s, true)", (digest,))
-            found = connection.execute("SELECT content FROM credentials", binary=True).fetchone()
-        return None if found is None else found[0]
+        found = self.call("look_up", [digest])
+        return found[0][-1] if found else None
 
     def due(self, workspace: str) -> list[tuple[str | None, str]]:
         """When the first step of each lane of a workspace is due."""
@@ -265,10 +263,10 @@ class Replica:
         found = self._database.call("claim", self.number, list(digests), name, is_wanted)
         return Claim(*found[0]) if found else None
 
-    def take_due(self, family: str) -> bool:
-        """Run a family from now on, if no replica does and something in it is due."""
-        ((is_taken,),) = self._database.call("take_due", self.number, family)
-        return bool(is_taken)
+    def lease_due(self, family: str) -> bool:
+        """Run a family until the lease ends, if no replica does and something in it is due."""
+        ((is_leased,),) = self._database.call("lease_due", self.number, family)
+        return bool(is_leased)
 
     def look_after(self) -> None:
         """End the other replicas whose lease is over, and write the jobs that are missing."""

@@ -178,11 +178,21 @@ class SharedStore(PersistentStore):
             await self.hand_over(workspace_id)
 
     async def hand_over(self, family: str) -> None:
-        """Let another process run a family, after everything of it was written."""
+        """Let another process run a family, after everything of it was written.
+
+        One that could not be released is opened again.
+        """
         async with self._lock_of(family):
-            due = await self._close(self._members(family))
-            await super().flush()
-            await self._asked(self.database.release, {family: due})
+            members = self._members(family)
+            if not members and family in self.unopened:
+                raise unavailable()  # only what is loaded shows when something is due
+            try:
+                due = await self._close(members)
+                await super().flush()
+                await self._asked(self.database.release, {family: due})
+            except ApiError:
+                self.unopened.add(family)
+                raise
 
     async def watch(self, on_open: OnOpen) -> None:
         """Call ``on_open`` with the id of each workspace that this process runs."""
@@ -222,6 +232,7 @@ class SharedStore(PersistentStore):
             return False
         if self._clock is not None:  # no earlier than what another process has written
             self._clock.follow(await self._asked(self.shared.now))
+        await self.flush()  # what this process has changed in it before
         rows = await self._asked(self.shared.read, family)
         self._check_is(replica)
         await self._add(family, rows)
@@ -285,7 +296,12 @@ class SharedStore(PersistentStore):
     async def _take_up(self, family: str) -> None:
         """Run a family in which something is due, unless a process runs it already."""
         replica = self.database
-        if await self._asked(replica.take_due, family):
+        try:
+            is_leased = await self._asked(replica.lease_due, family)
+        except ApiError:
+            self.unopened.add(family)  # its response may have been lost
+            raise
+        if is_leased:
             await self._open(Claim(family, replica.number, ""))
 
     async def _look_after(self) -> None:

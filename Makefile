@@ -18,7 +18,7 @@ RUNS ?= 10
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate help install run test test-fast test-stores check format fuzz fuzz-seeds acceptance bench attack growth differential keywords foreign console-shots chaos interop build constraints clean mutants
+.PHONY: gate help install run test test-fast test-stores check format fuzz fuzz-seeds acceptance bench attack growth differential keywords foreign console-shots chaos interop image build constraints clean mutants
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -123,6 +123,11 @@ interop: $(NODE)  ## receivers, typed clients and a validating proxy from npm; t
 $(NODE): $(READY) requirements/interop.txt
 	$(INSTALL) -r requirements/interop.txt
 	@touch $@
+
+image:  ## the image of the Dockerfile, if a Docker daemon runs
+	@if docker info > /dev/null 2>&1; then \
+		docker build --tag invoice-sandbox . && docker run --rm --read-only invoice-sandbox --version; \
+	else echo "no image: no Docker daemon runs here"; fi
 
 build: $(READY)  ## wheel and sdist in dist/, the wheel of the client, and the software bill of materials
 	$(BIN)/python -m build --no-isolation

@@ -130,6 +130,17 @@ async def _ring(step, word):
 '''
 
 
+_HOOKS = '''
+"""What is done when something has failed."""
+
+
+async def on_step_failed(step, action, reason):
+    number = await step.state.next_number("bell")
+    bell = {"at": step.timestamp, "word": f"{action} failed"}
+    await step.state.put("bells", str(number), bell)
+'''
+
+
 def write_project(folder: Path, **scenarios: str) -> Path:
     """A project in ``folder``: notes are written and bells ring, when the scenarios define it.
 
@@ -143,6 +154,7 @@ def write_project(folder: Path, **scenarios: str) -> Path:
         "handlers/notes.py": _HANDLERS,
         "domain/__init__.py": "",
         "domain/actions.py": _ACTIONS,
+        "domain/hooks.py": _HOOKS,
         **{f"scenarios/{name}.yaml": _scenario(name, text) for name, text in scenarios.items()},
     }
     for name, text in files.items():

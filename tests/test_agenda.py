@@ -276,25 +276,15 @@ def test_a_step_that_fails_is_logged_given_up_and_stops_no_other(
     assert "the step 'fail' failed and is not repeated" in logged
 
 
-def test_what_a_failed_or_skipped_step_did_is_undone(
+def test_what_a_failed_or_skipped_step_did_is_undone_and_reported_at_its_instant(
     notes: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     with in_scenario(notes, "trouble") as client:
         write_note(client)
         advance(client, by="PT3S")
-        assert bells(client) == [("09:30:01", "before"), ("09:30:03", "after")]
+        reported = ("09:30:02", "fail failed")
+        assert bells(client) == [("09:30:01", "before"), reported, ("09:30:03", "after")]
     assert "on purpose" in caplog.text
-
-
-def test_the_clock_moves_along_with_a_step_that_fails(
-    notes: Running, caplog: pytest.LogCaptureFixture
-) -> None:
-    with in_scenario(notes, "trouble") as client:
-        write_note(client)
-        moved = advance(client, by="PT2S")
-        assert moved["now"] == "2026-11-21T09:30:02Z"
-        assert due(client) == [("09:30:03", "ring")]
-    assert "is not repeated" in caplog.text
 
 
 @pytest.mark.slow

@@ -684,6 +684,18 @@ def test_faults_are_added_listed_removed_and_cleared(at: Run) -> None:
     assert at("fault list").stdout == "No faults.\n"
 
 
+def test_a_response_to_inject_keeps_the_digits_of_its_numbers(
+    at: Run, server: Running, key: str, tmp_path: Path
+) -> None:
+    file, place = tmp_path / "invoice.json", "/api/invoices/inv_sandbox_0006"
+    with server.client(key) as client:
+        body = client.get(place).json()
+        body["data"]["amount"] = "AMOUNT"
+        file.write_text(json.dumps(body).replace('"AMOUNT"', "12500.10"))
+        at(f"fault add --operation getInvoice --kind response --body @{file}")
+        assert '"amount":12500.10,' in client.get(place).text
+
+
 @pytest.mark.parametrize(("count", "held"), [("", 1), ("--count 3", 3), ("--count forever", None)])
 def test_a_fault_takes_effect_as_often_as_it_is_asked_to(
     at: Run, count: str, held: int | None

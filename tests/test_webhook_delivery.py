@@ -23,6 +23,7 @@ from tests.receivers import (
     Manner,
     Message,
     Receiver,
+    Streams,
     calling,
     deliveries,
     delivery,
@@ -811,9 +812,19 @@ def test_an_endpoint_after_a_restore_gets_what_another_address_was_getting(
 
 
 def test_a_workspace_that_is_deleted_while_it_sends_leaves_nothing_behind(
-    today: Running, client: httpx.Client, receiver: Receiver, gate: threading.Event
+    today: Running,
+    client: httpx.Client,
+    receiver: Receiver,
+    gate: threading.Event,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    receiver.responses(held(gate, then=response(500)))
+    rejected, late = response(500), threading.Event()
+
+    async def reject_late(message: Message, streams: Streams) -> None:
+        await rejected(message, streams)
+        late.set()
+
+    receiver.responses(held(gate, then=reject_late))
     made = make_workspace(client)
     with today.client(made["key"]) as other:
         subscribe(other, receiver.url, retryProfile="fast")
@@ -821,14 +832,17 @@ def test_a_workspace_that_is_deleted_while_it_sends_leaves_nothing_behind(
         trigger(other)
         until(lambda: len(receiver.messages) == 1, "it is under way")
         assert client.delete(f"/sandbox/workspaces/{made['id']}").status_code == 200
+        assert other.get("/api/invoices").status_code == 401
     receiver.responses(response())
     gate.set()
+    assert late.wait(PATIENCE)
     register_new(client)
     subscribe(client, receiver.url)
     trigger(client)
     advance(client, by="P1D")
     assert receiver.ids()[1:] == [delivery(client)["eventId"]], "nothing else came meanwhile"
     assert client.get("/api/health").status_code == 200
+    assert caplog.messages == [], "the attempt that nobody waits for is no error"
 
 
 def test_what_is_switched_off_or_replayed_while_it_is_sent_is_in_the_log_all_the_same(

@@ -128,7 +128,7 @@ def _in_workspace(run: _CaseRun) -> CaseReport:
     """Run in a workspace of its own, which is deleted at the end. Raises SandboxError, OSError."""
     parent = run.control
     made = parent.ask("POST", "/workspaces", {"clock": run.case.clock})
-    run.use(replace(parent, key=made["key"], loads=jsonio.loads))
+    run.use(replace(parent, key=made["key"], loads=jsonio.loads, dumps=jsonio.dumps))
     try:
         return run.run()
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -166,7 +167,15 @@ def connection_options() -> Iterator[click.Option]:
 def client() -> ControlClient:
     """The client for the server and the workspace of this command."""
     connection = click.get_current_context().find_object(dict) or {}
-    return ControlClient(connection["url"], connection["key"], loads=jsonio.loads)
+    url, key = connection["url"], connection["key"]
+    return ControlClient(url, key, loads=jsonio.loads, dumps=_written)
+
+
+def _written(body: Any) -> str | bytes:
+    try:
+        return jsonio.dumps(body)
+    except TypeError:  # an argument that is no Unicode, which the server rejects
+        return json.dumps(body)
 
 
 def read_password() -> str:

@@ -194,14 +194,15 @@ def _inputs(found: Any) -> InputProblems | None:
 class ControlClient:
     """Sends requests to the sandbox at ``url``, with ``key``; None sends no credential.
 
-    ``patience`` is how many seconds to wait for a response, ``loads`` reads its JSON; ``known`` is
-    the project of the server, if it is known.
+    ``patience`` is how many seconds to wait for a response, ``loads`` reads its JSON and ``dumps``
+    writes that of a request; ``known`` is the project of the server, if it is known.
     """
 
     url: str
     key: str | None = field(repr=False)
     patience: float = _PATIENCE
     loads: Callable[[bytes], Any] = field(default=json.loads, repr=False)
+    dumps: Callable[[Any], str | bytes] = field(default=json.dumps, repr=False)
     known: ServedProject | None = field(default=None, repr=False)
 
     def ask(self, method: str, path: str, body: Any = None, *, below: str = "/sandbox") -> Any:
@@ -355,6 +356,10 @@ class ControlClient:
                 return SandboxError(text, status, code, inputs)
         return SandboxError(f"the server at {self.url} is not an invoice sandbox; {_ADVICE}")
 
+    def _written(self, body: Any) -> bytes:
+        text = self.dumps(body)
+        return text if isinstance(text, bytes) else text.encode()
+
     def _object(self, content: bytes) -> dict[str, Any]:
         """The JSON object that ``content`` is, or an empty one."""
         try:
@@ -384,7 +389,7 @@ class ControlClient:
             f"{self.url}{path}",
             method=method,
             headers=headers | {"Accept": accept},
-            data=body if body is None or is_file else json.dumps(body).encode(),
+            data=body if body is None or is_file else self._written(body),
         )
         if is_file:
             request.add_header("Content-Type", "application/octet-stream")

@@ -839,6 +839,27 @@ async def test_workspaces_have_their_place_and_their_family_from_their_creation_
     await store.close()
 
 
+@pytest.mark.usefixtures("unhurried")
+@to_its_end
+async def test_what_another_process_runs_is_known(dsn: str) -> None:
+    store = await stored(dsn, is_new=True)
+    async with store.transaction("first") as state:
+        await state.grant(credential("key"))
+        for hours, lane in ((2, "a"), (1, "a"), (3, None)):
+            await state.schedule(AT + hours * HOUR, "x", {}, lane=lane)
+    await store.flush()
+    other = await stored(dsn)
+    assert await other.workspace("first") is None
+    assert await other.known("first") == FIRST
+    assert await other.known("none") is None
+    assert await other.credential("key") is None
+    assert await other.known_credential("key") == credential("key")
+    assert await other.known_credential("none") is None
+    assert await other.due_times("first") == {"a": AT + HOUR, None: AT + 3 * HOUR}
+    await other.close()
+    await store.close()
+
+
 @to_its_end
 async def test_a_workspace_that_was_only_reserved_is_deleted_when_its_family_is_read(
     dsn: str,

@@ -215,6 +215,34 @@ async def test_an_id_that_is_taken_is_an_error() -> None:
 
 
 @on_a_loop
+async def test_workspaces_are_counted_and_have_a_last_use() -> None:
+    store = await store_of("one", "two")
+    later = FROZEN_START + timedelta(hours=1)
+    await store.note_request("two", later)
+    assert await store.count_workspaces() == 2
+    used = [FROZEN_START, later]
+    assert [await store.last_used(name) for name in ("one", "two")] == used
+    assert [one for _, one in await store.workspaces()] == used
+    for name in ("one", "three"):
+        found = await store.workspace(name)
+        assert await store.known(name) == found
+
+
+@on_a_loop
+async def test_a_name_is_reserved_once_until_it_is_released() -> None:
+    store = await store_of("one", "two")
+    for _ in range(2):
+        assert await store.claim("one", "name")
+        assert not await store.claim("one", "name")
+        await store.release("one", "name")
+        await store.release("one", "name")
+    assert await store.claim("one", "name")
+    assert await store.claim("two", "name"), "names are those of a workspace"
+    await store.delete_workspace("two")
+    await store.release("two", "name")
+
+
+@on_a_loop
 async def test_a_workspace_can_be_deleted_once_its_transaction_has_ended_and_again() -> None:
     store = await store_of("one")
     async with store.transaction("one") as state:
@@ -376,6 +404,16 @@ async def test_a_log_that_is_added_to_wakes_who_waits_for_it() -> None:
     assert not other.done()
     await store.append("two", "a", {"n": 4})
     assert (await other)["a"].last == 1
+
+
+@on_a_loop
+async def test_entries_are_counted_with_those_that_were_dropped() -> None:
+    store = await store_of("one")
+    assert await store.count_logged("one", "x") == 0
+    for number in range(1_005):
+        await store.append("one", "x", {"n": number})
+    assert await store.count_logged("one", "x") == 1_005
+    assert (await store.log("one", "x")).dropped == 5
 
 
 @on_a_loop
@@ -548,6 +586,22 @@ async def test_a_failed_transaction_changes_no_credential() -> None:
 
 
 @on_a_loop
+async def test_a_transaction_sees_the_credentials_of_its_beginning() -> None:
+    store = await store_of("one", "two")
+    for before, change in (((), "grant"), ((KEY,), "revoke"), ((), "none")):
+        async with store.transaction("one") as state:
+            if change != "none":
+                await (state.grant(KEY) if change == "grant" else state.revoke(KEY.digest))
+            assert await state.credentials() == before
+    async with store.transaction("one") as state:
+        await state.grant(KEY)
+    assert await store.known_credential(KEY.digest) == KEY
+    assert await store.known_credential("none") is None
+    async with store.transaction("two") as state:
+        assert await state.credentials() == ()
+
+
+@on_a_loop
 async def test_the_last_word_on_a_credential_counts() -> None:
     store = await store_of("one")
     async with store.transaction("one") as state:
@@ -643,6 +697,26 @@ async def test_steps_are_taken_when_they_are_due_by_time_then_by_creation() -> N
         assert await taken(state, minutes=3) == ["1", "3", "later made"]
     assert await store.due_times("one") == {None: NOW + timedelta(minutes=5)}
     assert await store.due_times("two") == {}
+
+
+@on_a_loop
+async def test_the_first_step_of_a_lane_stays_until_it_is_discarded() -> None:
+    store, later = await store_of("one"), NOW + timedelta(minutes=2)
+    async with store.transaction("one") as state:
+        for due, lane in ((later, "a"), (NOW, "a"), (later + timedelta(minutes=1), "b")):
+            await state.schedule(due, "x", {}, lane=lane)
+        assert await state.first_in_lane("a", NOW - timedelta(minutes=1)) is None
+        assert await state.first_in_lane("b", later) is None
+        first = await state.first_in_lane("a", later)
+        assert first is not None
+        assert first.due == NOW
+        assert await state.first_in_lane("a", later) == first
+        assert await store.next_due("one") == NOW
+        assert not await state.discard_step(first.number), "it is of another lane"
+        assert await state.discard_step(first.number, "a")
+        assert not await state.discard_step(first.number, "a")
+        assert await taken(state) == []
+    assert await store.next_due("one") == later
 
 
 @on_a_loop
@@ -1348,6 +1422,18 @@ async def test_a_restore_of_10_000_records_is_no_more_work_than_of_100() -> None
     few = await lines_of_restore(100)
     assert 0 < await lines_of_restore(9_900) <= few
     assert len((await page_of(store)).records) == 10_000
+
+
+@on_a_loop
+async def test_a_snapshot_that_was_dropped_is_gone() -> None:
+    store = await store_of("one")
+    for name in ("a", "b"):
+        await store.take_snapshot("one", Snapshot(name, FROZEN_START, ClockState("frozen")))
+    await store.drop_snapshot("one", "a")
+    assert [one.id for one in await store.snapshots("one")] == ["b"]
+    for work in (store.drop_snapshot, store.contents, store.snapshot_credentials):
+        with pytest.raises(KeyError):
+            await work("one", "a")
 
 
 @on_a_loop

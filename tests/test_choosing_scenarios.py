@@ -68,6 +68,12 @@ def test_of_a_magic_id_it_holds_for_every_invoice_that_has_it(client: httpx.Clie
     assert in_store(client, second) == ["default-recourse"]
 
 
+def test_a_request_of_no_workspace_may_name_one_that_exists(server: Running) -> None:
+    with server.client(None) as anyone:
+        assert anyone.get("/api/health", headers=named("kyb-hold")).status_code == 200
+        assert "'kyb-hol'" in message(anyone.get("/api/health", headers=named("kyb-hol")), 400)
+
+
 def test_of_a_request_it_holds_for_the_invoice_that_it_makes(client: httpx.Client) -> None:
     first = register(client, "invoice-expires")
     second = register(client, invoiceNumber="STORY-2")

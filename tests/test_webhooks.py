@@ -479,6 +479,15 @@ def test_the_payload_is_the_invoice_as_get_returns_it_with_three_members(
     assert payload == {"data": shown["data"], "mode": shown["mode"]}
 
 
+def test_a_sample_about_a_request_is_about_the_newest_one_of_the_invoice(
+    client: httpx.Client,
+) -> None:
+    for number in (1, 2, 3):
+        invoice = f"inv_sandbox_000{number + 2}"
+        given = sample(client, eventType="financing_request.created", invoiceId=invoice)
+        assert event(given)["data"]["id"] == f"freq_sandbox_000{number}"
+
+
 def test_a_sample_about_an_endpoint_is_the_newest_one_whatever_the_invoice(
     client: httpx.Client,
 ) -> None:

@@ -134,11 +134,11 @@ def test_pages_count_from_zero_if_that_is_the_default(tmp_path: Path) -> None:
 
 def test_the_body_of_a_list_leads_back_as_well(tmp_path: Path) -> None:
     uri = {"type": ["string", "null"], "format": "uri", "example": "https://a.example/?page=9"}
-    links = closed("first", "last", "prev", "next", first=uri, last=uri, prev=uri, next=uri)
+    links = closed("first", "last", "next", first=uri, last=uri, prev=uri, next=uri)
     listed = {"links": links, "has_previous": {"type": "boolean"}, "preview": TEXT}
     with served(tmp_path, things(listed, page=WHOLE)) as client:
         first = with_five(client).get("/things", params={"limit": 2}).json()
-        assert (first["links"]["prev"], first["has_previous"]) == (None, False)
+        assert ("prev" in first["links"], first["has_previous"]) == (False, False)
         last = client.get(first["links"]["last"]).json()
         assert (last["links"]["next"], last["has_previous"]) == (None, True)
         assert ids(client.get(last["links"]["prev"])) == [3, 4]
@@ -176,3 +176,82 @@ def test_the_list_with_the_records_is_the_one_that_is_most_like_them(
         listed = with_five(client).get("/things", params={"limit": 2}).json()
         assert [one["id"] for one in listed[name]] == [1, 2]
         assert not any(one.get("name") for other in others for one in listed.get(other, ()))
+
+
+@pytest.mark.parametrize(
+    ("position", "size", "places"),
+    [
+        ("startAt", "maxResults", [0, 2, 4]),
+        ("$skip", "$top", [0, 2, 4]),
+        ("start", "rows", [0, 2, 4]),
+        ("from", "count", [0, 2, 4]),
+        ("startIndex", "itemsPerPage", [1, 3, 5]),
+        ("pageIndex", "take", [0, 1, 2]),
+        ("page", "first", [1, 2, 3]),
+    ],
+)
+def test_parameters_of_a_page_have_many_names_and_a_body_repeats_them(
+    tmp_path: Path, position: str, size: str, places: list[int]
+) -> None:
+    asked = {position: WHOLE} if size == "count" else {position: WHOLE, size: WHOLE}
+    content = things(asked, **{position: WHOLE, size: WHOLE})
+    with served(tmp_path, content) as client:
+        with_five(client)
+        pages = [client.get("/things", params={size: 2, position: at}) for at in places]
+        assert [ids(one) for one in pages] == [[1, 2], [3, 4], [5]]
+        assert [one.json()[position] for one in pages] == places
+        assert not asked.get(size) or [one.json()[size] for one in pages] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("schema", "positions"),
+    [
+        ({"default": 1}, [1, 3]),
+        ({"minimum": 1}, [1, 3]),
+        ({"minimum": 0, "default": 1}, [1, 3]),
+        ({"default": 7}, [0, 2]),
+    ],
+)
+def test_records_count_from_the_default_or_the_minimum_of_their_position(
+    tmp_path: Path, schema: Any, positions: list[int]
+) -> None:
+    with served(tmp_path, things({"offset": WHOLE}, offset={**WHOLE, **schema})) as client:
+        with_five(client)
+        pages = [client.get("/things", params={"limit": 2, "offset": at}) for at in positions]
+        assert [(ids(one), one.json()["offset"]) for one in pages] == [
+            ([1, 2], positions[0]),
+            ([3, 4], positions[1]),
+        ]
+
+
+@pytest.mark.parametrize("others", [{"from": TEXT}, {"from": WHOLE, "to": WHOLE}])
+def test_a_range_of_something_else_is_no_position(tmp_path: Path, others: Any) -> None:
+    with served(tmp_path, things({}, **others)) as client:
+        assert ids(with_five(client).get("/things", params={"from": 4})) == [1, 2, 3, 4, 5]
+
+
+URI = {**TEXT, "format": "uri", "example": "https://a.example/?page=9"}
+
+
+@pytest.mark.parametrize("links", ["links", "_links"])
+@pytest.mark.parametrize("uri", [URI, TEXT], ids=["example", "generated"])
+def test_links_of_a_body_lead_to_its_pages(tmp_path: Path, links: str, uri: Any) -> None:
+    names = ("self", "first", "last", "next", "prev")
+    listed = {links: closed(pages=closed(**dict.fromkeys(names, uri)))}
+    with served(tmp_path, things(listed, page=WHOLE)) as client:
+        with_five(client)
+        second = client.get("/things", params={"limit": 2, "page": 2}).json()[links]["pages"]
+        reached = {name: ids(client.get(second[name])) for name in names}
+        assert reached == dict(zip(names, ([3, 4], [1, 2], [5], [5], [1, 2]), strict=True))
+
+
+def test_links_of_a_body_may_be_objects_beside_the_counts(tmp_path: Path) -> None:
+    hal = closed("href", href=URI, title=TEXT)
+    links = closed("self", "first", "last", self=hal, first=hal, last=hal, next=hal)
+    listed = {"_links": links, "itemsTotal": WHOLE, "pagesTotal": WHOLE, "self": URI}
+    with served(tmp_path, things(listed, page=WHOLE)) as client:
+        body = with_five(client).get("/things", params={"limit": 2}).json()
+        assert (body["itemsTotal"], body["pagesTotal"]) == (5, 3)
+        reached = {name: ids(client.get(one["href"])) for name, one in body["_links"].items()}
+        assert reached == {"self": [1, 2], "first": [1, 2], "last": [5], "next": [3, 4]}
+        assert ids(client.get(body["self"])) == [1, 2]

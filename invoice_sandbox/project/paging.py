@@ -1,159 +1,57 @@
-"""The page of a list that a query asks for, and what a response says of it."""
+"""The page of a list that a query asks for."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.declared import keywords_at, outline
-from invoice_sandbox.project.fitting import ABSENT, at_steps, first_valid, members, placed, without
+from invoice_sandbox.project.fitting import members, placed, without
+from invoice_sandbox.project.page import LIMITS, Page, plain
 
-_LIMITS: Final = ("limit", "per_page", "page_size", "size", "max_results")
+_SIZES: Final = (*LIMITS, "size", "count", "take", "top", "rows", "first")
 _RECORDS: Final = ("starting_after", "start_after")
 """Parameters with the id of the last record of the page before."""
-_TOKENS: Final = ("cursor", "page_cursor", "page_token", "next_page_token", "next_token")
+_TOKENS: Final = (
+    "cursor",
+    "page_cursor",
+    "page_token",
+    "next_page_token",
+    "next_token",
+    "continue",
+)
 _MORE_TOKENS: Final = ("pagination_token", "continuation_token", "after", "page_after", "marker")
-_NUMBERS: Final = ("page", "page_number")
-_OFFSETS: Final = ("offset", "skip", "page_offset")
+_NUMBERS: Final = {"page": 1, "page_number": 1, "page_index": 0}
+"""Parameters with the number of a page, and of the first one if the document has no other."""
+_ENDS: Final = {"start": "end", "from": "to"}
+"""Parameters with the number of a record, unless the operation has the other one as well."""
+_OFFSETS: Final = {
+    **dict.fromkeys(("offset", "skip", "page_offset", "start_at", *_ENDS), 0),
+    "start_index": 1,
+}
+"""Parameters with the number of a record, and that of the first one, as in SCIM (RFC 7644)."""
 _POSITIONS: Final = (*_TOKENS, *_MORE_TOKENS, *_RECORDS, *_OFFSETS, *_NUMBERS)
 """Parameters that say where a page begins; the first one of a query applies."""
-_COUNTS: Final = frozenset(
-    {"total", "count", "total_count", "total_items", "total_results", "total_elements"}
-)
-_PAGES: Final = frozenset({"total_pages", "page_count", "last_page"})
-_PAGE: Final = frozenset({"page", "current_page", "page_number"})
-_MORE: Final = frozenset({"has_more", "has_next", "has_next_page", "is_truncated", "more"})
-_LESS: Final = frozenset({"has_previous", "has_prev", "has_previous_page", "has_prev_page"})
-_LAST: Final = frozenset({"is_last", "is_last_page"})
-_CURSORS: Final = frozenset({"cursor", "end_cursor", "after", "continuation_token"})
-_OBJECTS: Final = frozenset(
-    {"page", "paging", "pagination", "meta", "metadata", "cursor", "cursors", "links", "info"}
-)
-"""Words in the names of objects about a page."""
-_RELATIONS: Final = ("prev", "next", "last", "first")
-"""Other pages, as a ``Link`` header calls them (RFC 8288)."""
 _MOST_DIGITS: Final = 18
 
 
 @dataclass(frozen=True)
-class Page:
-    """Records ``start`` to ``start + limit`` of ``total``. Pages count from ``first``.
-
-    ``positions`` has the parameters that ask for other pages, those to use first in front, and
-    ``urls`` the addresses of these pages. Both are by relation: ``next`` and ``prev``, if there are
-    such pages, ``first``, ``last``, and ``end`` for the empty page behind the last one.
-    """
-
-    total: int
-    start: int
-    limit: int
-    first: int = 1
-    positions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    urls: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def is_only(self) -> bool:
-        """Whether no other page has a record."""
-        return self.urls.keys().isdisjoint({"next", "prev"})
-
-    @property
-    def link(self) -> str:
-        """The ``Link`` header with the other pages."""
-        found = ((one, self.urls[one]) for one in _RELATIONS if one in self.urls)
-        return ", ".join(f'<{url}>; rel="{one}"' for one, url in found)
-
-    def described(
-        self, body: Any, declared: Any, steps: Sequence[str], checker: Checker | None
-    ) -> Any:
-        """``body`` with what it says of the page, where the schema allows that: in the objects that
-        lead to the list at ``steps``, and in objects beside it. ``declared`` is the outline of the
-        schema."""
-        for depth, one in enumerate(steps):
-            body = self._filled(body, declared, steps[:depth], checker, one)
-        return body
-
-    def _filled(
-        self,
-        body: Any,
-        declared: Any,
-        at: Sequence[str],
-        checker: Checker | None,
-        besides: str = "",
-    ) -> Any:
-        shown = members(at_steps(body, at))
-        names = {**members(at_steps(declared, at)), **shown}
-        above = _relation(_plain(at[-1])) if at else ""
-        for name in names:
-            place, plain = (*at, name), _plain(name)
-            if name == besides:
-                continue
-            is_object = isinstance(names[name], Mapping)
-            other = above or _relation(plain) or ("next" if plain in _CURSORS else "")
-            values: Iterable[Any] = ()
-            if is_object and other and other not in self.positions and plain not in _OBJECTS:
-                values = (None, ABSENT)
-            elif not is_object:
-                values = self._values(plain, shown.get(name), other)
-            before = body
-            body = first_valid(checker, body, place, values)
-            is_paging = other or _OBJECTS.intersection(plain.split("_"))
-            if body is before and is_object and is_paging and len(at) < 3:
-                body = self._filled(body, declared, place, checker)
-        return body
-
-    def _values(self, plain: str, shown: Any, other: str) -> Iterator[Any]:
-        """Values of a member, the best first; none for a member that is not about the page.
-        ``other`` is the relation of the page that it leads to, if it does."""
-        is_more = 0 < self.limit < self.total - self.start
-        size = max(self.limit, 1)
-        facts = (
-            (_COUNTS, self.total),
-            (_PAGES, -(-self.total // size)),
-            (_PAGE, self.start // size + self.first),
-            (_MORE, is_more),
-            (_LESS, self.start > 0),
-            (_LAST, not is_more),
-        )
-        fact = next((one for names, one in facts if plain in names), None)
-        if fact is not None:
-            yield fact
-        elif plain in {"first", "last"}:
-            if _is_address(shown) and plain in self.urls:
-                yield self.urls[plain]
-        elif other:
-            is_address = _is_address(shown) or plain.endswith(("url", "uri", "link", "href"))
-            if not (self.urls if is_address else self.positions).get(other):
-                yield from (None, ABSENT, "")
-                other = "end" if other == "next" else "first"
-            if is_address:
-                yield from (self.urls[one] for one in (other,) if one in self.urls)
-            else:
-                yield from self._cursors(plain, self.positions.get(other, {}))
-
-    def _cursors(self, plain: str, found: Mapping[str, Any]) -> Iterator[Any]:
-        """The value of a position for a member, which may be called like its parameter."""
-        wanted = re.sub("^(next|previous|prev)_", "", plain)
-        named = (one for one in found if _plain(one).endswith(wanted))
-        for name in (*named, *found)[:1]:
-            yield from (found[name], str(found[name]))
-
-
-@dataclass(frozen=True)
 class _Input:
-    """A query parameter, or a member of one that is an object. ``kind`` is its name as words."""
+    """A query parameter, or a member of one that is an object. ``kind`` is its name as words,
+    ``base`` the number of the first page or record if this is a position."""
 
     kind: str
     name: str
     inner: tuple[str, ...]
     checker: Checker
     default: str
+    base: int
 
     def value(self, query: Mapping[str, Any], wanted: Iterable[Any]) -> Any:
         """The first of these values that the parameter can have, or None."""
@@ -176,25 +74,31 @@ def page_of(
     every = [*_inputs(contract.document, operation)]
     given, usual = dict(_given(query)), {one.kind: one.default for one in every}
     ways = sorted(
-        (one for one in every if one.kind in _POSITIONS and not _is_date(one.checker)),
+        (one for one in every if _is_position(one, usual)),
         key=lambda one: _POSITIONS.index(one.kind),
     )
     sizes = (_size(given), _size(usual) or None, len(keys))
     limit = next(one for one in sizes if one is not None)
     limit = limit if most is None else min(limit, most)
-    first = 0 if any(usual.get(one) == "0" for one in _NUMBERS) else 1
     used = next((one for one in ways if given.get(one.kind)), None)
-    start = 0 if used is None else _start(used.kind, given[used.kind], limit, keys, first)
+    start = 0 if used is None else _start(used, given[used.kind], limit, keys)
     ways = ways if used is None else [used, *(one for one in ways if one != used)]
     positions, urls = dict[str, Mapping[str, Any]](), dict[str, str]()
     for other, at in _starts(start, limit, len(keys)):
-        wanted = ((one, _values_at(one.kind, at, limit, keys, first)) for one in ways)
+        wanted = ((one, _values_at(one, at, limit, keys)) for one in ways)
         tried = {one: one.value(query, values) for one, values in wanted}
         found = {one: value for one, value in tried.items() if value is not None}
         if found or (ways and not at):
-            urls[other] = f"{address}?{urlencode([*_texts(_at(query, ways, found))])}".rstrip("?")
+            urls[other] = _address(address, _at(query, ways, found))
             positions[other] = {one.kind: value for one, value in found.items()}
-    return Page(len(keys), start, limit, first, positions, urls)
+    urls["self"] = _address(address, query)
+    first, origin = (
+        next((one.base for one in ways if one.kind in kinds), 1 - at)
+        for at, kinds in enumerate((_NUMBERS, _OFFSETS))
+    )
+    asked = {one.kind: limit for one in every if one.kind in _SIZES}
+    asked |= {one.kind: start + one.base for one in ways if one.kind in _OFFSETS}
+    return Page(len(keys), start, limit, first, origin, asked, positions, urls)
 
 
 def _at(
@@ -216,18 +120,22 @@ def _inputs(document: Mapping[str, Any], operation: Operation) -> Iterator[_Inpu
             inside = members(outline(document, schema, 1))
             places: list[tuple[str, ...]] = [(name,) for name in inside] or [()]
             for inner in places:
-                kind = _plain("_".join((one.name, *inner)))
-                default = next(iter(keywords_at(document, schema, inner, "default")), "")
-                yield _Input(kind, one.name, inner, one.checker, str(default))
+                kind = plain("_".join((one.name, *inner)))
+                bounds = ("default", "minimum")
+                known = [keywords_at(document, schema, inner, keyword) for keyword in bounds]
+                base = {**_OFFSETS, **_NUMBERS}.get(kind, 0)
+                base = next((value for value in chain(*known) if str(value) in {"0", "1"}), base)
+                default = str(next(iter(known[0]), ""))
+                yield _Input(kind, one.name, inner, one.checker, default, int(base))
 
 
 def _given(query: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
     """The parameters as text; the member ``size`` of an object ``page`` is ``page_size``."""
     for name, value in query.items():
         if isinstance(value, Mapping) and not above:
-            yield from _given(value, f"{_plain(name)}_")
+            yield from _given(value, f"{plain(name)}_")
         elif value is not None:
-            yield f"{above}{_plain(name)}", str(value)
+            yield f"{above}{plain(name)}", str(value)
 
 
 def _texts(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -243,14 +151,20 @@ def _texts(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _size(given: Mapping[str, str]) -> int | None:
     """How many records a page has, if that is given."""
-    limits = (given[one] for one in _LIMITS if given.get(one, "").isdecimal())
+    limits = (given[one] for one in _SIZES if given.get(one, "").isdecimal())
     return next(map(_whole, limits), None)
 
 
-def _is_date(checker: Checker) -> bool:
-    """Whether a parameter such as ``after`` takes a date, so that it is a filter."""
+def _is_position(one: _Input, others: Collection[str]) -> bool:
+    """Whether a parameter says where a page begins. One such as ``after`` that takes a date is a
+    filter, and so is ``from`` if it takes no number, or is beside ``to``."""
     dates = ("2026-01-01T00:00:00Z", "2026-01-01")
-    return any(checker.is_valid(one) and not checker.is_valid("1") for one in dates)
+    if one.kind not in _POSITIONS or _ENDS.get(one.kind, "") in others:
+        return False
+    checker = one.checker
+    if one.kind in _ENDS:
+        return checker.is_valid(1)
+    return not any(checker.is_valid(date) and not checker.is_valid("1") for date in dates)
 
 
 def _starts(start: int, limit: int, total: int) -> Iterator[tuple[str, int]]:
@@ -265,39 +179,27 @@ def _starts(start: int, limit: int, total: int) -> Iterator[tuple[str, int]]:
     yield from (("last", last), ("first", 0), ("end", -(-total // size) * size))
 
 
-def _start(kind: str, text: str, limit: int, keys: Sequence[str], first: int) -> int:
+def _start(used: _Input, text: str, limit: int, keys: Sequence[str]) -> int:
     """How many records come before the page."""
-    if kind not in _RECORDS and text.isdecimal():
-        number = _whole(text)
-        return max(number - first, 0) * limit if kind in _NUMBERS else number
+    if used.kind not in _RECORDS and text.isdecimal():
+        number = max(_whole(text) - used.base, 0)
+        return number * limit if used.kind in _NUMBERS else number
     return keys.index(text) + 1 if text in keys else len(keys)
 
 
-def _values_at(kind: str, at: int, limit: int, keys: Sequence[str], first: int) -> Iterator[Any]:
+def _values_at(way: _Input, at: int, limit: int, keys: Sequence[str]) -> Iterator[Any]:
     """Values of a parameter for the page that begins there, the best first."""
-    number = at // max(limit, 1) + first if kind in _NUMBERS else at
-    if kind not in _RECORDS:
+    number = (at // max(limit, 1) if way.kind in _NUMBERS else at) + way.base
+    if way.kind not in _RECORDS:
         yield from (number, str(number))
-    if kind not in _NUMBERS and at and keys:
+    if way.kind not in _NUMBERS and at and keys:
         key = keys[min(at, len(keys)) - 1]
         yield from (key, *([_whole(key)] if key.isdecimal() else []))
 
 
+def _address(address: str, query: Mapping[str, Any]) -> str:
+    return f"{address}?{urlencode([*_texts(query)])}".rstrip("?")
+
+
 def _whole(digits: str) -> int:
     return int(digits[:_MOST_DIGITS])
-
-
-def _plain(name: str) -> str:
-    """``nextPageToken`` as ``next_page_token``, ``page[size]`` as ``page_size``."""
-    return snake_case(name).strip("_")
-
-
-def _relation(plain: str) -> str:
-    """The page that a member with this name leads to."""
-    if re.match("prev(ious)?(_|$)", plain):
-        return "prev"
-    return "next" if plain.startswith("next") else ""
-
-
-def _is_address(shown: Any) -> bool:
-    return isinstance(shown, str) and ("://" in shown or shown.startswith("/"))

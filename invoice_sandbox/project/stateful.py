@@ -28,7 +28,8 @@ from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
 from invoice_sandbox.openapi.schema.problems import short_name
 from invoice_sandbox.project.declared import WriteOnly, outline, schemas_at
 from invoice_sandbox.project.fitting import at_steps, members, placed
-from invoice_sandbox.project.paging import Page, page_of
+from invoice_sandbox.project.page import Page
+from invoice_sandbox.project.paging import page_of
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.project.view import View, generated, nouns, singular, words
 from invoice_sandbox.state import Transaction, Workspace

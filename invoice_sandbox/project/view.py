@@ -30,7 +30,7 @@ from invoice_sandbox.project.fitting import (
     placed,
     without,
 )
-from invoice_sandbox.project.paging import Page
+from invoice_sandbox.project.page import Page
 
 _ENVELOPES: Final = ("data", "result", "item", "record", "resource", "payload", "response")
 _LISTS: Final = frozenset(

@@ -1,0 +1,167 @@
+"""What the response of a list says of its page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from invoice_sandbox.base.ids import snake_case
+from invoice_sandbox.openapi.schema.compile import Checker
+from invoice_sandbox.project.fitting import ABSENT, at_steps, first_valid, members
+
+LIMITS: Final = ("limit", "page_size", "per_page", "page_limit", "max_results", "items_per_page")
+_COUNTS: Final = frozenset(
+    {
+        *("total", "count", "total_count", "total_items", "total_results", "total_elements"),
+        *("total_records", "total_size", "items_total", "records_total"),
+    }
+)
+_PAGES: Final = frozenset({"total_pages", "page_count", "pages_total", "last_page"})
+_PAGE: Final = frozenset({"page", "current_page", "page_number", "page_index"})
+_OFFSETS: Final = frozenset({"offset", "skip", "start_at", "start_index"})
+_MORE: Final = frozenset({"has_more", "has_next", "has_next_page", "is_truncated", "more"})
+_LESS: Final = frozenset({"has_previous", "has_prev", "has_previous_page", "has_prev_page"})
+_LAST: Final = frozenset({"is_last", "is_last_page"})
+_CURSORS: Final = frozenset({"cursor", "end_cursor", "after", "continuation_token", "continue"})
+_OBJECTS: Final = frozenset(
+    {"page", "pages", "paging", "pagination", "meta", "metadata", "cursor", "cursors", "info"}
+)
+_LINKS: Final = frozenset({"link", "links"})
+"""Words in the names of objects about a page, and of objects with URLs."""
+_RELATIONS: Final = ("prev", "next", "last", "first")
+"""Other pages, as a ``Link`` header calls them (RFC 8288)."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Records ``start`` to ``start + limit`` of ``total``. Pages count from ``first``, records from
+    ``origin``.
+
+    ``asked`` has the value of each parameter of the page and its size, by its name as words.
+    ``positions`` has the parameters that ask for other pages, those to use first in front, and
+    ``urls`` the addresses of these pages. Both are by relation: ``next`` and ``prev``, if there are
+    such pages, ``self``, ``first``, ``last``, and ``end`` for the empty page behind the last one.
+    """
+
+    total: int
+    start: int
+    limit: int
+    first: int = 1
+    origin: int = 0
+    asked: Mapping[str, int] = field(default_factory=dict)
+    positions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    urls: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_only(self) -> bool:
+        """Whether no other page has a record."""
+        return self.urls.keys().isdisjoint({"next", "prev"})
+
+    @property
+    def link(self) -> str:
+        """The ``Link`` header with the other pages."""
+        found = ((one, self.urls[one]) for one in _RELATIONS if one in self.urls)
+        return ", ".join(f'<{url}>; rel="{one}"' for one, url in found)
+
+    def described(
+        self, body: Any, declared: Any, steps: Sequence[str], checker: Checker | None
+    ) -> Any:
+        """``body`` with what it says of the page, where the schema allows that: in the objects that
+        lead to the list at ``steps``, and in objects beside it. ``declared`` is the outline of the
+        schema."""
+        for depth, one in enumerate(steps):
+            body = self._filled(body, declared, steps[:depth], checker, one)
+        return body
+
+    def _filled(
+        self,
+        body: Any,
+        declared: Any,
+        at: Sequence[str],
+        checker: Checker | None,
+        besides: str = "",
+    ) -> Any:
+        shown = members(at_steps(body, at))
+        names = {**members(at_steps(declared, at)), **shown}
+        above = _relation(plain(at[-1])) if at else ""
+        has_urls = any(_LINKS.intersection(plain(one).split("_")) for one in at)
+        for name in names:
+            place, own = (*at, name), plain(name)
+            if name == besides:
+                continue
+            is_object, itself = isinstance(names[name], Mapping), _relation(own)
+            other = above or itself or ("next" if own in _CURSORS else "")
+            values: Iterable[Any] = ()
+            if is_object and other in {"next", "prev"} and other not in self.positions:
+                values = () if own in _OBJECTS else (None, ABSENT)
+            elif not is_object:
+                is_address = _is_address(shown.get(name), own) or (has_urls and itself != "")
+                facts = () if is_address else self._facts(of_this=not above)
+                found = [fact for names, fact in facts if own in names]
+                nothing = (ABSENT, None, "") if has_urls else (None, ABSENT, "")
+                values = found[:1] or self._ways(own, other, nothing, is_address=is_address)
+            before = body
+            body = first_valid(checker, body, place, values)
+            is_paging = other or (_OBJECTS | _LINKS).intersection(own.split("_"))
+            if body is before and is_object and is_paging and len(at) < 3:
+                body = self._filled(body, declared, place, checker)
+        return body
+
+    def _facts(self, *, of_this: bool) -> Iterator[tuple[Collection[str], Any]]:
+        """Names of members, and their value: of any page, and of this one."""
+        yield LIMITS, self.limit
+        if of_this:
+            is_more = 0 < self.limit < self.total - self.start
+            size = max(self.limit, 1)
+            yield from (
+                (_COUNTS, self.total),
+                (_PAGES, -(-self.total // size)),
+                (_PAGE, self.start // size + self.first),
+                (_OFFSETS, self.start + self.origin),
+                (_MORE, is_more),
+                (_LESS, self.start > 0),
+                (_LAST, not is_more),
+            )
+            yield from (({name}, value) for name, value in self.asked.items())
+
+    def _ways(
+        self, own: str, other: str, nothing: Iterable[Any], *, is_address: bool
+    ) -> Iterator[Any]:
+        """Values of a member that leads to the page with the relation ``other``, the best first;
+        ``nothing`` are those if there is no such page."""
+        is_way = other in {"next", "prev"}
+        if is_way and not (self.urls if is_address else self.positions).get(other):
+            yield from nothing
+            other = "end" if other == "next" else "first"
+        if is_address and other in self.urls:
+            yield self.urls[other]
+        if is_way:
+            yield from self._cursors(own, self.positions.get(other, {}))
+
+    def _cursors(self, own: str, found: Mapping[str, Any]) -> Iterator[Any]:
+        """The value of a position for a member, which may be called like its parameter."""
+        wanted = re.sub("^(next|previous|prev)_", "", own)
+        named = (one for one in found if plain(one).endswith(wanted))
+        for name in (*named, *found)[:1]:
+            yield from (found[name], str(found[name]))
+
+
+def plain(name: str) -> str:
+    """``nextPageToken`` as ``next_page_token``, ``page[size]`` as ``page_size``."""
+    return snake_case(name).strip("_")
+
+
+def _relation(own: str) -> str:
+    """The page that a member with this name leads to."""
+    if re.match("prev(ious)?(_|$)", own):
+        return "prev"
+    found = re.fullmatch("(first|last|self)(_page)?(_(url|uri|link|href))?", own)
+    return "next" if own.startswith("next") else found[1] if found else ""
+
+
+def _is_address(shown: Any, own: str) -> bool:
+    """Whether a member is a URL, by its example or its name."""
+    is_url = isinstance(shown, str) and ("://" in shown or shown.startswith("/"))
+    return is_url or own.endswith(("url", "uri", "link", "href"))

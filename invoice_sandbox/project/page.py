@@ -1,4 +1,4 @@
-"""What the response of a list says of its page."""
+"""What the response of a list reports of its page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COUNTS: Final = frozenset(
         *("total_records", "total_size", "items_total", "records_total"),
     }
 )
-_PAGES: Final = frozenset({"total_pages", "page_count", "pages_total", "last_page"})
+_PAGES: Final = frozenset({"pages", "total_pages", "page_count", "pages_total", "last_page"})
 _PAGE: Final = frozenset({"page", "current_page", "page_number", "page_index"})
 _OFFSETS: Final = frozenset({"offset", "skip", "start_at", "start_index"})
 _MORE: Final = frozenset({"has_more", "has_next", "has_next_page", "is_truncated", "more"})
@@ -68,7 +68,7 @@ class Page:
     def described(
         self, body: Any, declared: Any, steps: Sequence[str], checker: Checker | None
     ) -> Any:
-        """``body`` with what it says of the page, where the schema allows that: in the objects that
+        """``body`` with what it reports of the page, where the schema allows that: in the objects that
         lead to the list at ``steps``, and in objects beside it. ``declared`` is the outline of the
         schema."""
         for depth, one in enumerate(steps):

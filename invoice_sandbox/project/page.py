@@ -68,9 +68,9 @@ class Page:
     def described(
         self, body: Any, declared: Any, steps: Sequence[str], checker: Checker | None
     ) -> Any:
-        """``body`` with what it reports of the page, where the schema allows that: in the objects that
-        lead to the list at ``steps``, and in objects beside it. ``declared`` is the outline of the
-        schema."""
+        """``body`` with what it reports of the page, where the schema allows that: in the objects
+        that lead to the list at ``steps``, and in objects beside it. ``declared`` is the outline of
+        the schema."""
         for depth, one in enumerate(steps):
             body = self._filled(body, declared, steps[:depth], checker, one)
         return body

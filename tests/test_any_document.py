@@ -230,6 +230,41 @@ REST: dict[str, tuple[Any, str, bool]] = {
         "this operation is not served: ",
         False,
     ),
+    "a response at an anchor": (
+        {"responses": {"200": {"$ref": "#foo"}}},
+        "this operation is not served: cannot resolve reference '#foo'",
+        False,
+    ),
+    "a response that is the document": (
+        {"responses": {"200": {"$ref": ""}}},
+        "this operation is not served: cannot resolve reference '': that is the document itself",
+        False,
+    ),
+    "a response that is itself": (
+        {"responses": {"200": {"$ref": "#/paths/~1b/get/responses/200"}}},
+        "the reference '#/paths/~1b/get/responses/200' leads back to itself",
+        False,
+    ),
+    "a response that is a parameter": (
+        {**OK, "parameters": [{"$ref": "#/paths/~1a/get/responses/200"}]},
+        "the reference '#/paths/~1a/get/responses/200' does not name a parameter",
+        False,
+    ),
+    "a response whose reference is a number": (
+        {"responses": {"200": {"$ref": 5}}},
+        "this operation is not served: a reference is text",
+        False,
+    ),
+    "a schema at an anchor": (
+        with_schema({"$ref": "#foo"}),
+        "this schema is not checked: cannot resolve reference '#foo'",
+        True,
+    ),
+    "a schema at no address": (
+        with_schema({"$ref": "http://[::1"}),
+        "this schema is not checked: cannot resolve reference 'http://[::1': Invalid IPv6 URL",
+        True,
+    ),
 }
 
 
@@ -247,6 +282,80 @@ def test_what_cannot_be_served_is_named_and_the_rest_is_served(
     with serving_contract(tmp_path, content) as client:
         assert client.get("/a").status_code == 200
         assert client.get(path.replace("{id}", "1")).status_code == (200 if is_served else 404)
+
+
+PATHS: dict[str, tuple[dict[str, Any], str]] = {
+    "a brace too many": (
+        {"/t/{a": {"get": OK}},
+        "/t/{a: this pathItem is not served: its braces are not in pairs",
+    ),
+    "a brace at the end": ({"/t/a}": {"get": OK}}, "/t/a}: this pathItem is not served: "),
+    "braces in braces": ({"/t/{{a}}": {"get": OK}}, "/t/{{a}}: this pathItem is not served: "),
+    "braces around nothing": ({"/t/{}": {"get": OK}}, "/t/{}: this pathItem is not served: "),
+    "a path that is itself": (
+        {"/p": {"$ref": "#/paths/~1p"}},
+        "/p: this pathItem is not served: the reference '#/paths/~1p' leads back to itself",
+    ),
+    "two paths that are each other": (
+        {"/p": {"$ref": "#/paths/~1q"}, "/q": {"$ref": "#/paths/~1p"}},
+        "/p: this pathItem is not served: the reference '#/paths/~1q' leads back to itself",
+    ),
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(("paths", "message"), PATHS.values(), ids=PATHS)
+def test_a_path_that_cannot_be_served_is_named_and_the_rest_is_served(
+    tmp_path: Path, version: str, paths: dict[str, Any], message: str
+) -> None:
+    file = written(tmp_path, document({"/a": FINE, **paths}, openapi=version))
+    project = load_contract(file)
+    assert [one.path for one in project.contract.operations.values()] == ["/a"]
+    assert re.search(rf"json:\d+:\d+: {re.escape(message)}", "\n".join(project.warnings))
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("name", ["a:int", "a:", "c!r", "d.e", "f[0]", "g:path"])
+def test_a_parameter_of_a_path_may_have_any_name(tmp_path: Path, version: str, name: str) -> None:
+    parameter = {"name": name, "in": "path", "required": True, "schema": {"type": "integer"}}
+    operation = {**OK, "parameters": [parameter]}
+    content = document({f"/u/{{{name}}}/x": {"get": operation}}, openapi=version)
+    assert warnings(tmp_path, content) == []
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/u/1/x").status_code == 200
+        assert client.get("/u/b/x").status_code == 400
+
+
+def test_what_needs_a_component_that_is_left_out_is_left_out_too(tmp_path: Path) -> None:
+    needy = {**OK, "parameters": [{"$ref": "#/components/parameters/A"}]}
+    components = {"parameters": {"A": {"name": "q", "in": "query string"}}}
+    content = document({"/a": FINE, "/b": {"get": needy}}, components=components)
+    first, second = warnings(tmp_path, content)
+    assert "GET /b: this operation is not served: cannot resolve reference" in first
+    assert "this parameter is not served: " in second
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+
+
+DIALECT = "https://toy.example/dialect"
+DIALECTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "of the document": ({"type": "integer"}, {"jsonSchemaDialect": DIALECT}),
+    "of a schema": ({"$schema": DIALECT, "type": "integer"}, {}),
+    "of a schema in it": ({"items": {"$schema": DIALECT}, "type": "integer"}, {}),
+    "that is a number": ({"$schema": 5, "type": "integer"}, {}),
+}
+
+
+@pytest.mark.parametrize(("schema", "members"), DIALECTS.values(), ids=DIALECTS)
+def test_a_dialect_that_is_not_known_is_reported_and_read_as_the_usual_one(
+    tmp_path: Path, schema: Any, members: dict[str, Any]
+) -> None:
+    content = contract(schema, **members)
+    (line,) = warnings(tmp_path, content)
+    assert re.match(r"[1-9]\d+:\d+: the dialect '.*' is not known: read as JSON Schema 2020", line)
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/check", json=1).status_code == 204
+        assert client.post("/check", json="a").status_code == 400
 
 
 INFO = {"title": "Toy", "version": "1"}
@@ -271,6 +380,10 @@ FORGIVEN: dict[str, tuple[dict[str, Any], str]] = {
     "a variable of a server without default": (
         {"servers": [{"url": "/{v}", "variables": {"v": {"enum": ["1"]}}}]},
         'this is ignored: "default" is a required property',
+    ),
+    "a server at no address": (
+        {"servers": [{"url": "http://[::1/v1"}]},
+        "this is ignored: Invalid IPv6 URL",
     ),
     "one server that is no list": ({"servers": {"url": "/"}}, 'read as [{"url": "/"}]: '),
     "components that are a list": ({"components": []}, "this is ignored: [] is not of type"),
@@ -528,9 +641,16 @@ def test_members_of_other_versions_are_ignored_all_at_once(tmp_path: Path) -> No
     assert load_contract(tmp_path / "api.json").contract.document["tags"] == [{"name": "a"}]
 
 
-def test_a_document_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ProjectError, match=r"api\.json:\d+:\d+: /paths/~1a/get/responses: "):
-        load_contract(written(tmp_path, document({"/a": {"get": {"responses": {}}}})))
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_a_document_of_which_no_operation_is_left_is_served_with_its_warnings(
+    tmp_path: Path, version: str
+) -> None:
+    content = document({"/a": {"get": {"responses": {}}}}, openapi=version)
+    (line,) = warnings(tmp_path, content)
+    assert "GET /a: this operation is not served: " in line
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/openapi.json").status_code == 200
+        assert "GET /a: this operation is not served: " in client.get("/a").text
 
 
 def test_strict_makes_warnings_errors(tmp_path: Path) -> None:

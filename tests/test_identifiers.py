@@ -73,7 +73,7 @@ REJECTED = {
     ),
     "a meta-schema in no known dialect": (
         toy(OWN, Meta=meta_schema() | {"$schema": "https://toy.example/other"}),
-        "dialect: 'https://toy.example/other'",
+        "dialect 'https://toy.example/other' is not known: read as JSON Schema 2020-12",
     ),
     "an address that nothing has": (toy({"$ref": "https://toy.example/none"}), "toy.example/none"),
     "such an address in a component": (
@@ -82,7 +82,7 @@ REJECTED = {
     ),
     "a place that is not there": (
         toy(BUYER | {"$defs": {}}),
-        "Pointer '/\\$defs/named' does not exist",
+        "this schema is not checked: cannot resolve reference '#/\\$defs/named'",
     ),
 }
 

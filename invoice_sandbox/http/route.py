@@ -21,7 +21,8 @@ from invoice_sandbox.base.cache import entry, software
 from invoice_sandbox.base.errors import close_words, reject
 from invoice_sandbox.http.pipeline import Endpoint, OperationStages, Reply, Request, RoutedRequest
 from invoice_sandbox.http.read import check_length
-from invoice_sandbox.openapi.operation import Contract, path_names
+from invoice_sandbox.openapi.load.operations import path_names
+from invoice_sandbox.openapi.operation import Contract
 
 _METHODS: Final = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE")
 """In the order of ``Allow``."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import marshal
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -12,7 +11,11 @@ from typing import Any, Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.cache import Entry, entry, software
 from invoice_sandbox.openapi.load.documents import pointer_text
-from invoice_sandbox.openapi.load.operations import Note, base_path, named_operations
+from invoice_sandbox.openapi.load.operations import (
+    Note,
+    base_path,
+    named_operations,
+)
 from invoice_sandbox.openapi.load.pointers import ContractError, at_pointer, dereference
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
 from invoice_sandbox.openapi.message.media_types import JSON, concrete, is_json, is_text, parse
@@ -261,11 +264,6 @@ def _capability(
     declared = (one for _, one in _raw_parameters(document, path, "", raw) if one["in"] == "query")
     found = (one for one in declared if "x-capability" in one)
     return next(((one["name"], str(one["x-capability"])) for one in found), None)
-
-
-def path_names(template: str) -> list[str]:
-    """The names of the parameters in a path template, in order."""
-    return re.findall(r"\{([^}]*)\}", template)
 
 
 def _parameters(

@@ -9,7 +9,8 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from invoice_sandbox.base.cache import kept
-from invoice_sandbox.openapi.operation import Contract, Operation, path_names
+from invoice_sandbox.openapi.load.operations import path_names
+from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
 from invoice_sandbox.project.declared import outline
 from invoice_sandbox.project.fitting import members

@@ -8,8 +8,9 @@ about the bundle names the file, line and column that a person can look at.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
@@ -18,6 +19,8 @@ from invoice_sandbox.openapi.load.documents import Places, pointer_text
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.files import Files, Target
 from invoice_sandbox.openapi.load.model import (
+    DATA,
+    OBJECTS,
     SCHEMA,
     SECTIONS,
     Node,
@@ -25,7 +28,7 @@ from invoice_sandbox.openapi.load.model import (
     node,
     walk,
 )
-from invoice_sandbox.openapi.load.pointers import at_pointer
+from invoice_sandbox.openapi.load.pointers import at_pointer, steps_of
 from invoice_sandbox.openapi.load.text import DocumentError
 
 Origins = Mapping[tuple[str, ...], tuple[str, Pointer]]
@@ -79,35 +82,72 @@ def bundle(
     and in ``folders``. ``unresolved`` is called for a reference that leads nowhere, which stays as
     it is. Raises DocumentError.
     """
-    whole = Bundle(document, file)
-    if not _is_self_contained(document):
+    whole, found = Bundle(document, file), _references(document)
+    if not _is_self_contained(document, found):
         whole = _Bundler(file, document, fetch, folders, unresolved).bundled()
-    _find_circles(whole, unresolved)
+        found = _references(whole.document)
+    for pointer, problem in _lost(whole.document, found):
+        unresolved(pointer, DocumentError(whole.place(pointer), problem))
     return whole
 
 
-def _find_circles(whole: Bundle, unresolved: Unresolved) -> None:
-    """Call ``unresolved`` for a component that is a reference to a reference ... to itself."""
-    sections = node(whole.document.get("components"), "components", ("components",)).containers()
-    for here in (one for section in sections for one in section.containers()):
-        if _is_circle(whole, here):
-            problem = f"the reference '{here.reference}' leads back to itself"
-            unresolved(here.pointer, DocumentError(whole.place(here.pointer), problem))
+def lost_references(document: Mapping[str, Any]) -> Iterator[tuple[Pointer, str]]:
+    """Where a reference within the document is to nothing, to itself, or to an object of another
+    type, and which of these."""
+    return _lost(document, _references(document))
 
 
-def _is_circle(whole: Bundle, here: Node) -> bool:
-    seen = set[str]()
-    while here.reference is not None and here.reference not in seen:
-        seen.add(here.reference)
-        local = here.reference.startswith("#/")
-        value = at_pointer(whole.document, here.reference[1:]) if local else None
-        here = node(value, here.type)
-    return here.reference is not None
+def _references(document: Any) -> list[Node]:
+    """Everything that has a ``$ref``."""
+    every = walk(node(document))
+    return [one for one in every if isinstance(one.value, dict) and "$ref" in one.value]
 
 
-def _is_self_contained(document: Mapping[str, Any]) -> bool:
+def _lost(document: Mapping[str, Any], references: Sequence[Node]) -> Iterator[tuple[Pointer, str]]:
+    start = node(document)
+
+    @cache
+    def named(reference: str) -> Node | None:
+        return _at(start, steps_of(reference[1:]))
+
+    for here in references:
+        if here.type in OBJECTS and not isinstance(here.value["$ref"], str):
+            yield (*here.pointer, "$ref"), "a reference is text"
+        reference = here.reference
+        if reference is None or here.base or not reference.startswith("#/"):
+            continue
+        target = named(reference)
+        if target is None:
+            yield here.pointer, f"cannot resolve reference '{reference}'"
+        elif target.type not in {here.type, DATA, "other"}:
+            yield here.pointer, f"the reference '{reference}' does not name a {here.type}"
+        elif _is_circle(here, named):
+            yield here.pointer, f"the reference '{reference}' leads back to itself"
+
+
+def _at(here: Node, steps: Sequence[str]) -> Node | None:
+    for step in steps:
+        key: str | int = int(step) if isinstance(here.value, list) and step.isdecimal() else step
+        try:
+            here = here.child(key, here.value[key])
+        except (LookupError, TypeError):
+            return None
+    return here
+
+
+def _is_circle(here: Node, named: Callable[[str], Node | None]) -> bool:
+    seen, there = set[str](), here
+    while there.reference is not None and there.reference not in seen:
+        seen.add(there.reference)
+        there = named(there.reference) or node(None)
+        if there.value is here.value:
+            return True
+    return False
+
+
+def _is_self_contained(document: Mapping[str, Any], found: Sequence[Node]) -> bool:
     """Whether there is nothing to do: every reference is to a component that is there."""
-    references = {here.reference for here in walk(node(document))} - {None}
+    references = {here.reference for here in found} - {None}
     return all(
         one.startswith("#/components/")
         and one.count("/") == 3
@@ -208,7 +248,9 @@ class _Bundler:
         """A copy of what ``target`` names, at the place ``out`` of the bundle."""
         if target in self._inlining:
             place = self._files.places.of(self._files.shown(target.address), target.pointer)
-            raise DocumentError(place, "self-referencing value", "make it a component")
+            problem = "self-referencing value"
+            self._unresolved(out, DocumentError(place, problem, "make it a component"))
+            return {"$ref": _reference(out)}
         self._inlining.append(target)
         self._origins[tuple(map(str, out))] = (self._files.shown(target.address), target.pointer)
         copy = self._copy(node(self._files.at(target), type_, target.pointer), target.address, out)

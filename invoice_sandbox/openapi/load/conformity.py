@@ -7,7 +7,6 @@ nothing in either. What it does not accept is for that validator to judge and to
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
@@ -16,6 +15,7 @@ import jsonschema_rs
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.model import METHODS, Node, node
+from invoice_sandbox.openapi.load.operations import path_names
 from invoice_sandbox.openapi.load.pointers import dereference
 
 _PLACES: Final = ("#/components/", "#/paths/")
@@ -87,7 +87,7 @@ def _has_valid_operations(document: dict[str, Any]) -> bool:
     for path, declared in document.get("paths", {}).items():
         item = dereference(document, declared)
         shared = [dereference(document, one) for one in item.get("parameters", ())]
-        wanted = {name for _, name, *_ in string.Formatter().parse(path) if name}
+        wanted = set(path_names(path))
         for method in METHODS:
             operation = item.get(method)
             if operation is None:

@@ -19,8 +19,16 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from invoice_sandbox.openapi.load.documents import Places, load_document, parse_text
 from invoice_sandbox.openapi.load.fetching import Fetch, FetchError
-from invoice_sandbox.openapi.load.model import DOCUMENT, FILE, Node, Pointer, address, node
-from invoice_sandbox.openapi.load.pointers import identified_nodes, steps_of
+from invoice_sandbox.openapi.load.model import (
+    DOCUMENT,
+    FILE,
+    SCHEMA,
+    Node,
+    Pointer,
+    address,
+    node,
+)
+from invoice_sandbox.openapi.load.pointers import at_pointer, identified_nodes, steps_of
 from invoice_sandbox.openapi.load.text import DocumentError
 
 _META: Final = "https://json-schema.org/draft/"
@@ -61,26 +69,48 @@ class Files:
 
         That is what is within the bundle by ``$id`` or an anchor already. Raises DocumentError.
         """
-        resource, fragment = urldefrag(address(reference, here.base))
-        at = _canonical(urljoin(file, resource)) if resource else file
-        is_anchor = fragment != "" and not fragment.startswith("/")
-        if (
-            (here.base and resource in self._known(file))
-            or resource.startswith(_META)
-            or (resource and resource in self._known(self.root))
-            or (is_anchor and at == file == self.root)
-        ):
-            return None
         try:
-            start = self._known(file).get(resource) if resource else None
-            return self._found(
-                self._read(at, file) if start is None else Target(file, start), fragment
-            )
-        except FetchError as error:
+            return self._target(reference, file, here)
+        except (FetchError, ValueError) as error:  # of an address that is none
             place = self.places.of(self.shown(file), (*here.pointer, "$ref"))
             problem = f"cannot resolve reference '{_USER.sub('://', reference)}'"
             why = f": {error}" if str(error) else ""
-            raise DocumentError(place, problem + why, error.advice) from None
+            raise DocumentError(place, problem + why, getattr(error, "advice", "")) from None
+
+    def _target(self, reference: str, file: str, here: Node) -> Target | None:
+        whole = address(reference, here.base)
+        resource, fragment = urldefrag(whole)
+        at = _canonical(urljoin(file, resource)) if resource else file
+        is_anchor = fragment != "" and not fragment.startswith("/")
+        is_known = (
+            (here.base and resource in self._known(file))
+            or (resource and resource in self._known(self.root))
+            or (is_anchor and at == file == self.root)
+        )
+        if here.type == SCHEMA and resource.startswith(_META):
+            return None
+        if here.type == SCHEMA and is_known:
+            self._check_identified(whole, file)
+            return None
+        start = self._known(file).get(resource) if resource else None
+        start_at = self._read(at, file) if start is None else Target(file, start)
+        found = self._found(start_at, fragment)
+        if found == Target(self.root) and here.type != SCHEMA:
+            raise FetchError("that is the document itself")
+        return found
+
+    def _check_identified(self, whole: str, file: str) -> None:
+        """Raise FetchError unless an identifier and, below it, a JSON Pointer name something."""
+        resource, fragment = urldefrag(whole)
+        is_pointer = fragment.startswith("/")
+        name = resource if is_pointer else whole.removesuffix("#")
+        for one in (file, self.root):
+            start = self._known(one).get(name)
+            if start is not None:
+                value = self.at(Target(one, start))
+                if not is_pointer or at_pointer(value, fragment) is not None:
+                    return
+        raise FetchError
 
     def _found(self, start: Target, fragment: str) -> Target:
         """The place that a fragment names, in whatever file references on the way lead to."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from invoice_sandbox.openapi.load.model import METHODS, Pointer
@@ -48,9 +48,17 @@ def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict
                 yield path, method, resolved[method]
 
 
+def path_names(path: str) -> list[str]:
+    """The names of the parameters in a path, in their order."""
+    return _TEMPLATE.findall(path)
+
+
 def without_names(path: str) -> str:
     """``/orders/{id}`` as ``/orders/{}``: what is left is the same for paths that match alike."""
-    return re.sub(r"\{[^}]*\}", "{}", path)
+    return _TEMPLATE.sub("{}", path)
+
+
+_TEMPLATE: Final = re.compile(r"\{([^}]*)\}")
 
 
 def named_examples(

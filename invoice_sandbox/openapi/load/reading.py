@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.cache import entry, software
-from invoice_sandbox.openapi.load.bundling import Bundle, bundle
+from invoice_sandbox.openapi.load.bundling import Bundle, bundle, lost_references
 from invoice_sandbox.openapi.load.documents import (
     Places,
     document_of,
@@ -20,7 +20,7 @@ from invoice_sandbox.openapi.load.documents import (
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.limitations import limitations
-from invoice_sandbox.openapi.load.model import METHODS, Pointer, operations
+from invoice_sandbox.openapi.load.model import METHODS, Pointer
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import ContractError
@@ -145,26 +145,18 @@ def _as_read(bundled: Bundle, repairs: tuple[Note, ...]) -> ReadContract:
 def _rest(bundled: Bundle, wrong: Sequence[Invalid]) -> tuple[Note, ...]:
     """Change the document so that it is valid OpenAPI; what, and where.
 
-    Raises DocumentError if that cannot be done, or leaves no operation.
+    Raises DocumentError if that cannot be done.
     """
     document = bundled.document
-    had_operations = _has_operations(document)
     notes = take_out(document, wrong)
-    first: DocumentError | None = None
     while True:
-        notes += [*repair(document), *declare(document)]
-        found = invalid_places(document, bundled.file) or invalid_schemas(document)
+        found = [Invalid(*one) for one in lost_references(document)] if notes else []
         if not found:
-            break
-        first = first or not_valid(found[0], bundled.place)
+            notes += [*repair(document), *declare(document)]
+            found = invalid_places(document, bundled.file) or invalid_schemas(document)
+        if not found:
+            return tuple(dict.fromkeys(notes))
         taken = take_out(document, found)
         notes += taken
         if not taken:
             raise not_valid(found[0], bundled.place)
-    if first is not None and had_operations and not _has_operations(document):
-        raise first
-    return tuple(dict.fromkeys(notes))
-
-
-def _has_operations(document: dict[str, Any]) -> bool:
-    return any(one.pointer[0] == "paths" for one in operations(document))

@@ -6,7 +6,6 @@ Each change is a Note with its place.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
@@ -26,11 +25,19 @@ from invoice_sandbox.openapi.load.model import (
     operations,
     walk,
 )
-from invoice_sandbox.openapi.load.operations import Note, named_operations, operation_id
-from invoice_sandbox.openapi.load.pointers import dereference
-from invoice_sandbox.openapi.load.validate import Invalid, meant_version
-
-_TEMPLATE: Final = re.compile(r"\{[^}]*\}")
+from invoice_sandbox.openapi.load.operations import (
+    Note,
+    named_operations,
+    operation_id,
+    path_names,
+)
+from invoice_sandbox.openapi.load.pointers import dereference, identified
+from invoice_sandbox.openapi.load.validate import (
+    DRAFT_2020_12,
+    Invalid,
+    dialect,
+    meant_version,
+)
 
 
 def whole_version(document: Any) -> Iterator[Note]:
@@ -47,20 +54,26 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     """Change ``document`` where it would keep everything else from being served; what, and where.
 
     A duplicate name in ``required`` or value in ``enum`` is removed. A pattern that is no regular
-    expression as ECMA-262 and Rust have them is left out. A security scheme that is declared
-    nowhere is not required. The names of operations without an operationId that are numbered are
-    noted, too. Extensions among paths or responses, which mean nothing here, are left out unnoted.
+    expression as ECMA-262 and Rust have them is left out, and so is a dialect that is not known. A
+    security scheme that is declared nowhere is not required. The names of operations without an
+    operationId that are numbered are noted, too. Extensions among paths or responses, which mean
+    nothing here, are left out unnoted.
     """
     for here in [one for one in walk(node(document)) if one.type[0] == "<"]:
         for name in [one for one in here.value if str(one).startswith("x-")]:
             del here.value[name]
+    schemas = [here for here in walk(node(document)) if here.is_schema]
     notes = [
         Note((*here.pointer, *place), text)
-        for here in walk(node(document))
-        if here.is_schema
+        for here in schemas
         for place, text in _repair_schema(here.value)
     ]
-    return (*notes, *_repair_security(document), *_numbered_names(document))
+    return (
+        *notes,
+        *_repair_dialects(document, schemas),
+        *_repair_security(document),
+        *_numbered_names(document),
+    )
 
 
 def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -89,6 +102,20 @@ def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], st
             ("patternProperties", wrong),
             "this pattern cannot be compiled, and is not checked",
         )
+
+
+def _repair_dialects(document: dict[str, Any], schemas: Sequence[Node]) -> Iterator[Note]:
+    if not str(document.get("openapi")).startswith("3.1."):
+        return  # where a schema has no dialect
+    naming = [(one, "$schema") for one in schemas if "$schema" in one.value]
+    own = identified(document) if naming else {}
+    for here, member in ((node(document), "jsonSchemaDialect"), *naming):
+        named = str(here.value.get(member, DRAFT_2020_12))
+        meant = own[named].get("$schema", DRAFT_2020_12) if named in own else named
+        if dialect(meant) is None:
+            del here.value[member]
+            text = f"the dialect '{meant}' is not known: read as JSON Schema 2020-12"
+            yield Note((*here.pointer, member), text)
 
 
 def _keys(value: Any) -> Collection[str]:
@@ -344,5 +371,5 @@ def _undeclared(document: dict[str, Any], here: Node) -> list[str]:
         return []
     declared = [dereference(document, one) for parameters in lists for one in parameters]
     names = {str(one.get("name")) for one in declared if isinstance(one, dict)}
-    parts = [one[1:-1] for one in _TEMPLATE.findall(str(here.pointer[1]))]
-    return [one for one in dict.fromkeys(parts) if one not in names]
+    parts = dict.fromkeys(path_names(str(here.pointer[1])))
+    return [one for one in parts if one and one not in names]

@@ -16,13 +16,36 @@ from invoice_sandbox.base.cache import entry
 from invoice_sandbox.openapi.load.conformity import conforms
 from invoice_sandbox.openapi.load.documents import Places, pointer_text
 from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.operations import base_path, path_names, without_names
 from invoice_sandbox.openapi.load.pointers import identified
 from invoice_sandbox.openapi.load.text import DocumentError
 
 _OFFICIAL: Final = "https://json-schema.org/draft/"
-_META: Final = _OFFICIAL + "2020-12/schema"
+DRAFT_2020_12: Final = "https://json-schema.org/draft/2020-12/schema"
+OAS_DIALECT: Final = "https://spec.openapis.org/oas/3.1/dialect/"
+DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
+    DRAFT_2020_12: (jsonschema_rs.Draft202012Validator, jsonschema_rs.Draft202012),
+    "https://json-schema.org/draft/2019-09/schema": (
+        jsonschema_rs.Draft201909Validator,
+        jsonschema_rs.Draft201909,
+    ),
+    "http://json-schema.org/draft-07/schema": (
+        jsonschema_rs.Draft7Validator,
+        jsonschema_rs.Draft7,
+    ),
+    "http://json-schema.org/draft-06/schema": (
+        jsonschema_rs.Draft6Validator,
+        jsonschema_rs.Draft6,
+    ),
+    "http://json-schema.org/draft-04/schema": (
+        jsonschema_rs.Draft4Validator,
+        jsonschema_rs.Draft4,
+    ),
+}
+"""The known dialects of JSON Schema by their official URIs: how the library names them."""
+
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 3
+_RULES: Final = 4
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -81,6 +104,14 @@ class Invalid:
     missing: str = ""
 
 
+def dialect(uri: Any) -> str | None:
+    """The official URI of a known dialect, or None. The OpenAPI dialect only adds annotations."""
+    known = str(uri).removesuffix("#")
+    if known.startswith(OAS_DIALECT):
+        return DRAFT_2020_12
+    return known if known in DIALECTS else None
+
+
 def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | None = None) -> None:
     """Raise DocumentError, with line and column, unless ``document`` is valid OpenAPI 3.0 or 3.1.
 
@@ -116,6 +147,7 @@ def invalid_places(document: Any, file: Path) -> list[Invalid]:
         return [Invalid(tuple(pointer), *rest) for pointer, *rest in rows]
     try:
         found = [] if conforms(document) else list(islice(_invalid(_readable(document)), _MOST))
+        found = found or list(_unusable(document))
     except Unresolvable as error:
         raise DocumentError(str(file), f"cannot resolve reference '{error.ref}'") from None
     except RecursionError:
@@ -124,8 +156,21 @@ def invalid_places(document: Any, file: Path) -> list[Invalid]:
     return found
 
 
+def _unusable(document: dict[str, Any]) -> Iterator[Invalid]:
+    """What has the form of OpenAPI, and no request can be served by: paths, and the first
+    server."""
+    for path in document.get("paths", {}):
+        if set("{}") & set(without_names(path).replace("{}", "")) or "" in path_names(path):
+            text = "its braces are not in pairs, each around a name"
+            yield Invalid(("paths", path), text)
+    try:
+        base_path(document)
+    except ValueError as error:
+        yield Invalid(("servers", 0), str(error))
+
+
 def _readable(document: Any) -> Any:
-    return _pointers_only(node(document), {_META, *identified(document)})
+    return _pointers_only(node(document), {DRAFT_2020_12, *identified(document)})
 
 
 def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
@@ -135,7 +180,7 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
     is_30 = document["openapi"].startswith("3.0.")
     validator = OpenAPIV30SpecValidator if is_30 else OpenAPIV31SpecValidator
     offline = SchemaPath.from_dict(document, handlers={"<all_urls>": _reject_fetching})
-    for error in validator(offline).iter_errors():
+    for error in _with_any_names(validator)(offline).iter_errors():
         if error.instance is document:
             yield from _in_form(document)
             return
@@ -143,6 +188,19 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
             found = _in_operation(document, error.message) or _in_schema(document, error)
             pointer, text = found or (tuple(error.absolute_path), error.message)
             yield Invalid(pointer, _short(text))
+
+
+def _with_any_names(validator: Any) -> Any:
+    """A validator of openapi-spec-validator, which reads paths as format strings of Python: as if
+    the name in ``/users/{id:int}`` was ``id``."""
+    from openapi_spec_validator.validation.keywords import OperationValidator
+
+    class Operation(OperationValidator):
+        def _get_path_params_from_url(self, url: str) -> Iterator[str]:
+            return filter(None, path_names(url))
+
+    keywords = {**validator.keyword_validators, "operation": Operation}
+    return type(validator.__name__, (validator,), {"keyword_validators": keywords})
 
 
 def invalid_schemas(document: dict[str, Any]) -> list[Invalid]:
@@ -282,4 +340,4 @@ def _is_misjudged(key: str, child: Any, known: Container[str], here: Node) -> bo
 def _resource(reference: str) -> str:
     """The address without its fragment. The meta-schemas of JSON Schema are known everywhere."""
     address, _, _ = reference.partition("#")
-    return _META if address.startswith(_OFFICIAL) else address or "#"
+    return DRAFT_2020_12 if address.startswith(_OFFICIAL) else address or "#"

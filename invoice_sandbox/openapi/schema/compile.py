@@ -20,6 +20,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.effort import MAX_EFFORT, Efforts
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, node
 from invoice_sandbox.openapi.load.pointers import identified
+from invoice_sandbox.openapi.load.validate import DIALECTS, DRAFT_2020_12, OAS_DIALECT, dialect
 from invoice_sandbox.openapi.schema.annotations import (
     OF_THE_CLIENT,
     OF_THE_SERVER,
@@ -44,27 +45,6 @@ __all__ = [
     "request_response_schemas",
 ]
 
-_DRAFT_2020_12: Final = "https://json-schema.org/draft/2020-12/schema"
-_OAS_DIALECT: Final = "https://spec.openapis.org/oas/3.1/dialect/"
-_DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
-    _DRAFT_2020_12: (jsonschema_rs.Draft202012Validator, jsonschema_rs.Draft202012),
-    "https://json-schema.org/draft/2019-09/schema": (
-        jsonschema_rs.Draft201909Validator,
-        jsonschema_rs.Draft201909,
-    ),
-    "http://json-schema.org/draft-07/schema": (
-        jsonschema_rs.Draft7Validator,
-        jsonschema_rs.Draft7,
-    ),
-    "http://json-schema.org/draft-06/schema": (
-        jsonschema_rs.Draft6Validator,
-        jsonschema_rs.Draft6,
-    ),
-    "http://json-schema.org/draft-04/schema": (
-        jsonschema_rs.Draft4Validator,
-        jsonschema_rs.Draft4,
-    ),
-}
 MAX_PROBLEMS: Final = 20
 """The most problems of one value that are put into words."""
 
@@ -203,8 +183,8 @@ class Schemas:
         self.generation_view = GenerationView(document, self.identified)
         self._unchecked = unchecked
         self.not_required = not_required
-        self._dialect = _dialect(document.get("jsonSchemaDialect", _DRAFT_2020_12))
-        self._validator, self._draft = _DIALECTS[self._dialect]
+        self._dialect = _dialect(document.get("jsonSchemaDialect", DRAFT_2020_12))
+        self._validator, self._draft = DIALECTS[self._dialect]
         self._checkers: dict[str, Checker] = {}
         self._compiled: dict[str, Compiled] = {}
         self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
@@ -244,7 +224,7 @@ class Schemas:
         together, alone = dict[bytes, tuple[Schema, str]](), list[tuple[Schema, str]]()
         for schema, place in declared:
             text = _text_of(schema)
-            if self._dialect != _DRAFT_2020_12 or text is None or _OWN_ADDRESS.search(text):
+            if self._dialect != DRAFT_2020_12 or text is None or _OWN_ADDRESS.search(text):
                 alone.append((schema, place))
             else:
                 together.setdefault(text, (schema, place))
@@ -271,7 +251,7 @@ class Schemas:
 
     def _compile(self, schema: Schema, place: str) -> Compiled:
         if isinstance(schema, Mapping) and "$schema" in schema:
-            validator, _ = _DIALECTS[self._official(schema["$schema"])]
+            validator, _ = DIALECTS[self._official(schema["$schema"])]
         else:
             validator = self._validator
         own: dict[str, str] = {}
@@ -421,11 +401,9 @@ def _absolute(reference: str) -> str:
 
 
 def _dialect(uri: Any) -> str:
-    """The official URI of a supported dialect. The OpenAPI dialect only adds annotations."""
-    known = str(uri).removesuffix("#")
-    if known.startswith(_OAS_DIALECT):
-        return _DRAFT_2020_12
-    if known not in _DIALECTS:
-        supported = ", ".join([*_DIALECTS, _OAS_DIALECT + "base"])
+    """The official URI of a supported dialect. Raises SchemaError."""
+    known = dialect(uri)
+    if known is None:
+        supported = ", ".join([*DIALECTS, OAS_DIALECT + "base"])
         raise SchemaError(f"the JSON Schema dialect {uri!r} is not known; known are {supported}")
     return known

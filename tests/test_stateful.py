@@ -149,18 +149,42 @@ def test_what_a_response_cannot_have_is_as_in_the_document(tmp_path: Path) -> No
         assert client.get("/o/1/pets").json() == [created.json()]
 
 
-@pytest.mark.parametrize(("declared", "status"), [("410", 410), ("400", 400), (None, 200)])
-def test_an_item_without_a_404_has_the_closest_error_or_its_example(
-    tmp_path: Path, declared: str | None, status: int
+@pytest.mark.parametrize(("declared", "status"), [("410", 410), ("400", 400), (None, 404)])
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
+def test_an_item_that_is_gone_is_an_error_whatever_is_declared(
+    tmp_path: Path, method: str, declared: str | None, status: int
 ) -> None:
     content = document({"type": "string"})
-    responses = content["paths"]["/o/{owner}/pets/{petId}"]["get"]["responses"]
-    del responses["404"]
-    responses |= {declared: {"description": "none"}} if declared else {}
+    for one in ("get", "put", "patch", "delete"):
+        responses = content["paths"]["/o/{owner}/pets/{petId}"][one]["responses"]
+        del responses["404"]
+        responses |= {declared: {"description": "none"}} if declared else {}
+    body = None if method in {"GET", "DELETE"} else {"name": "Max"}
     with served(tmp_path, content) as client:
         created = client.post("/o/1/pets", json={"name": "Rex"}).json()
-        assert client.get(f"/o/1/pets/{created['id']}").json() == created
-        assert client.get("/o/1/pets/none").status_code == status
+        at = f"/o/1/pets/{created['id']}"
+        assert client.get(at).json() == created
+        client.delete(at)
+        for key in (created["id"], "none"):
+            gone = client.request(method, f"/o/1/pets/{key}", json=body)
+            assert gone.status_code == status
+            problem = f"There is no record with this petId. Check '{key}'"
+            assert problem in gone.headers.get("x-sandbox-error", gone.text)
+
+
+@pytest.mark.parametrize("sent", [{}, {"id": "7"}])
+def test_an_id_that_is_text_may_be_a_number_in_the_path(tmp_path: Path, sent: Any) -> None:
+    content = document({"type": "string"})
+    item = content["paths"]["/o/{owner}/pets/{petId}"]
+    item["parameters"][1]["schema"] = {"type": "integer"}
+    content["paths"]["/o/{owner}/pets"]["post"]["requestBody"] = media({})
+    with served(tmp_path, content) as client:
+        pets = [client.post("/o/1/pets", json=one).json() for one in (sent, {"id": "08"}, {})]
+        assert pets[0]["id"] == sent.get("id", "1")
+        for pet in pets:
+            assert client.get(f"/o/1/pets/{int(pet['id'])}").json() == pet
+        assert client.delete(f"/o/1/pets/{pets[0]['id']}").status_code == 204
+        assert client.get("/o/1/pets").json() == pets[1:]
 
 
 def closed(*required: str, **properties: Any) -> dict[str, Any]:
@@ -440,18 +464,19 @@ def test_a_response_without_a_body_is_one_whatever_is_declared_for_it(tmp_path: 
 
 def test_it_is_reported_that_a_response_is_an_example(tmp_path: Path) -> None:
     content = things({})
-    del content["paths"]["/things/{thingId}"]["get"]["responses"]["404"]
+    made = content["paths"]["/things"]["post"]["responses"]["201"]["content"]
+    made["application/json"]["schema"]["properties"]["id"] = {"enum": [1]}
     gone = {"type": "object", "example": {"note": "gone"}}
     content["paths"]["/things/{thingId}"]["delete"] = operation("remove", gone, "200")
     with served(tmp_path, content) as client:
-        shown = client.get("/things/7", headers=EXPLAIN)
-        assert "the response is the example of the" in shown.headers["x-sandbox-explain"]
         client.post("/things", json={"name": "a"})
+        shown = client.post("/things", json={"name": "b"}, headers=EXPLAIN)
+        assert "the response is the example of the" in shown.headers["x-sandbox-explain"]
         removed = client.delete("/things/1", headers=EXPLAIN)
         assert removed.json() == {"note": "gone"}
         assert "hints" not in removed.headers["x-sandbox-explain"]
         client.post("/things", json={"name": "a"})
-        assert "hints" not in client.get("/things/2", headers=EXPLAIN).headers["x-sandbox-explain"]
+        assert "hints" not in client.get("/things/1", headers=EXPLAIN).headers["x-sandbox-explain"]
 
 
 @pytest.mark.parametrize(("declared", "status"), [("409", 409), ("422", 422), (None, 201)])

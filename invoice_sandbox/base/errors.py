@@ -154,6 +154,12 @@ _ERRORS: Final = (
         "Check {value}, and that the credential belongs to the same workspace.",
     ),
     ErrorType(
+        "unknown_record",
+        404,
+        "There is no record with this {member}",
+        "Check {value}, and that the credential belongs to the same workspace.",
+    ),
+    ErrorType(
         "method_not_allowed", 405, "{method} is not allowed on this path", "Allowed: {allowed}."
     ),
     ErrorType(

@@ -418,9 +418,13 @@ def _json_type(operation: Operation, status: int, response: DeclaredResponse) ->
     return found
 
 
+_OF_THE_SERVER: Final = frozenset({"quota_exceeded", "unknown_record"})
+"""Errors about what the server keeps, which operations need not declare."""
+
+
 def check_error(operation: Operation, error: ApiError) -> None:
-    """Raises ContractViolationError for what is not declared; quotas are the server's."""
-    if error.type.name == "quota_exceeded":
+    """Raises ContractViolationError for what is not declared, unless it is the server's own."""
+    if error.type.name in _OF_THE_SERVER:
         return
     if declared_status(operation, error.status) is None:
         raise undeclared(operation, error.status) from error

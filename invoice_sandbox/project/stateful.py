@@ -35,6 +35,7 @@ from invoice_sandbox.project.view import View, generated, nouns, singular, words
 from invoice_sandbox.state import Transaction, Workspace
 
 _PARAMETER: Final = re.compile(r"\{([^}]+)\}")
+_WHOLE: Final = re.compile("0|[1-9][0-9]{0,17}")
 _NAMES: Final = frozenset({"slug", "name", "key", "login", "handle"})
 """Last words of members whose values people read: they are made of what was posted."""
 _TITLES: Final = ("name", "title", "displayName", "display_name")
@@ -135,8 +136,7 @@ class Collection:
     async def get(self, call: _Call) -> Response:
         """The record."""
         view, kept = await self._found(call, "get")
-        body = None if kept is None else view.shown(kept)
-        return _response(view, body)
+        return _response(view, view.shown(kept))
 
     async def replace(self, call: _Call) -> Response:
         """The body instead of the record."""
@@ -149,14 +149,14 @@ class Collection:
         7396)."""
         view, kept = await self._found(call, "change")
         sent = self._sent(call, view)
-        return await self._changed(call, view, kept, jsonio.merge_patch(kept or {}, sent), sent)
+        return await self._changed(call, view, kept, jsonio.merge_patch(kept, sent), sent)
 
     async def delete(self, call: _Call) -> Response:
         """The record is gone."""
         view, kept = await self._found(call, "delete")
         await call.state.delete(self.name(call), self._key(call))
-        body = None if kept is None else view.gone(kept)
-        return _response(view, view.example.body if kept is not None and body is None else body)
+        body = view.gone(kept)
+        return _response(view, view.example.body if body is None else body)
 
     async def page(self, call: _Call) -> Response:
         """The records, the first one posted first, in the document's paging."""
@@ -226,8 +226,10 @@ class Collection:
     def _is_in_path(self, contract: Contract, key: Any) -> bool:
         """Whether the path of an item can have this id."""
         items = [name for what, name in self.operations.items() if what not in {"create", "page"}]
-        return "/" not in str(key) and all(
-            one.checker.is_valid(key) or one.checker.is_valid(str(key))
+        text = str(key)
+        values = (key, text, *([int(text)] if _WHOLE.fullmatch(text) else []))
+        return "/" not in text and all(
+            any(map(one.checker.is_valid, values))
             for name in items
             for one in contract.operations[name].parameters
             if (one.location, one.name) == ("path", self.parameter)
@@ -264,12 +266,10 @@ class Collection:
         self,
         call: _Call,
         view: View,
-        kept: Mapping[str, Any] | None,
+        kept: Mapping[str, Any],
         after: Mapping[str, Any],
         sent: Mapping[str, Any],
     ) -> Response:
-        if kept is None:
-            return _response(view)
         steps = (*self.within, self.identity)
         after = view.with_instants(after, sent, call.timestamp, is_new=False)
         record = placed(after, steps, at_steps(kept, steps))
@@ -279,20 +279,16 @@ class Collection:
         await call.state.put(self.name(call), self._key(call), view.kept(record, body))
         return _response(view, body, hints=_hints(view.changed(sent, body)))
 
-    async def _found(self, call: _Call, what: str) -> tuple[View, dict[str, Any] | None]:
-        """The record; None if there is none, and the operation has no error for that.
-
-        Raises ApiError 404, or the closest one that the operation declares.
-        """
+    async def _found(self, call: _Call, what: str) -> tuple[View, dict[str, Any]]:
+        """The record. Raises ApiError 404, or the closest one that the operation declares."""
         view = self._view(call.contract, what, call.workspace.seed)
         kept = await call.state.get(self.name(call), self._key(call))
         if kept is not None:
             return view, kept
+        error = ERRORS["unknown_record"]
         status = _first_declared(view.operation, _ABSENT_STATUSES)
-        if status is None:
-            return view, None
-        error = replace(ERRORS["unknown_resource"], status=status)
-        raise reject(error, kind="record", member=self.parameter, value=self._key(call))
+        error = error if status is None else replace(error, status=status)
+        raise reject(error, member=self.parameter, value=self._key(call))
 
     def _view(self, contract: Contract, what: str, seed: int | str) -> View:
         operation = contract.operations[self.operations[what]]

@@ -856,3 +856,30 @@ def test_a_post_to_an_item_that_is_no_change_is_reported(
     *_, line = load_contract(written(tmp_path, content), stateful=True).inferred.lines()
     post = "Not stateful: POST /customers/{customer}: it is no change of a record"
     assert line == f"{post}: {reason}"
+
+
+@pytest.mark.parametrize("about", ["metadata", "sys"])
+def test_an_id_may_be_in_an_object_about_the_record(tmp_path: Path, about: str) -> None:
+    """As Kubernetes has it, whose schemas require nothing."""
+    named = {"type": "object", "properties": {"name": TEXT, "note": TEXT}}
+    thing = {"type": "object", "properties": {"data": {"type": "object"}, about: named}}
+    content = with_paths(collection("/things", "name", thing, thing))
+    rest = {"type": "object", "properties": {"items": {"type": "array", "items": thing}}}
+    content["paths"]["/things"]["get"] = operation("list", rest, "200")
+    for method in ("put", "patch"):
+        change = operation(method, thing, "200", thing)
+        content["paths"]["/things/{name}"][method] = change
+    content["paths"]["/things/{name}"]["delete"] = operation("remove", thing, "200")
+    with served(tmp_path, content) as client:
+        sent = {"data": {"a": "1"}, about: {"name": "rex", "note": "n"}}
+        assert client.post("/things", json=sent).json() == sent
+        other = client.post("/things", json={"data": {"a": "2"}}).json()
+        assert client.get("/things/rex").json() == sent
+        assert client.get("/things").json()["items"] == [sent, other]
+        assert client.get(f"/things/{other[about]['name']}").json() == other
+        changed = client.patch("/things/rex", json={about: {"name": "max", "note": "m"}}).json()
+        assert changed == {**sent, about: {"name": "rex", "note": "m"}}
+        replaced = client.put("/things/rex", json={"data": {"a": "3"}}).json()
+        assert replaced == {"data": {"a": "3"}, about: {"name": "rex"}}
+        assert client.delete("/things/rex").json() == replaced
+        assert client.get("/things").json()["items"] == [other]

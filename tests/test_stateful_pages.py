@@ -248,11 +248,11 @@ def test_links_of_a_body_lead_to_its_pages(tmp_path: Path, links: str, uri: Any)
 def test_links_of_a_body_may_be_objects_beside_the_counts(tmp_path: Path) -> None:
     hal = closed("href", href=URI, title=TEXT)
     links = closed("self", "first", "last", self=hal, first=hal, last=hal, next=hal)
-    totals = dict.fromkeys(("itemsTotal", "pagesTotal", "pages"), WHOLE)
+    totals = dict.fromkeys(("itemsTotal", "pagesTotal", "pages", "remaining"), WHOLE)
     listed = {"_links": links, "self": URI, **totals}
     with served(tmp_path, things(listed, page=WHOLE)) as client:
         body = with_five(client).get("/things", params={"limit": 2}).json()
-        assert [body[one] for one in totals] == [5, 3, 3]
+        assert [body[one] for one in totals] == [5, 3, 3, 3]
         reached = {name: ids(client.get(one["href"])) for name, one in body["_links"].items()}
         assert reached == {"self": [1, 2], "first": [1, 2], "last": [5], "next": [3, 4]}
         assert ids(client.get(body["self"])) == [1, 2]

@@ -20,6 +20,9 @@ from invoice_sandbox.project.view import nouns, response_schema, words
 _PARAMETER: Final = re.compile(r"\{[^}]+\}")
 _ON_ITEM: Final = {"GET": "get", "PUT": "replace", "PATCH": "change", "DELETE": "delete"}
 
+_ABOUT: Final = ("metadata", "meta", "sys")
+"""Members of a record with an object about it, which may have its id."""
+
 
 @dataclass(frozen=True)
 class Inferred:
@@ -43,7 +46,10 @@ def inferred(contract: Contract) -> Inferred:
     """The collections of a document. What is posted to one of them can be read back: each was
     tried with a generated body, once for a document."""
     data = kept(lambda: asdict(_inferred(contract)), "collections", contract.document)
-    every = (Collection(**{**one, "within": (*one["within"],)}) for one in data["collections"])
+    every = (
+        Collection(**{**one, "within": (*one["within"],), "below": (*one["below"],)})
+        for one in data["collections"]
+    )
     return Inferred((*every,), (*data["left_out"],))
 
 
@@ -91,12 +97,21 @@ def _collection(
         reason, bodies[what] = _bodies(contract, operation)
         reasons |= {what: reason} if reason else {}
     usable = {what: one for what, one in wanted.items() if what not in reasons}
-    names = _identities([one for what in usable for one in bodies[what]], base, parameter)
     ids = {what: one.id for what, one in usable.items()}
     found = None
-    for name in names or ["id"] if "create" in usable else ():
+    shown = [one for what in usable for one in bodies[what]]
+    names = _identities(shown, base, parameter)
+    places: list[tuple[tuple[str, ...], str]] = [((), name) for name in names or ["id"]]
+    places += [
+        ((about,), name)
+        for name in names
+        for about in _ABOUT
+        if any(name in members(members(one).get(about)) for one in shown)
+    ]
+    for below, name in places if "create" in usable else ():
         try:
-            found, record = _tried(contract, Collection(base, parameter, name, ids))
+            one = Collection(base, parameter, name, ids, below=below)
+            found, record = _tried(contract, one)
             break
         except NoResponseError as error:
             reasons.setdefault("create", str(error))

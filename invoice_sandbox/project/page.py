@@ -21,6 +21,7 @@ _COUNTS: Final = frozenset(
 _PAGES: Final = frozenset({"pages", "total_pages", "page_count", "pages_total", "last_page"})
 _PAGE: Final = frozenset({"page", "current_page", "page_number", "page_index"})
 _OFFSETS: Final = frozenset({"offset", "skip", "start_at", "start_index"})
+_LEFT: Final = frozenset({"remaining", "remaining_item_count"})
 _MORE: Final = frozenset({"has_more", "has_next", "has_next_page", "is_truncated", "more"})
 _LESS: Final = frozenset({"has_previous", "has_prev", "has_previous_page", "has_prev_page"})
 _LAST: Final = frozenset({"is_last", "is_last_page"})
@@ -120,6 +121,7 @@ class Page:
                 (_PAGES, -(-self.total // size)),
                 (_PAGE, self.start // size + self.first),
                 (_OFFSETS, self.start + self.origin),
+                (_LEFT, max(self.total - self.start - self.limit, 0)),
                 (_MORE, is_more),
                 (_LESS, self.start > 0),
                 (_LAST, not is_more),

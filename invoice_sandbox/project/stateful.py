@@ -89,7 +89,8 @@ class Collection:
     """What is posted to ``path``. ``operations`` are the ids of its operations by what they do:
     create, page, get, replace, change, delete. ``identity`` is the member with a record's id,
     ``parameter`` the parameter of its path. ``within`` are the members of a body that lead to the
-    record, such as ``("data",)``; empty: the body is the record.
+    record, such as ``("data",)``; empty: the body is the record. ``below`` are the members of the
+    record that lead to the object with its id, such as ``("metadata",)``; empty: the record has it.
 
     A record is kept as a whole body, with what is beside it.
     """
@@ -99,6 +100,12 @@ class Collection:
     identity: str
     operations: Mapping[str, str]
     within: Sequence[str] = ()
+    below: Sequence[str] = ()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The members of a record that lead to its id."""
+        return *self.below, self.identity
 
     def handlers(self) -> dict[str, Handler]:
         """The handler of each of its operations."""
@@ -107,7 +114,7 @@ class Collection:
     def __str__(self) -> str:
         """For people: the path, the member with the id, and what is done by which operation."""
         done = ", ".join(f"{name} ({what})" for what, name in self.operations.items())
-        return f"{self.path}: records by '{'.'.join((*self.within, self.identity))}': {done}"
+        return f"{self.path}: records by '{'.'.join((*self.within, *self.key))}': {done}"
 
     async def create(self, call: _Call) -> Response:
         """Keep the body, with an id if it has none."""
@@ -118,7 +125,7 @@ class Collection:
         sent = self._sent(call, view)
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{name}/{number}"))
         for key in self._keys(view, sent, number, unique):
-            is_sent = at_steps(sent, (*self.within, self.identity)) == key
+            is_sent = at_steps(sent, (*self.within, *self.key)) == key
             if await call.state.get(name, str(key)) is not None:
                 if not is_sent:
                     continue
@@ -163,7 +170,7 @@ class Collection:
         view = self._view(call.contract, "page", call.workspace.seed)
         newest_first = await call.state.page(self.name(call))
         records = [*reversed(newest_first.records)]
-        steps = (*self.within, self.identity)
+        steps = (*self.within, *self.key)
         keys = [str(at_steps(one, steps)) for one in records]
         address = f"{call.base_url}{call.url}"
         page = page_of(call.contract, view.operation, call.query, keys, address, view.most_items)
@@ -191,13 +198,13 @@ class Collection:
         schema = _request_schema(contract, view.operation)
         sent = self._in_place(generated(contract, schema, TRIAL))
         declared = self._in_place(outline(contract.document, schema))
-        is_sent = self.identity in members(at_steps(declared, self.within))
+        is_sent = at_steps(declared, (*self.within, *self.key)) is not None
         for key in self._keys(view, sent, 1, str(uuid5(NAMESPACE_URL, self.path))):
             found = view.created(sent, key, 1, "")
             is_known = is_sent or view.own_place is not None or not view.example.body
             if found is not None and is_known:
                 return found[0]
-        raise NoResponseError(f"its response has no '{self.identity}' that can be new")
+        raise NoResponseError(f"its response has no '{'.'.join(self.key)}' that can be new")
 
     def lacks(self, contract: Contract, what: str, kept: Mapping[str, Any]) -> str:
         """Why an operation cannot show a record; empty if it can."""
@@ -208,12 +215,13 @@ class Collection:
             is_shown = view.own_place is not None and view.shown(kept) is not None
         if is_shown or what in {"create", "delete"} or not view.example.body:
             return ""
-        return f"its response cannot have a record with '{self.identity}'"
+        return f"its response cannot have a record with '{'.'.join(self.key)}'"
 
     def _keys(self, view: View, sent: Any, number: int, unique: str) -> Iterator[Any]:
         """Ids for a record, the best first: what was sent, a name, something unique, a number."""
         record = members(at_steps(sent, self.within))
-        wanted = [record[self.identity]] if self.identity in record else []
+        posted = at_steps(record, self.key)
+        wanted = [] if posted is None else [posted]
         if _NAMES.intersection(words(self.identity)[-1:]):
             titles = (_slug(record[one]) for one in _TITLES if isinstance(record.get(one), str))
             noun = singular(self.path.rpartition("/")[2])
@@ -270,7 +278,7 @@ class Collection:
         after: Mapping[str, Any],
         sent: Mapping[str, Any],
     ) -> Response:
-        steps = (*self.within, self.identity)
+        steps = (*self.within, *self.key)
         after = view.with_instants(after, sent, call.timestamp, is_new=False)
         record = placed(after, steps, at_steps(kept, steps))
         body = view.shown(record, kept)
@@ -296,7 +304,7 @@ class Collection:
         if example.status in WITHOUT_BODY:
             example = replace(example, body=None, media_type="")
         within, names = (*self.within,), nouns(self.path)
-        view = View(contract, operation, within, self.identity, names, example, seed)
+        view = View(contract, operation, within, self.key, names, example, seed)
         if not _has_write_only(contract):
             return view
         shown = WriteOnly(contract.document).removed(example.body, [view.schema])

@@ -44,15 +44,15 @@ _OF_CHANGES: Final = frozenset({"updated", "modified"})
 
 @dataclass(frozen=True)
 class View:
-    """``within`` are the members of a kept body that lead to the record, ``identity`` is the member
-    with its id, ``names`` are words that a member with the record may be called by. ``example`` is
-    the response of the operation without any record.
+    """``within`` are the members of a kept body that lead to the record, ``identity`` the members
+    of a record that lead to its id, ``names`` are words that a member with the record may be called
+    by. ``example`` is the response of the operation without any record.
     """
 
     contract: Contract
     operation: Operation
     within: tuple[str, ...]
-    identity: str
+    identity: tuple[str, ...]
     names: Sequence[str]
     example: ContractResponse
     seed: int | str
@@ -82,7 +82,7 @@ class View:
         """Whether the response can have this id."""
         if isinstance(key, bool) or not isinstance(key, str | int) or not str(key):
             return False
-        steps = (*self.place, self.identity)
+        steps = (*self.place, *self.identity)
         is_shown = self.own_place is not None and self.example.body is not None
         return not is_shown or is_valid(self.checker, placed(self.example.body, steps, key))
 
@@ -92,7 +92,7 @@ class View:
         """What is kept of a body with that id, and the body of the response; a member ``id`` is new
         as well."""
         within, identity = self.within, self.identity
-        record = placed(sent, (*within, identity), key)
+        record = placed(sent, (*within, *identity), key)
         shown = at_steps(self.example.body, (*self.place, "id"))
         if "id" not in members(at_steps(record, within)) and shown is not None:
             fresh = number if isinstance(shown, int) else unique
@@ -110,7 +110,7 @@ class View:
         example, place = self.example.body, self.place
         if not isinstance(example, Mapping):
             return None
-        own, steps = self._placed(record), (*place, self.identity)
+        own, steps = self._placed(record), (*place, *self.identity)
         was = None if before is None else self._placed(before)
         known = example if was is None else _over(example, was, place)
         record_known = members(at_steps(known, place))
@@ -190,8 +190,8 @@ class View:
             return self.shown(record) if self.own_place is not None else None
         body: Any = example
         if self.own_place is not None:
-            key = at_steps(record, (*self.within, self.identity))
-            body = placed(body, (*self.own_place, self.identity), key)
+            key = at_steps(record, (*self.within, *self.identity))
+            body = placed(body, (*self.own_place, *self.identity), key)
         for steps in sorted(marks):
             marked = placed(body, steps, True)
             body = marked if is_valid(self.checker, marked) else body
@@ -231,14 +231,14 @@ class View:
             body = fitted(self.checker, placed(whole, steps, [one]), self.example.body)
             items = at_steps(body, steps)
             item = items[0] if isinstance(items, list) and items else None
-            key = members(item).get(self.identity)
-            if item is not None and (key is None or key == record[self.identity]):
+            key = at_steps(item, self.identity)
+            if item is not None and (key is None or key == at_steps(record, self.identity)):
                 return item
         return None
 
     def sampled(self, number: int) -> Any:
         """An id that is generated for the schema."""
-        steps = (*self.place, self.identity)
+        steps = (*self.place, *self.identity)
         schemas = schemas_at(self.contract.document, self.schema, steps)
         return generated(self.contract, schemas[0], f"{self.seed}/{number}") if schemas else None
 
@@ -255,7 +255,7 @@ class View:
         """How much a list there, whose items have these members, is like that of the records: its
         items may have an id, its name, they have an id, it is not deep."""
         named = {*map(singular, words(place[-1]))} if place else {*self.names}
-        has_id = self.identity in declared
+        has_id = self.identity[0] in declared
         by_name = 2 * bool(named & {*self.names}) or bool(named & _LISTS)
         return has_id or not declared, by_name, has_id, -len(place)
 
@@ -318,14 +318,14 @@ def singular(word: str) -> str:
     return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
 
 
-def _place(body: Any, identity: str, names: Sequence[str]) -> tuple[str, ...] | None:
+def _place(body: Any, identity: Sequence[str], names: Sequence[str]) -> tuple[str, ...] | None:
     """The members of a response that lead to the record, at most two; None if it has no record.
 
     They are called like the collection, have a name that envelopes have, or are alone.
     """
     levels: list[tuple[tuple[str, ...], Mapping[str, Any]]] = [((), members(body))]
     for _ in range(3):
-        found = [place for place, one in levels if identity in one]
+        found = [place for place, one in levels if _has(one, identity)]
         if found:
             return found[0] if len(found) == 1 else None
         levels = [
@@ -336,6 +336,11 @@ def _place(body: Any, identity: str, names: Sequence[str]) -> tuple[str, ...] | 
             and (len(one) == 1 or {*map(singular, words(name))} & {*names, *_ENVELOPES})
         ]
     return None
+
+
+def _has(value: Any, steps: Sequence[str]) -> bool:
+    """Whether there is something where these members lead, if only null."""
+    return steps[-1] in members(at_steps(value, steps[:-1]))
 
 
 def _lists(body: Any) -> Iterator[tuple[tuple[str, ...], list[Any]]]:

@@ -12,6 +12,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -1720,6 +1722,41 @@ def test_workers_serve_on_one_port_and_one_that_is_killed_is_replaced(dsn: str) 
     finally:
         server.kill()
     until(lambda: not any(Path(f"/proc/{one}").exists() for one in left), "they end with it")
+
+
+WORKERS: Final = """
+import os, signal, time
+from invoice_sandbox.server import workers
+
+def stop_the_second():
+    if len(forks) == 2:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+def serve(on_ready):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if on_ready:
+        on_ready()
+    print(len(forks), flush=True)
+    time.sleep(60)
+
+forks, workers._SECONDS_TO_STOP = [], 0.1
+os.register_at_fork(before=lambda: forks.append(1), after_in_child=stop_the_second)
+workers.Workers(serve, 2).run()
+"""
+
+
+@pytest.mark.process
+def test_a_process_is_stopped_that_has_just_begun_or_does_not_end() -> None:
+    """One that gets a signal before it serves ends, and is replaced. It does not stop the others,
+    and the server does not wait for it for ever."""
+    with subprocess.Popen([sys.executable, "-c", WORKERS], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            assert {process.stdout.readline() for _ in range(2)} == {b"1\n", b"3\n"}
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
 
 
 def written(server: Server, number: str) -> bool:

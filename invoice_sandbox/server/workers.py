@@ -50,16 +50,20 @@ class Workers:
             process.terminate()
         for process in self._processes:
             process.join(_SECONDS_TO_STOP)
+            process.kill()
 
     def _start(self, on_ready: Callable[[], None] | None = None) -> ForkProcess:
         process = multiprocessing.get_context("fork").Process(target=self._run, args=(on_ready,))
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)  # it has the handlers of this one
         process.start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
         self._processes.append(process)
         return process
 
     def _run(self, on_ready: Callable[[], None] | None) -> None:
         for name in _STOP_SIGNALS:
             signal.signal(name, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
         threading.Thread(target=_stop_with_parent, daemon=True).start()
         try:
             self._serve(on_ready)

@@ -337,6 +337,57 @@ def test_what_needs_a_component_that_is_left_out_is_left_out_too(tmp_path: Path)
         assert client.get("/a").status_code == 200
 
 
+SCHEMAS_31: dict[str, Any] = {
+    "properties that are text": {"properties": "a"},
+    "alternatives that are null": {"oneOf": None},
+    "names that are a reference": {"required": {"$ref": "#/gone"}},
+    "an anchor that is nowhere": {"$dynamicRef": "#gone"},
+    "an identifier that is no address": {"$id": "http://[::1"},
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS_31.values(), ids=SCHEMAS_31)
+def test_a_schema_that_nothing_can_compile_takes_out_no_more_than_itself(
+    tmp_path: Path, schema: Any
+) -> None:
+    content = document({"/a": {"get": with_schema({"properties": {"b": schema}})}})
+    (line,) = warnings(tmp_path, content)
+    assert re.match(r"[1-9]\d+:\d+: this (schema is not checked|is no URI reference)", line)
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+
+
+def test_warnings_are_in_the_order_of_their_places(tmp_path: Path) -> None:
+    paths = {
+        "/a": {"get": {**OK, "wrong": 1}},
+        "/b": {"get": {"responses": {}}},
+        "/c": {"get": {**OK, "callbacks": {"c": {}}}},
+        "/d": {"get": {**OK, "wrong": 1}},
+    }
+    lines = [int(one.split(":")[0]) for one in warnings(tmp_path, document(paths))]
+    assert len(lines) == len(paths)
+    assert lines == sorted(lines)
+
+
+OVERTAKEN: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "an operation of a path that is not served": (
+        {"/t/{a}/{": {"get": OK}},
+        {},
+        "/t/{a}/{: this pathItem is not served: ",
+    ),
+    "a member of a server that is ignored": ({}, {"servers": {"a": 1}}, "this is ignored: "),
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(("paths", "members", "message"), OVERTAKEN.values(), ids=OVERTAKEN)
+def test_of_what_is_left_out_only_that_is_reported(
+    tmp_path: Path, version: str, paths: dict[str, Any], members: dict[str, Any], message: str
+) -> None:
+    (line,) = warnings(tmp_path, document({"/a": FINE, **paths}, openapi=version, **members))
+    assert message in line
+
+
 DIALECT = "https://toy.example/dialect"
 DIALECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "of the document": ({"type": "integer"}, {"jsonSchemaDialect": DIALECT}),

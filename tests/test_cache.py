@@ -18,6 +18,7 @@ from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.operation import Contract, compile_contract
+from invoice_sandbox.openapi.schema.compile import SchemaError, Schemas
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.contracts import merged_document
 from invoice_sandbox.project.loader import load_contract, load_project
@@ -331,6 +332,26 @@ def test_schemas_that_were_compiled_before_allow_the_same() -> None:
         assert not response.is_valid({"pin": "1"})
         assert operation.secrets == {"id", "parent"}
         assert "1234" in request.problems({"pin": "x"})[0].sentence("the body")
+
+
+def test_only_the_components_that_a_schema_names_are_compiled_with_it() -> None:
+    components: dict[str, Any] = {
+        "Unknown": {"$schema": "https://toy.example/dialect"},
+        "A": {"properties": {"b": {"$ref": "#/components/schemas/B"}}},
+        "B": {"items": {"$ref": "#/components/schemas/C~1d"}},
+        "C/d": {"type": "string", "pattern": "^c", "examples": ["cat"]},
+        "D": {"$ref": "#/components/schemas/E"},
+        "E": {"type": "integer"},
+    }
+    schemas = Schemas({"components": {"schemas": components}})
+    first = schemas.component("A")
+    assert first.is_valid({"b": ["c"]})
+    assert "cat" in first.problems({"b": ["x"]})[0].sentence("the body")
+    with pytest.raises(SchemaError, match="is not known"):
+        schemas.component("Unknown")
+    whole = Schemas({"components": {"schemas": dict([*components.items()][1:])}})
+    assert [whole.component("D").is_valid(one) for one in (1, "a")] == [True, False]
+    assert [whole.component("A").is_valid({"b": [one]}) for one in ("c", "x")] == [True, False]
 
 
 @pytest.mark.parametrize("place", ["query", "body"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -218,7 +219,8 @@ def project_warnings(folder: Path, contract: Contract, handlers: Collection[str]
 def contract_warnings(
     read: ReadContract, contract: Contract, handlers: Collection[str] = (), *, every: bool = False
 ) -> Iterator[str]:
-    """``file:line:column: what has no effect``, for each place, or the first few of each kind.
+    """``file:line:column: what has no effect``, for each place, or the first few of each kind, in
+    the order of the places.
 
     ``handlers`` are the operations that do not need a response from the contract.
     """
@@ -231,7 +233,15 @@ def contract_warnings(
     unanswerable = [Note(tuple(pointer), text) for pointer, text in rows]
     notes = [*read.limits, *contract.notes, *unanswerable]
     shown = [(one.pointer, one.text) for one in notes] if every else summarized(notes)
-    return (f"{read.place(pointer)}: {text}" for pointer, text in shown)
+    lines = [(read.place(pointer), text) for pointer, text in shown]
+    return (f"{place}: {text}" for place, text in sorted(lines, key=_position))
+
+
+def _position(line: tuple[str, str]) -> tuple[str, list[int], str]:
+    """Sorts places ``file:line:column`` by their numbers."""
+    place, text = line
+    file, *numbers = re.split(r":(?=\d+(?::\d+)?$)", place)
+    return file, [int(one) for one in numbers], text
 
 
 def _unanswerable(contract: Contract, handlers: Collection[str]) -> Iterator[Note]:

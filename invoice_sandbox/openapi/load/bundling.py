@@ -28,7 +28,8 @@ from invoice_sandbox.openapi.load.model import (
     node,
     walk,
 )
-from invoice_sandbox.openapi.load.pointers import at_pointer, steps_of
+from invoice_sandbox.openapi.load.pointers import at_pointer, identified, steps_of
+from invoice_sandbox.openapi.load.pointers import named as find
 from invoice_sandbox.openapi.load.text import DocumentError
 
 Origins = Mapping[tuple[str, ...], tuple[str, Pointer]]
@@ -98,9 +99,9 @@ def lost_references(document: Mapping[str, Any]) -> Iterator[tuple[Pointer, str]
 
 
 def _references(document: Any) -> list[Node]:
-    """Everything that has a ``$ref``."""
-    every = walk(node(document))
-    return [one for one in every if isinstance(one.value, dict) and "$ref" in one.value]
+    """Everything that has a ``$ref`` or ``$dynamicRef``."""
+    every = [one for one in walk(node(document)) if isinstance(one.value, dict)]
+    return [one for one in every if "$ref" in one.value or "$dynamicRef" in one.value]
 
 
 def _lost(document: Mapping[str, Any], references: Sequence[Node]) -> Iterator[tuple[Pointer, str]]:
@@ -111,7 +112,7 @@ def _lost(document: Mapping[str, Any], references: Sequence[Node]) -> Iterator[t
         return _at(start, steps_of(reference[1:]))
 
     for here in references:
-        if here.type in OBJECTS and not isinstance(here.value["$ref"], str):
+        if here.type in OBJECTS and not isinstance(here.value.get("$ref", ""), str):
             yield (*here.pointer, "$ref"), "a reference is text"
         reference = here.reference
         if reference is None or here.base or not reference.startswith("#/"):
@@ -123,6 +124,18 @@ def _lost(document: Mapping[str, Any], references: Sequence[Node]) -> Iterator[t
             yield here.pointer, f"the reference '{reference}' does not name a {here.type}"
         elif _is_circle(here, named):
             yield here.pointer, f"the reference '{reference}' leads back to itself"
+    yield from _lost_dynamic(document, references)
+
+
+def _lost_dynamic(
+    document: Mapping[str, Any], references: Sequence[Node]
+) -> Iterator[tuple[Pointer, str]]:
+    dynamic = [one for one in references if one.is_schema and "$dynamicRef" in one.value]
+    known = identified(document) if dynamic else {}
+    for here in dynamic:
+        reference = str(here.value["$dynamicRef"])
+        if reference.startswith("#") and find(reference, here.base, known) is None:
+            yield here.pointer, f"cannot resolve reference '{reference}'"
 
 
 def _at(here: Node, steps: Sequence[str]) -> Node | None:

@@ -71,7 +71,7 @@ class Files:
         """
         try:
             return self._target(reference, file, here)
-        except (FetchError, ValueError) as error:  # of an address that is none
+        except (FetchError, ValueError, RecursionError) as error:  # ValueError: it is no address
             place = self.places.of(self.shown(file), (*here.pointer, "$ref"))
             problem = f"cannot resolve reference '{_USER.sub('://', reference)}'"
             why = f": {error}" if str(error) else ""

@@ -24,14 +24,19 @@ from invoice_sandbox.openapi.load.model import METHODS, Pointer
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import ContractError
-from invoice_sandbox.openapi.load.repair import declare, repair, take_out, whole_version
+from invoice_sandbox.openapi.load.repair import (
+    declare,
+    last_words,
+    repair,
+    take_out,
+    whole_version,
+)
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import (
     Invalid,
     check_openapi,
     check_version,
     invalid_places,
-    invalid_schemas,
     not_valid,
 )
 
@@ -153,9 +158,9 @@ def _rest(bundled: Bundle, wrong: Sequence[Invalid]) -> tuple[Note, ...]:
         found = [Invalid(*one) for one in lost_references(document)] if notes else []
         if not found:
             notes += [*repair(document), *declare(document)]
-            found = invalid_places(document, bundled.file) or invalid_schemas(document)
+            found = invalid_places(document, bundled.file)
         if not found:
-            return tuple(dict.fromkeys(notes))
+            return tuple(dict.fromkeys(last_words(document, notes)))
         taken = take_out(document, found)
         notes += taken
         if not taken:

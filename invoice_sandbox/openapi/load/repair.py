@@ -91,6 +91,9 @@ def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], st
         if len(different) < len(values):
             schema["enum"] = different
             yield ("enum",), "duplicate values in 'enum' are ignored"
+    if isinstance(schema.get("$id"), str) and not _is_address(schema["$id"]):
+        del schema["$id"]
+        yield ("$id",), "this is no URI reference, and is ignored"
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and not _is_pattern(pattern):
         del schema["pattern"]
@@ -120,6 +123,11 @@ def _repair_dialects(document: dict[str, Any], schemas: Sequence[Node]) -> Itera
 
 def _keys(value: Any) -> Collection[str]:
     return value.keys() if isinstance(value, dict) else ()
+
+
+def _is_address(text: str) -> bool:
+    form = jsonschema_rs.validator_for({"format": "uri-reference"}, validate_formats=True)
+    return form.is_valid(text)
 
 
 @cache
@@ -340,6 +348,26 @@ def _parent(document: Any, here: Node) -> Any:
     for step in here.pointer[:-1]:
         document = document[step]
     return document
+
+
+def last_words(document: dict[str, Any], notes: Sequence[Note]) -> list[Note]:
+    """The notes without those about a place of which nothing is left, and a later note says so."""
+    gone, around = set[Pointer](), set[Pointer]()
+    found: list[Note] = []
+    for note in reversed(notes):
+        above = [note.pointer[:length] for length in range(len(note.pointer) + 1)]
+        if not _is_anything(document, note.pointer):
+            if note.pointer in around or not gone.isdisjoint(above):
+                continue
+            gone.add(note.pointer)
+            around.update(above)
+        found.append(note)
+    return found[::-1]
+
+
+def _is_anything(document: dict[str, Any], pointer: Pointer) -> bool:
+    places = list(_around(node(document), pointer))
+    return len(places) > len(pointer) and places[-1].value != []
 
 
 def declare(document: dict[str, Any]) -> Iterator[Note]:

@@ -45,7 +45,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 4
+_RULES: Final = 5
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -146,7 +146,7 @@ def invalid_places(document: Any, file: Path) -> list[Invalid]:
     if rows is not None:
         return [Invalid(tuple(pointer), *rest) for pointer, *rest in rows]
     try:
-        found = [] if conforms(document) else list(islice(_invalid(_readable(document)), _MOST))
+        found = [] if conforms(document) else list(islice(_invalid(document), _MOST))
         found = found or list(_unusable(document))
     except Unresolvable as error:
         raise DocumentError(str(file), f"cannot resolve reference '{error.ref}'") from None
@@ -177,6 +177,11 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
     from jsonschema_path import SchemaPath
     from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
 
+    schemas = list(_invalid_schemas(document))
+    if schemas:  # over which the validator stumbles
+        yield from schemas
+        return
+    document = _readable(document)
     is_30 = document["openapi"].startswith("3.0.")
     validator = OpenAPIV30SpecValidator if is_30 else OpenAPIV31SpecValidator
     offline = SchemaPath.from_dict(document, handlers={"<all_urls>": _reject_fetching})
@@ -203,14 +208,14 @@ def _with_any_names(validator: Any) -> Any:
     return type(validator.__name__, (validator,), {"keyword_validators": keywords})
 
 
-def invalid_schemas(document: dict[str, Any]) -> list[Invalid]:
+def _invalid_schemas(document: dict[str, Any]) -> Iterator[Invalid]:
     """Where schemas of an OpenAPI 3.1 document are not JSON Schema 2020-12: one place of each.
 
     The validator looks at some of them only. A schema with a dialect of its own is left out.
     """
-    if not document["openapi"].startswith("3.1.") or "jsonSchemaDialect" in document:
-        return []
-    return [wrong for here in _outermost_schemas(node(document)) for wrong in _in_schema_of(here)]
+    if document["openapi"].startswith("3.1.") and "jsonSchemaDialect" not in document:
+        for here in _outermost_schemas(node(document)):
+            yield from _in_schema_of(here)
 
 
 def _outermost_schemas(here: Node) -> Iterator[Node]:

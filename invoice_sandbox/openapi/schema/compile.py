@@ -8,9 +8,10 @@ Validation is jsonschema-rs, with formats asserted, under the dialect that the d
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any, Final
 
 import jsonschema_rs
@@ -19,7 +20,7 @@ import orjson
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.effort import MAX_EFFORT, Efforts
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, node
-from invoice_sandbox.openapi.load.pointers import identified
+from invoice_sandbox.openapi.load.pointers import identified, steps_of
 from invoice_sandbox.openapi.load.validate import DIALECTS, DRAFT_2020_12, OAS_DIALECT, dialect
 from invoice_sandbox.openapi.schema.annotations import (
     OF_THE_CLIENT,
@@ -188,18 +189,28 @@ class Schemas:
         self._checkers: dict[str, Checker] = {}
         self._compiled: dict[str, Compiled] = {}
         self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
+        self._portable_components: dict[str, _Portable] = {}
+        self._registry = jsonschema_rs.Registry([])
+        self._registered: Collection[str] = ()
         self._efforts = Efforts(document)
 
-    @cached_property
-    def _registry(self) -> tuple[jsonschema_rs.Registry, Mapping[str, str]]:
-        """The components, and the examples of their patterns."""
-        examples: dict[str, str] = {}
-        defs = {name: self._portable(one, examples) for name, one in self._components.items()}
-        resource = {"$schema": self._dialect, "$defs": defs}
-        try:
-            return jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft), examples
-        except _ERRORS as error:
-            raise SchemaError(f"components.schemas: {error}") from None
+    def _registry_with(self, names: Iterable[str]) -> jsonschema_rs.Registry:
+        """A registry that has at least these components: most requests need few of them.
+
+        Whenever it grows, it has twice as many.
+        """
+        missing = [one for one in names if one not in self._registered]
+        if missing:
+            more = (one for one in self._components if one not in self._registered)
+            wanted = [*self._registered, *missing, *islice(more, len(self._registered))]
+            defs = {name: self._portable_component(name).schema for name in wanted}
+            resource = {"$schema": self._dialect, "$defs": defs}
+            try:
+                self._registry = jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft)
+            except _ERRORS as error:
+                raise SchemaError(f"components.schemas: {error}") from None
+            self._registered = defs.keys()
+        return self._registry
 
     def checker(self, schema: Schema, place: str) -> Checker:
         """The checker for a ``schema`` of the document, which ``check`` has to find right.
@@ -232,18 +243,19 @@ class Schemas:
         own, absolute = (
             b'"$ref":"%b' % one.encode() for one in (COMPONENTS, _absolute(COMPONENTS))
         )
-        self._registry  # noqa: B018 - whose error is not that of a schema
+        self._registry_with(self._components)  # whose error is not that of a schema
         try:
-            self._validator_of(orjson.loads(whole.replace(own, absolute)), self._validator)
+            portable = orjson.loads(whole.replace(own, absolute))
+            self._validator_of(portable, self._components, self._validator)
         except _ERRORS:
             alone = [*together.values(), *alone]
         for schema, place in alone:
             self._compile(schema, place)
 
-    def _validator_of(self, portable: Any, validator: type[Any]) -> Any:
+    def _validator_of(self, portable: Any, names: Iterable[str], validator: type[Any]) -> Any:
         return validator(
             portable,
-            registry=self._registry[0],
+            registry=self._registry_with(names),
             validate_formats=True,
             offline=True,
             pattern_options=_PATTERNS,
@@ -254,13 +266,13 @@ class Schemas:
             validator, _ = DIALECTS[self._official(schema["$schema"])]
         else:
             validator = self._validator
-        own: dict[str, str] = {}
-        portable = self._portable(schema, own)
-        key = f"{validator.__name__} {portable!r}"
+        portable = self._portable(schema)
+        key = f"{validator.__name__} {portable.schema!r}"
         if key in self._compiled:
             return self._compiled[key]
+        reached = self._reached(portable)
         try:
-            compiled = self._validator_of(portable, validator)
+            compiled = self._validator_of(portable.schema, reached, validator)
         except _ERRORS as error:
             raise SchemaError(f"{place}: {str(error).splitlines()[0]}") from None
         applied = self._efforts.of(schema)
@@ -269,7 +281,9 @@ class Schemas:
         if self._efforts.is_counted(applied):
             is_valid = partial(_is_soon_valid, is_valid, steps)
         first = _no_error if applied.has_alternatives else partial(_first_error, compiled.validate)
-        examples = {**self._registry[1], **own}
+        examples = dict[str, str]()
+        for one in (*reached.values(), portable):
+            examples |= one.examples
         found = Compiled(is_valid, compiled.iter_errors, first, steps, examples)
         self._compiled[key] = found  # documents repeat themselves: one error body everywhere
         return found
@@ -292,42 +306,73 @@ class Schemas:
         own = self.identified.get(str(uri))
         return _dialect(own.get("$schema", self._dialect) if own else uri)
 
-    def _portable(self, schema: Any, examples: dict[str, str]) -> Any:
+    def _portable(self, schema: Any) -> _Portable:
         """``schema`` with component references made absolute and dialect names made official.
 
-        It requires no member that is ``not_required``. ``examples`` gets those of its patterns.
+        It requires no member that is ``not_required``.
         """
-        return self._copy(node(schema, SCHEMA), frozenset(), examples)
+        found = _Portable()
+        found.schema = self._copy(node(schema, SCHEMA), frozenset(), found)
+        return found
 
-    def _copy(self, here: Node, not_required: frozenset[str], examples: dict[str, str]) -> Any:
+    def _portable_component(self, name: str) -> _Portable:
+        if name not in self._portable_components:
+            self._portable_components[name] = self._portable(self._components[name])
+        return self._portable_components[name]
+
+    def _reached(self, start: _Portable) -> Mapping[str, _Portable]:
+        """The components that a value of a schema may have to be valid under; all of them, if there
+        are identifiers by which one may be named."""
+        names = [*self._components] if len(self.identified) > 1 else [*start.components]
+        found: dict[str, _Portable] = {}
+        while names:
+            name = names.pop()
+            if name in self._components and name not in found:
+                found[name] = self._portable_component(name)
+                names += found[name].components
+        return found
+
+    def _copy(self, here: Node, not_required: frozenset[str], found: _Portable) -> Any:
         """``not_required`` are members that the schemas around ``here`` do not require."""
         if not here.is_schema:
-            return here.copy_containers(lambda child: self._copy(child, frozenset(), examples))
+            return here.copy_containers(lambda child: self._copy(child, frozenset(), found))
         schema = here.value
         if self.not_required is not None:
             not_required |= marked_members(schema, self.not_required, self.resolve)
         if "pattern" in schema and isinstance(schema.get("examples"), list):
-            examples[str(schema["pattern"])] = " or ".join(map(str, schema["examples"]))
+            found.examples[str(schema["pattern"])] = " or ".join(map(str, schema["examples"]))
         return {
-            key: self._member(here.child(key, value), not_required, examples)
+            key: self._member(here.child(key, value), not_required, found)
             if isinstance(value, (dict, list))
-            else self._word(key, value)
+            else self._word(key, value, found)
             for key, value in schema.items()
         }
 
-    def _member(self, here: Node, not_required: frozenset[str], examples: dict[str, str]) -> Any:
+    def _member(self, here: Node, not_required: frozenset[str], found: _Portable) -> Any:
         if here.pointer[-1] == "required":
             return without(here.value, not_required)
         if here.pointer[-1] == "allOf" and isinstance(here.value, list):
-            return [self._copy(part, not_required, examples) for _, part in here.children()]
-        return self._copy(here, frozenset(), examples)
+            return [self._copy(part, not_required, found) for _, part in here.children()]
+        return self._copy(here, frozenset(), found)
 
-    def _word(self, key: str, value: Any) -> Any:
+    def _word(self, key: str, value: Any, found: _Portable) -> Any:
         if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
+            if value.startswith(COMPONENTS):
+                found.components[steps_of(value[1:])[2]] = None
             return _absolute(value)
         if key == "$schema" and isinstance(value, str):
             return value if value in self.identified else _dialect(value)
         return value
+
+
+@dataclass
+class _Portable:
+    """A schema that can be compiled apart from its document, the examples of its patterns, and the
+    components that it names."""
+
+    schema: Any = None
+    examples: dict[str, str] = field(default_factory=dict)
+    components: dict[str, None] = field(default_factory=dict)
 
 
 def _text_of(schema: Schema) -> bytes | None:

@@ -187,6 +187,15 @@ def test_an_id_that_is_text_may_be_a_number_in_the_path(tmp_path: Path, sent: An
         assert client.get("/o/1/pets").json() == pets[1:]
 
 
+def test_an_id_of_the_type_that_the_path_has_goes_before_a_number_as_text(tmp_path: Path) -> None:
+    """As GitHub's GPG keys, whose ``key_id`` is text."""
+    key = closed("id", "key_id", id=WHOLE, key_id=TEXT)
+    content = with_paths(collection("/gpg-keys", "gpg_key_id", key, closed(name=TEXT)))
+    content["paths"]["/gpg-keys/{gpg_key_id}"]["parameters"][0]["schema"] = WHOLE
+    (found,) = load_contract(written(tmp_path, content), stateful=True).inferred.collections
+    assert found.identity == "id"
+
+
 def closed(*required: str, **properties: Any) -> dict[str, Any]:
     schema = {"type": "object", "required": [*required], "properties": properties}
     return {**schema, "additionalProperties": False}
@@ -883,3 +892,50 @@ def test_an_id_may_be_in_an_object_about_the_record(tmp_path: Path, about: str) 
         assert replaced == {"data": {"a": "3"}, about: {"name": "rex"}}
         assert client.delete("/things/rex").json() == replaced
         assert client.get("/things").json()["items"] == [other]
+
+
+def test_it_is_reported_that_a_document_has_no_collection(tmp_path: Path) -> None:
+    file = written(tmp_path, with_paths({"/things": {"get": operation("list", {}, "200")}}))
+    expected = ["Not stateful: no path with POST has a path with one more parameter below it"]
+    assert [*load_contract(file, stateful=True).inferred.lines()] == expected
+    assert [*load_contract(file).inferred.lines()] == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "listed", "first"),
+    [
+        ({}, closed(), "Not stateful: POST /things: its response has no 'id' that can be new"),
+        ({"Location": {"schema": TEXT}}, closed(), "Stateful /things: records by 'id'"),
+        ({}, {"type": "array"}, "Stateful /things: records by 'id'"),
+    ],
+)
+def test_a_collection_whose_ids_no_client_learns_is_left_out(
+    tmp_path: Path, headers: Any, listed: Any, first: str
+) -> None:
+    content = with_paths(collection("/things", "thingId", {"type": "object"}, {"type": "object"}))
+    things = content["paths"]["/things"]
+    things["post"]["responses"] = {"201": {"description": "made", "headers": headers}}
+    things["get"] = operation("list", listed, "200")
+    found = load_contract(written(tmp_path, content), stateful=True).inferred
+    assert next(found.lines()).startswith(first)
+
+
+def test_instants_are_those_of_the_operation_that_shows_them(tmp_path: Path) -> None:
+    """As GitHub's variables: POST and PATCH return nothing of the record."""
+    moment = {**TEXT, "format": "date-time", "example": "2001-01-01T00:00:00Z"}
+    instants = {"created_at": moment, "updated_at": moment}
+    thing = closed("name", *instants, name=TEXT, **instants)
+    content = with_paths(collection("/things", "name", thing, {"properties": {"name": TEXT}}))
+    content["paths"]["/things"]["get"] = operation("list", closed(things={"items": thing}), "200")
+    content["paths"]["/things"]["post"]["responses"] = shown(closed(), "201")
+    content["paths"]["/things/{name}"]["patch"] = operation("patch", {}, "204", {})
+    with served(tmp_path, content) as client:
+        assert client.post("/things", json={"name": "a"}).json() == {}
+        created = client.get("/things/a").json()
+        now = client.get("/sandbox/clock").json()["data"]["now"]
+        assert [created[one] for one in instants] == [now, now]
+        client.post("/sandbox/clock/advance", json={"by": "P1D"})
+        assert client.patch("/things/a", json={}).content == b""
+        changed = client.get("/things/a").json()
+        assert changed["created_at"] == now < changed["updated_at"]
+        assert client.get("/things").json()["things"] == [changed]

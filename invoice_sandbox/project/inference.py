@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
@@ -18,6 +18,7 @@ from invoice_sandbox.project.stateful import TRIAL, Collection, Handler
 from invoice_sandbox.project.view import nouns, response_schema, words
 
 _PARAMETER: Final = re.compile(r"\{[^}]+\}")
+_NOTHING: Final = "no path with POST has a path with one more parameter below it"
 _ON_ITEM: Final = {"GET": "get", "PUT": "replace", "PATCH": "change", "DELETE": "delete"}
 
 _ABOUT: Final = ("metadata", "meta", "sys")
@@ -75,6 +76,8 @@ def _inferred(contract: Contract) -> Inferred:
         )
         collections += [found] if found else []
         left_out += [*reasons, *([f"POST {path}: {unused}"] if found and unused else [])]
+    if not collections and not left_out:
+        left_out.append(_NOTHING)
     return Inferred(tuple(collections), tuple(left_out))
 
 
@@ -98,7 +101,6 @@ def _collection(
         reasons |= {what: reason} if reason else {}
     usable = {what: one for what, one in wanted.items() if what not in reasons}
     ids = {what: one.id for what, one in usable.items()}
-    found = None
     shown = [one for what in usable for one in bodies[what]]
     names = _identities(shown, base, parameter)
     places: list[tuple[tuple[str, ...], str]] = [((), name) for name in names or ["id"]]
@@ -108,15 +110,10 @@ def _collection(
         for about in _ABOUT
         if any(name in members(members(one).get(about)) for one in shown)
     ]
-    for below, name in places if "create" in usable else ():
-        try:
-            one = Collection(base, parameter, name, ids, below=below)
-            found, record = _tried(contract, one)
-            break
-        except NoResponseError as error:
-            reasons.setdefault("create", str(error))
+    every = [Collection(base, parameter, name, ids, below=below) for below, name in places]
+    found, record, reason = _best(contract, every if "create" in usable else [])
+    reasons |= {"create": reason} if reason else {}
     if found is not None:
-        reasons.pop("create", None)
         lacking = ((what, found.lacks(contract, what, record)) for what in usable)
         reasons |= {what: reason for what, reason in lacking if reason}
     lines = [f"{one.method} {one.path}: {reasons[w]}" for w, one in wanted.items() if w in reasons]
@@ -124,6 +121,23 @@ def _collection(
         return None, lines[:1]
     operations = {what: name for what, name in ids.items() if what not in reasons}
     return (replace(found, operations=operations) if len(operations) > 1 else None), lines
+
+
+def _best(
+    contract: Contract, candidates: Iterable[Collection]
+) -> tuple[Collection | None, dict[str, Any], str]:
+    """The first one that keeps a record with an id of the type that the path has, otherwise the
+    first one that keeps a record; and this record. If there is none, the reason."""
+    found, reason = list[tuple[Collection, dict[str, Any]]](), ""
+    for one in candidates:
+        try:
+            found.append(_tried(contract, one))
+        except NoResponseError as error:
+            reason = reason or str(error)
+            continue
+        if found[-1][0].has_type(contract, found[-1][1]):
+            return *found[-1], ""
+    return (*found[0], "") if found else (None, {}, reason)
 
 
 def _tried(contract: Contract, one: Collection) -> tuple[Collection, dict[str, Any]]:

@@ -130,7 +130,8 @@ class Collection:
                 if not is_sent:
                     continue
                 self._reject_known(view)
-            new = view.with_instants(sent, sent, call.timestamp, is_new=True)
+            showing = self._showing(call.contract, view)
+            new = showing.with_instants(sent, sent, call.timestamp, is_new=True)
             found = view.created(new, key, number, unique)
             if found is not None:
                 kept, body = found
@@ -201,10 +202,25 @@ class Collection:
         is_sent = at_steps(declared, (*self.within, *self.key)) is not None
         for key in self._keys(view, sent, 1, str(uuid5(NAMESPACE_URL, self.path))):
             found = view.created(sent, key, 1, "")
-            is_known = is_sent or view.own_place is not None or not view.example.body
-            if found is not None and is_known:
-                return found[0]
+            if found is None:
+                continue
+            kept, body = found
+            if is_sent or view.own_place is not None or self._is_found(view, body):
+                return kept
         raise NoResponseError(f"its response has no '{'.'.join(self.key)}' that can be new")
+
+    def _is_found(self, view: View, body: Any) -> bool:
+        """Whether a client finds the id of a record if POST declares no member: in the body, in a
+        ``Location``, or in the list."""
+        if view.example.body:
+            return False
+        wanted = {"location": f"http://localhost{self.path}/1"}
+        headers = allowed_headers(view.contract, view.operation, view.example.status, wanted)
+        if at_steps(body, (*view.place, *self.key)) is not None or any(headers):
+            return True
+        if "page" not in self.operations:
+            return False
+        return self._view(view.contract, "page", TRIAL).list_place is not None
 
     def lacks(self, contract: Contract, what: str, kept: Mapping[str, Any]) -> str:
         """Why an operation cannot show a record; empty if it can."""
@@ -231,11 +247,16 @@ class Collection:
             if view.may_have(one) and self._is_in_path(view.contract, one):
                 yield one
 
-    def _is_in_path(self, contract: Contract, key: Any) -> bool:
-        """Whether the path of an item can have this id."""
+    def has_type(self, contract: Contract, kept: Mapping[str, Any]) -> bool:
+        """Whether the id of a record is of the type that the path has, not a number as text."""
+        key = at_steps(kept, (*self.within, *self.key))
+        return self._is_in_path(contract, key, (key, str(key)))
+
+    def _is_in_path(self, contract: Contract, key: Any, values: Sequence[Any] = ()) -> bool:
+        """Whether the path of an item can have this id, as one of these values."""
         items = [name for what, name in self.operations.items() if what not in {"create", "page"}]
         text = str(key)
-        values = (key, text, *([int(text)] if _WHOLE.fullmatch(text) else []))
+        values = values or (key, text, *([int(text)] if _WHOLE.fullmatch(text) else []))
         return "/" not in text and all(
             any(map(one.checker.is_valid, values))
             for name in items
@@ -279,7 +300,8 @@ class Collection:
         sent: Mapping[str, Any],
     ) -> Response:
         steps = (*self.within, *self.key)
-        after = view.with_instants(after, sent, call.timestamp, is_new=False)
+        showing = self._showing(call.contract, view)
+        after = showing.with_instants(after, sent, call.timestamp, is_new=False)
         record = placed(after, steps, at_steps(kept, steps))
         body = view.shown(record, kept)
         if body is None and view.example.body is not None:
@@ -309,6 +331,12 @@ class Collection:
             return view
         shown = WriteOnly(contract.document).removed(example.body, [view.schema])
         return replace(view, example=replace(example, body=shown))
+
+    def _showing(self, contract: Contract, view: View) -> View:
+        """A view that has the record: the given one, otherwise that of another operation."""
+        known = (what for what in _WITH_RECORD if what in self.operations)
+        others = (self._view(contract, what, view.seed) for what in known)
+        return next((one for one in chain([view], others) if one.own_place is not None), view)
 
     def _key(self, call: _Call) -> str:
         return str(call.path[self.parameter])

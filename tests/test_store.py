@@ -1533,8 +1533,9 @@ async def test_an_index_knows_which_of_many_records_have_lost_a_term() -> None:
     assert len((await page_of(store, where=where)).records) == 19
     await put_all(store, 40, f="a")
     async with store.transaction("one") as state:
-        await state.put("k", "5", {"n": 5, "f": "b"})
-        assert await state.count("k", where) == 58
+        for text in "baba":
+            await state.put("k", "5", {"n": 5, "f": text})
+            assert await state.count("k", where) == (59 if text == "a" else 58)
 
 
 @pytest.mark.slow

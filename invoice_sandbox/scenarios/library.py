@@ -181,8 +181,9 @@ class ScenarioResolver(Struct, eq=False):
         """The scenario of a record that was just created with ``data``."""
         if self.named is not None:
             return self.named
+        members = data.items()
         for scenario in _beginning(self.scenarios):
-            if scenario.begins.items() <= data.items():
+            if scenario.begins.items() <= members:
                 return scenario
         return self.default
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
-from rpds import HashTrieMap
 
 from invoice_sandbox.base.clock import parse_instant
 from invoice_sandbox.state import Condition, Record
@@ -45,14 +44,14 @@ _MOST_DIGITS: Final = 9
 _FIRST: Final = 64
 """The position from which keys are counted: fixtures before it may have other numbers."""
 
-_RECENT: Final = 256
+_RECENT: Final = 64
 """Changes of bits that are made at once, which is faster."""
 
-_Recent = tuple[Term, int, Any] | None
-"""The last change of bits: a term, a position, and the change before. Versions share changes."""
+_Recent = tuple[list[Term], int, Any] | None
+"""The last change of bits: terms, a position, and the change before. Versions share changes."""
 
 
-_NO_BITS: Final[HashTrieMap[Term, Bits]] = HashTrieMap()
+_NO_BITS: Final[Mapping[Term, Bits]] = {}
 
 
 class Hints:
@@ -157,7 +156,7 @@ class Index(Struct, eq=False):
 
     fields: tuple[str, ...]
     _few: Hints
-    _many: HashTrieMap[Term, Bits] = _NO_BITS
+    _many: Mapping[Term, Bits] = _NO_BITS
     _recent: _Recent = None
     _count: int = 0
 
@@ -202,19 +201,20 @@ class Index(Struct, eq=False):
             name = hash(term)
             if name not in self._few.positions:
                 return ()
-            return _toggled((), self._found(self._few.of(name), term, has))
-        return _toggled(found, self._changes().get(term, ()))
+            return _changed((), _bits_of(self._found(self._few.of(name), term, has)))
+        return _changed(found, self._changes((term,)).get(term, {}))
 
     def with_terms(self, position: int, terms: Iterable[Term], has: Has) -> Index:
         """The index after the record in a position has got terms.
 
         It is the same one if none of them is kept as bits: hints are shared by all versions.
         """
-        many, recent, count = self._many, self._recent, self._count
-        few = self._few.positions
+        many, few = self._many, self._few.positions
+        kept: list[Term] = []
+        more: dict[Term, Bits] = {}
         for term in terms:
             if term in many:
-                recent, count = (term, position, recent), count + 1
+                kept.append(term)
                 continue
             name = hash(term)
             if few.setdefault(name, position) == position:
@@ -222,34 +222,40 @@ class Index(Struct, eq=False):
             hints = self._few.add(name, position)
             if len(hints) > _FEW:
                 others = self._found([one for one in hints if one != position], term, has)
-                many = many.insert(term, _toggled((), [*others, position]))
-        if many is self._many and recent is self._recent:
-            return self
-        return self._changed(many, recent, count)
+                more[term] = _changed((), _bits_of([*others, position]))
+        return self._with({**many, **more} if more else many, kept, position)
 
     def without_terms(self, position: int, terms: Iterable[Term]) -> Index:
         """The index after the record in a position has lost terms."""
-        recent, count = self._recent, self._count
-        for term in terms:
-            if term in self._many:
-                recent, count = (term, position, recent), count + 1
-        return self._changed(self._many, recent, count)
+        many = self._many
+        return self._with(many, [term for term in terms if term in many], position)
 
-    def _changed(self, many: HashTrieMap[Term, Bits], recent: _Recent, count: int) -> Index:
+    def _with(self, many: Mapping[Term, Bits], kept: list[Term], position: int) -> Index:
+        """The index after the bits of a position have changed, of the terms that are ``kept``."""
+        recent, count = self._recent, self._count
+        if kept:
+            recent, count = (kept, position, recent), count + 1
+        elif many is self._many:
+            return self
         changed = Index(self.fields, self._few, many, recent, count)
         if count < _RECENT:
             return changed
-        for term, positions in changed._changes().items():
-            many = many.insert(term, _toggled(many[term], positions))
-        return Index(self.fields, self._few, many)
+        merged = {term: _changed(many[term], bits) for term, bits in changed._changes().items()}
+        return Index(self.fields, self._few, {**many, **merged})
 
-    def _changes(self) -> dict[Term, list[int]]:
-        """The last changes, by term."""
-        found: dict[Term, list[int]] = {}
+    def _changes(self, wanted: Container[Term] | None = None) -> dict[Term, dict[int, int]]:
+        """The bits of each block that have changed lately, by term; of those ``wanted`` (None: of
+        all)."""
+        found: dict[Term, dict[int, int]] = {}
         recent = self._recent
         while recent is not None:
-            term, position, recent = recent
-            found.setdefault(term, []).append(position)
+            terms, position, recent = recent
+            block, bit = divmod(position, _BLOCK)
+            bits = 1 << bit
+            for term in terms:
+                if wanted is None or term in wanted:
+                    blocks = found.setdefault(term, {})
+                    blocks[block] = blocks.get(block, 0) ^ bits
         return found
 
     def _found(self, hints: Iterable[int], term: Term, has: Has) -> Iterable[int]:
@@ -373,17 +379,22 @@ def descending(blocks: dict[int, int], start: int) -> Iterator[int]:
             bits ^= 1 << top
 
 
-def _toggled(bits: Bits, positions: Iterable[int]) -> Bits:
-    """Bits after each of the positions was added, or removed if it was there."""
-    changed: dict[int, int] = {}
+def _bits_of(positions: Iterable[int]) -> dict[int, int]:
+    """The bits of each block that stand for the positions."""
+    found: dict[int, int] = {}
     for position in positions:
         block, bit = divmod(position, _BLOCK)
-        changed[block] = changed.get(block, 0) ^ (1 << bit)
-    if not changed:
+        found[block] = found.get(block, 0) | 1 << bit
+    return found
+
+
+def _changed(bits: Bits, changes: Mapping[int, int]) -> Bits:
+    """Bits after those that have changed were added, or removed if they were there."""
+    if not changes:
         return bits
     before = dict(bits)
     return tuple(
-        {**before, **{one: before.get(one, 0) ^ new for one, new in changed.items()}}.items()
+        {**before, **{one: before.get(one, 0) ^ new for one, new in changes.items()}}.items()
     )
 
 

@@ -326,15 +326,73 @@ def test_a_parameter_of_a_path_may_have_any_name(tmp_path: Path, version: str, n
         assert client.get("/u/b/x").status_code == 400
 
 
-def test_what_needs_a_component_that_is_left_out_is_left_out_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrong", [{"name": "q", "in": "query string"}, None], ids=repr)
+def test_what_needs_a_component_that_is_left_out_is_left_out_too(
+    tmp_path: Path, wrong: Any
+) -> None:
     needy = {**OK, "parameters": [{"$ref": "#/components/parameters/A"}]}
-    components = {"parameters": {"A": {"name": "q", "in": "query string"}}}
+    components = {"parameters": {"A": wrong}}
     content = document({"/a": FINE, "/b": {"get": needy}}, components=components)
     first, second = warnings(tmp_path, content)
     assert "GET /b: this operation is not served: cannot resolve reference" in first
-    assert "this parameter is not served: " in second
+    assert re.search("this (parameter is not served|is ignored): ", second)
     with serving_contract(tmp_path, content) as client:
         assert client.get("/a").status_code == 200
+
+
+NOT_JSON: dict[str, tuple[str, str]] = {
+    "infinity": (".inf", "this is ignored: '.inf' is not a valid float"),
+    "a number that is too large": ("1e400", "this is ignored: '1e400' is not a valid float"),
+    "an item": ("[1, .nan, 2]", "this is ignored: '.nan' is not a valid float"),
+    "a tag": ("!custom {b: 1}", "this is ignored: the tag '!custom' has no place in JSON"),
+    "a key twice": ("{b: 1, c: 3, b: 2}", "duplicate key 'b': the last one counts"),
+}
+
+
+@pytest.mark.parametrize(("value", "message"), NOT_JSON.values(), ids=NOT_JSON)
+def test_a_value_that_is_no_json_is_named_and_the_rest_is_served(
+    tmp_path: Path, value: str, message: str
+) -> None:
+    file = tmp_path / "api.yaml"
+    file.write_text(
+        f"""\
+openapi: 3.1.0
+info: {{title: Toy, version: "1"}}
+paths:
+  /a:
+    get:
+      responses:
+        "200":
+          description: ok
+          content:
+            application/json:
+              example:
+                a: {value}
+"""
+    )
+    (line,) = load_contract(file).warnings
+    assert re.fullmatch(rf"{re.escape(str(file))}:12:\d+: {re.escape(message)}", line)
+    with serving(replace(FROZEN, contract=file, scenario=None)) as running:
+        body = httpx.get(f"{running.url}/a", timeout=10).json()
+    assert body.get("a") in (None, [1, 2], {"b": 2, "c": 3})
+    assert ("a" in body) == (message.startswith("duplicate") or value.startswith("["))
+
+
+def test_a_key_twice_in_json_counts_once(tmp_path: Path) -> None:
+    file = tmp_path / "api.json"
+    text = json.dumps(document({"/a": FINE}))
+    file.write_text(text.replace('"title"', '"title": "First",\n "title"'))
+    project = load_contract(file)
+    assert project.contract.document["info"]["title"] == "Toy"
+    (line,) = project.warnings
+    assert line.endswith("duplicate key 'title': the last one counts")
+
+
+def test_what_is_no_json_at_all_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "api.json"
+    file.write_text(json.dumps(document({"/a": FINE})).replace('"title": "Toy"', "title: Toy"))
+    with pytest.raises(ProjectError, match="not JSON"):
+        load_contract(file)
 
 
 SCHEMAS_31: dict[str, Any] = {
@@ -350,7 +408,8 @@ SCHEMAS_31: dict[str, Any] = {
 def test_a_schema_that_nothing_can_compile_takes_out_no_more_than_itself(
     tmp_path: Path, schema: Any
 ) -> None:
-    content = document({"/a": {"get": with_schema({"properties": {"b": schema}})}})
+    get = with_schema({"$ref": "#/components/schemas/A"})
+    content = document({"/a": {"get": get}}, components={"schemas": {"A": schema}})
     (line,) = warnings(tmp_path, content)
     assert re.match(r"[1-9]\d+:\d+: this (schema is not checked|is no URI reference)", line)
     with serving_contract(tmp_path, content) as client:

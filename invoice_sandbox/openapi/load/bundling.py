@@ -118,7 +118,7 @@ def _lost(document: Mapping[str, Any], references: Sequence[Node]) -> Iterator[t
         if reference is None or here.base or not reference.startswith("#/"):
             continue
         target = named(reference)
-        if target is None:
+        if target is None or target.value is None:
             yield here.pointer, f"cannot resolve reference '{reference}'"
         elif target.type not in {here.type, DATA, "other"}:
             yield here.pointer, f"the reference '{reference}' does not name a {here.type}"

@@ -43,6 +43,21 @@ def document_of(path: Path, text: str) -> Any:
     return kept(lambda: parse_text(text, str(path)), "document", path.suffix, text)
 
 
+def readable_document(path: Path, text: str) -> tuple[Any, list[tuple[tuple[str | int, ...], str]]]:
+    """The same as far as JSON can represent it, with the faults of ``parse_yaml``."""
+    try:
+        return document_of(path, text), []
+    except DocumentError:
+        from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
+
+        faults: list[tuple[tuple[str | int, ...], str]] = []
+        with suppress(DocumentError):
+            document = parse_yaml(text, str(path), faults)
+            if faults:
+                return document, faults
+        raise
+
+
 def read_text(path: Path) -> str:
     """The text of a file. Raises DocumentError when it is missing or not UTF-8."""
     try:

@@ -12,10 +12,10 @@ from invoice_sandbox.base.cache import entry, software
 from invoice_sandbox.openapi.load.bundling import Bundle, bundle, lost_references
 from invoice_sandbox.openapi.load.documents import (
     Places,
-    document_of,
     load_document,
     place_of,
     read_text,
+    readable_document,
 )
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
@@ -119,8 +119,8 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
         places = Places()
         places.know(str(file), text)
         return ReadContract(found[0], partial(places.of, file), limits, repairs)
-    document, wrong = document_of(file, text), list[Invalid]()
-    notes = [*whole_version(document)]
+    (document, faults), wrong = readable_document(file, text), list[Invalid]()
+    notes = [*(Note(*one) for one in faults), *whole_version(document)]
     _check(document, file)
     bundled = bundle(
         document,

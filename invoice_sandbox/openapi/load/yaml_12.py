@@ -2,7 +2,7 @@
 
 - Only ``true`` and ``false`` are booleans; ``NO`` and ``on`` are text.
 - ``0o17`` is 15, ``012`` is 12, ``1_000`` is text, and a date is text.
-- Values that JSON cannot represent (``.inf``) and duplicate keys are errors.
+- Values that JSON cannot represent (``.inf``) and duplicate keys are errors, or faults.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import yaml
 
@@ -44,12 +44,20 @@ _Loader.add_implicit_resolver(_TAG + "int", _INT, list("-+0123456789"))
 _Loader.add_implicit_resolver(_TAG + "float", _FLOAT, list("-+.0123456789"))
 
 
-def parse_yaml(text: str, name: str) -> Any:
-    """The content of YAML ``text``; ``name`` stands for the file in messages."""
+Fault = tuple[tuple[str | int, ...], str]
+"""The steps to a value that is read otherwise than it is written, and a clause that says how."""
+
+
+def parse_yaml(text: str, name: str, faults: list[Fault] | None = None) -> Any:
+    """The content of YAML ``text``; ``name`` stands for the file in messages.
+
+    With ``faults``, what JSON cannot represent is left out, and of duplicate keys the last one
+    counts: they get both. Raises DocumentError.
+    """
     try:
         _reject_depth(text, name)
         _reject_size(text, name)
-        return _Builder(name).value(_root(text))
+        return _Builder(name, faults).value(_root(text))
     except yaml.MarkedYAMLError as error:
         raise _at(name, error.problem_mark or error.context_mark, error.problem or "") from None
     except RecursionError:
@@ -102,12 +110,18 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Mark, yaml.Nod
     return None
 
 
+class _LeftOutError(Exception):
+    pass
+
+
 @dataclass
 class _Builder:
     """Turns composed nodes into plain data, and counts them: an alias may repeat a lot."""
 
     name: str
+    faults: list[Fault] | None = None
     nodes: int = 0
+    pointer: tuple[str | int, ...] = ()
 
     def value(self, node: yaml.Node | None) -> Any:
         """What ``node`` stands for: None, bool, int, float, str, list or dict."""
@@ -119,10 +133,30 @@ class _Builder:
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self.mapping(node)
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
-            return [self.value(item) for item in node.value]
+            items = enumerate(node.value)
+            return [value for index, item in items for value in self.below(index, item)]
         if isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
             return self.scalar(node)
-        raise _at(self.name, node.start_mark, f"the tag '{node.tag}' has no place in JSON")
+        return self.leave_out(node, f"the tag '{node.tag}' has no place in JSON")
+
+    def below(self, step: str | int, node: yaml.Node) -> list[Any]:
+        """The value of a member or an item; none if it is left out."""
+        if self.faults is None:
+            return [self.value(node)]
+        around, self.pointer = self.pointer, (*self.pointer, step)
+        try:
+            return [self.value(node)]
+        except _LeftOutError:
+            return []
+        finally:
+            self.pointer = around
+
+    def leave_out(self, node: yaml.Node, problem: str) -> NoReturn:
+        """Raise DocumentError, or make it a fault and raise _LeftOutError."""
+        if self.faults is None or not self.pointer:
+            raise _at(self.name, node.start_mark, problem)
+        self.faults.append((self.pointer, f"this is ignored: {problem}"))
+        raise _LeftOutError
 
     def mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
         """The members, in order, those merged by ``<<`` first; keys are the text as written."""
@@ -140,8 +174,13 @@ class _Builder:
                     members.update(self.mapping(one))
                 continue
             if key.value in own:
-                raise _at(self.name, key.start_mark, f"duplicate key '{key.value}'")
-            own[key.value] = self.value(child)
+                problem = f"duplicate key '{key.value}'"
+                if self.faults is None:
+                    raise _at(self.name, key.start_mark, problem)
+                at = (*self.pointer, key.value)
+                self.faults.append((at, f"{problem}: the last one counts"))
+            for value in self.below(key.value, child):
+                own[key.value] = value
         return {**members, **own}
 
     def scalar(self, node: yaml.ScalarNode) -> Any:
@@ -150,9 +189,7 @@ class _Builder:
             return _SCALARS[node.tag](node.value)
         except ValueError:
             expected = node.tag.removeprefix(_TAG)
-            raise _at(
-                self.name, node.start_mark, f"'{node.value[:40]}' is not a valid {expected}"
-            ) from None
+            self.leave_out(node, f"'{node.value[:40]}' is not a valid {expected}")
 
 
 def _bool(text: str) -> bool:

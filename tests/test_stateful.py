@@ -904,7 +904,7 @@ def test_it_is_reported_that_a_document_has_no_collection(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("headers", "listed", "first"),
     [
-        ({}, closed(), "Not stateful: POST /things: its response has no 'id' that can be new"),
+        ({}, closed(), "Not stateful: POST /things: no response shows the 'id' of a new record"),
         ({"Location": {"schema": TEXT}}, closed(), "Stateful /things: records by 'id'"),
         ({}, {"type": "array"}, "Stateful /things: records by 'id'"),
     ],

@@ -188,6 +188,7 @@ def test_the_list_with_the_records_is_the_one_that_is_most_like_them(
         ("startIndex", "itemsPerPage", [1, 3, 5]),
         ("pageIndex", "take", [0, 1, 2]),
         ("page", "first", [1, 2, 3]),
+        ("page", "pagelen", [1, 2, 3]),
     ],
 )
 def test_parameters_of_a_page_have_many_names_and_a_body_repeats_them(

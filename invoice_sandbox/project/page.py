@@ -11,7 +11,9 @@ from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.fitting import ABSENT, at_steps, first_valid, members
 
-LIMITS: Final = ("limit", "page_size", "per_page", "page_limit", "max_results", "items_per_page")
+LIMITS: Final = (
+    *("limit", "page_size", "per_page", "page_limit", "max_results", "items_per_page", "pagelen"),
+)
 _COUNTS: Final = frozenset(
     {
         *("total", "count", "total_count", "total_items", "total_results", "total_elements"),

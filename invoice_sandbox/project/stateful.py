@@ -207,7 +207,10 @@ class Collection:
             kept, body = found
             if is_sent or view.own_place is not None or self._is_found(view, body):
                 return kept
-        raise NoResponseError(f"its response has no '{'.'.join(self.key)}' that can be new")
+        name = ".".join(self.key)
+        if not view.example.body:
+            raise NoResponseError(f"no response shows the '{name}' of a new record")
+        raise NoResponseError(f"its response has no '{name}' that can be new")
 
     def _is_found(self, view: View, body: Any) -> bool:
         """Whether a client finds the id of a record if POST declares no member: in the body, in a

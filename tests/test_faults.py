@@ -92,13 +92,20 @@ def read_response(raw: socket.socket) -> bytes:
     """One response, of a connection that stays open."""
     received = b""
     while b"\r\n\r\n" not in received:
-        received += raw.recv(65536)
+        received += more(raw)
     head, _, body = received.partition(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head)
     assert length
     while len(body) < int(length[1]):
-        body += raw.recv(65536)
+        body += more(raw)
     return head + body
+
+
+def more(raw: socket.socket) -> bytes:
+    """What comes next of a response that has not ended."""
+    part = raw.recv(65536)
+    assert part, "the connection was closed within a response"
+    return part
 
 
 def read_all(raw: socket.socket) -> bytes:

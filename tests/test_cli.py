@@ -214,14 +214,26 @@ def test_a_port_in_use_is_named() -> None:
     assert f"--port: cannot listen on 127.0.0.1:{port}: Address already in use" in rejected.stderr
 
 
-def test_an_invalid_contract_is_one_line_with_a_place(tmp_path: Path) -> None:
+def test_a_document_that_cannot_be_served_is_one_line_with_a_place(tmp_path: Path) -> None:
+    file = tmp_path / "contract.yaml"
+    file.write_text('openapi: 4.1.0\ninfo: {title: a, version: "1"}\npaths: {}\n')
+    rejected = run("serve", "--port", "0", "--contract", file)
+    assert rejected.exit_code == 2
+    assert rejected.stderr.startswith(f"Error: {file}:1:1: OpenAPI 4.1.0 is not served")
+    assert rejected.stderr.count("\n") == 1
+
+
+def test_a_strict_server_does_not_start_with_an_operation_that_is_not_served(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "contract.yaml"
     head = 'openapi: 3.1.0\ninfo: {title: a, version: "1"}\npaths:\n'
     file.write_text(f"{head}  /a: {{get: {{responses: {{}}}}}}\n")
-    rejected = run("serve", "--port", "0", "--contract", file)
+    rejected = run("serve", "--port", "0", "--contract", file, "--strict")
     assert rejected.exit_code == 2
-    assert rejected.stderr.startswith(f"Error: {file}:4:14: /paths/~1a/get/responses: ")
-    assert rejected.stderr.count("\n") == 1
+    error, warning = rejected.stderr.splitlines()
+    assert error == "Error: --strict: 1 warning"
+    assert warning.startswith(f"{file}:4:8: GET /a: this operation is not served: ")
 
 
 # --- the contract

@@ -307,6 +307,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
             {"name": "second", "in": "path", "required": True, "schema": {**TEXT, "const": "c d"}},
         )
     }
+    paths["/beside"] = {
+        "get": operation(
+            {"name": "color", "in": "cookie", "schema": {**TEXT, "const": "a; b"}},
+            {"name": "color", "in": "query", "schema": {**LIST, "const": ["a", "b"]}},
+        )
+    }
     for number, name in enumerate(NAMES):
         declared = {"name": name, "in": "path", "required": True, "schema": {"const": 7}}
         paths[f"/named/{number}/{{{name}}}"] = {"get": operation(declared)}
@@ -340,6 +346,11 @@ def ask(client: httpx.Client, name: str) -> httpx.Response:
 @pytest.mark.parametrize("name", [one for one in ROWS if one not in REJECTED])
 def test_a_text_is_read_as_the_value_that_it_stands_for(server: httpx.Client, name: str) -> None:
     response = ask(server, name)
+    assert response.status_code == 204, response.text
+
+
+def test_a_cookie_in_quotation_marks_beside_a_list_in_the_query(server: httpx.Client) -> None:
+    response = send(server, "/beside?color=a&color=b", ("Cookie", 'color="a; b"'))
     assert response.status_code == 204, response.text
 
 

@@ -125,6 +125,56 @@ def test_a_sandbox_starts_and_stops_with_its_server() -> None:
     assert asyncio.run(run()) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
+def test_a_request_whose_client_is_unknown_is_served() -> None:
+    """The operating system forgets the address of a client that is gone."""
+    body = json.dumps(DATED).encode().ljust(_PART)
+    host = {"host": "127.0.0.1:8080"}
+    key = {**host, "authorization": f"Bearer {DEMO_KEY}", "content-type": "application/json"}
+    messages: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    async def serve() -> None:
+        app = await create_app(FROZEN, url="http://127.0.0.1:8080")
+        await app(scope("GET", "/api/auth/session", host) | {"client": None}, receive, send)
+        await app(scope("POST", "/api/invoices", key) | {"client": None}, receive, send)
+        await app(scope("GET", "/api/audit-log", key), receive, send)
+
+    asyncio.run(serve())
+    assert [one["status"] for one in messages if "status" in one] == [401, 201, 200]
+    audited = json.loads(messages[-1]["body"])["data"]
+    assert {one["context"]["ip"] for one in audited} == {None}
+
+
+def test_a_caller_in_this_process_that_gives_up_gets_no_response() -> None:
+    messages: list[Any] = []
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    async def give_up() -> None:
+        app = await create_app(FROZEN, url="http://127.0.0.1:8080")
+        is_waiting = asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            is_waiting.set()
+            return await asyncio.Future()
+
+        login = scope("POST", "/api/auth/login", {"host": "127.0.0.1:8080"})
+        request = asyncio.ensure_future(app(login, receive, send))
+        await is_waiting.wait()
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+
+    asyncio.run(give_up())
+    assert messages == []
+
+
 async def calls() -> list[tuple[str, str]]:
     """File and name of every function of ours that is called to create an invoice."""
     clock = ManualSystemClock()

@@ -24,6 +24,7 @@ from invoice_sandbox.http.pipeline import (
     AdmittedRequest,
     Request,
     RoutedRequest,
+    client_address,
     note_logged,
 )
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -202,7 +203,7 @@ class _Gate:
         if credential is not None:
             name, caller = _KNOWN, credential.digest
         else:
-            name, caller = ANONYMOUS, str((request.scope.get("client") or ("unknown",))[0])
+            name, caller = ANONYMOUS, client_address(request.scope)
         request.trace.headers += limiter.count(name, caller)
 
     def _authorize(self, request: Request, credential: Credential) -> None:

@@ -40,6 +40,7 @@ from invoice_sandbox.http.pipeline import (
     Reply,
     Request,
     Trace,
+    client_address,
     printable,
 )
 from invoice_sandbox.http.route import Page, Target
@@ -303,7 +304,7 @@ class Edge:
                 tuple(readings.taken),
                 tuple(readings.waits),
                 trace.has_waited_for_body,
-                str((request.scope.get("client") or ("",))[0]),
+                client_address(request.scope),
                 is_control,
                 owner is not None,
                 request.scope.get("raw_path"),

@@ -23,7 +23,14 @@ from urllib.parse import parse_qsl, unquote
 
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import key_digest
-from invoice_sandbox.http.pipeline import ClientGoneError, Pipeline, Receive, Scope, Send
+from invoice_sandbox.http.pipeline import (
+    ClientGoneError,
+    Pipeline,
+    Receive,
+    Scope,
+    Send,
+    client_address,
+)
 from invoice_sandbox.http.send import CONNECTION
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state.writer import unavailable
@@ -144,8 +151,8 @@ class Gateway:
             return True
 
     def _header(self, scope: Scope) -> tuple[bytes, bytes]:
-        client = str((scope.get("client") or ("unknown",))[0])
-        return _FORWARDED, self._signed(scope, client.encode("latin-1", "replace"))
+        client = client_address(scope).encode("latin-1", "replace")
+        return _FORWARDED, self._signed(scope, client)
 
     @cached_property
     def _network(self) -> httpcore.AsyncConnectionPool:

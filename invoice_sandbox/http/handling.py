@@ -26,6 +26,7 @@ from invoice_sandbox.http.pipeline import (
     ParsedRequest,
     Reply,
     Trace,
+    client_address,
     note_logged,
 )
 from invoice_sandbox.openapi.message.media_types import concrete, is_json
@@ -45,6 +46,7 @@ from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.steps import LAST_STEPS
 from invoice_sandbox.scenarios.library import SCENARIO_RUNS, resolver_of
+from invoice_sandbox.scenarios.lifecycle import Machine
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Transaction, Workspace, hits
 from invoice_sandbox.state.credentials import note_use
@@ -193,8 +195,10 @@ class HandlerResponse:
         if given.hints:
             trace.why["hints"] = [*trace.why.get("hints", ()), *given.hints[:_MAX_HINTS]]
         await _explain_scenario(trace, call, given.data)
-        if self.operation.lifecycle is not None and isinstance(given.data, dict):
-            await _explain(trace, call, self.operation.lifecycle, given.data)
+        name = self.operation.lifecycle
+        machine = None if name is None else call.lifecycle.machines.get(name)
+        if machine is not None and isinstance(given.data, dict):
+            await _explain(trace, call, machine, given.data)
         return self.responses.reply(given)
 
     async def _do_steps(self, call: Call) -> None:
@@ -254,12 +258,11 @@ async def public_workspace(engine: Engine, parsed: ParsedRequest) -> Workspace:
 def origin_of(engine: Engine, parsed: ParsedRequest) -> Origin:
     """Who sent a request."""
     credential, request = parsed.credential, parsed.request
-    client = request.scope.get("client")
     return Origin(
         actor_type=credential.type if credential else "anonymous",
         actor_id=credential.subject if credential else None,
         request_id=request.trace.request_id,
-        ip=client[0] if client else None,
+        ip=client_address(request.scope) or None,
         user_agent=request.head.known(engine.journal.user_agent),
     )
 
@@ -333,10 +336,9 @@ async def _explain_scenario(trace: Trace, call: Call, data: Any) -> None:
             trace.why["scenario"] = name
 
 
-async def _explain(trace: Trace, call: Call, machine_name: str, data: Mapping[str, Any]) -> None:
+async def _explain(trace: Trace, call: Call, machine: Machine, data: Mapping[str, Any]) -> None:
     """Explain which step moved the record in the response last, and its next legal triggers."""
-    machine = call.lifecycle.machines.get(machine_name)
-    if machine is not None and isinstance(data.get("status"), str):
+    if isinstance(data.get("status"), str):
         trace.why["next"] = list(machine.legal.get(data["status"], ()))
     step = await call.state.get(LAST_STEPS, str(data.get("id")))
     if step is not None:

@@ -444,6 +444,12 @@ class Sandbox:
                 return
 
 
+def client_address(scope: Scope) -> str:
+    """Where a request comes from; empty if that is unknown, as when the client is gone."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
 def request_of(scope: Scope, receive: Receive, head_of: HeadOf = head_of) -> Request:
     """A request as it arrives."""
     extensions = scope.get("extensions", _NO_EXTENSIONS)

@@ -33,6 +33,7 @@ from invoice_sandbox.http.pipeline import (
     ParsedRequest,
     Read,
     Request,
+    client_address,
     go_on,
 )
 from invoice_sandbox.openapi.load.documents import pointer_text
@@ -151,8 +152,7 @@ class Bodies:
 
 def _shares(admitted: AdmittedRequest) -> dict[str, int]:
     """The most bytes in flight of those that a request comes from: its address, its workspace."""
-    client = admitted.request.scope.get("client")
-    shares = {f"address {client[0] if client else 'unknown'}": BODIES_OF_AN_ADDRESS}
+    shares = {f"address {client_address(admitted.request.scope)}": BODIES_OF_AN_ADDRESS}
     if admitted.workspace is not None:
         shares[f"workspace {admitted.workspace.id}"] = BODIES_OF_A_WORKSPACE
     return shares
@@ -221,8 +221,7 @@ def compile_reading(handlers: Collection[str], operation: Operation) -> Read:
 def _query_names(operation: Operation) -> frozenset[str] | None:
     """The names of its query parameters; None: any name may be one."""
     in_query = [one for one in operation.parameters if one.location == "query"]
-    capability = () if operation.capability is None else operation.capability[:1]
-    names = [*capability]
+    names: list[str] = []
     for one in in_query:
         if one.members is None:
             return None

@@ -44,17 +44,20 @@ PACKAGES: Final = {
     "domain": "domain",
 }
 AREAS: Final[dict[str, str]] = {
-    "invoice_sandbox/http/admit": "rate_limit credentials sessions quotas uploads console_views",
+    "invoice_sandbox/http/admit": (
+        "rate_limit credentials sessions quotas uploads console_views replay"
+    ),
     "invoice_sandbox/http/credentials": "credentials sessions foreign_security uploads",
     "invoice_sandbox/http/declared_errors": "declared_statuses any_document",
-    "invoice_sandbox/http/edge": "journal pipeline http_corners coverage durability metrics",
+    "invoice_sandbox/http/edge": "journal pipeline coverage durability metrics",
     "invoice_sandbox/http/handling": "pipeline idempotency declared_statuses journal replay",
     "invoice_sandbox/http/gateway": "postgresql users",
     "invoice_sandbox/http/idempotency": "idempotency retention",
     "invoice_sandbox/http/inject": "faults choosing_scenarios",
-    "invoice_sandbox/http/pages": "docs_page documents",
+    "invoice_sandbox/http/pages": "docs_page documents foreign_security",
+    "invoice_sandbox/http/pipeline": "pipeline console_views http_corners",
     "invoice_sandbox/http/prefer": "preferring faults",
-    "invoice_sandbox/http/read": "idempotency parameters forms body_limits",
+    "invoice_sandbox/http/read": "idempotency parameters forms body_limits http_corners",
     "invoice_sandbox/http/route": "pipeline operations parameters docs_page any_document uploads",
     "invoice_sandbox/http/send": "faults",
     "invoice_sandbox/http/": "pipeline operations http_corners parameters body_limits journal",

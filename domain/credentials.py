@@ -82,7 +82,7 @@ async def load_key(call: Call, key_id: str) -> Record:
     metadata = await call.state.get(KEYS, key_id)
     if metadata is None:
         raise reject("unknown_resource", kind="API key", member="id", value=key_id)
-    if call.caller is not None and metadata["id"] == call.caller.subject:
+    if metadata["id"] == call.origin.actor_id:
         raise reject(
             "conflict",
             problem="A key cannot revoke itself",

@@ -29,7 +29,7 @@ paid out yet), the cash that the seller received, and the partner's fees less it
 ACCOUNTS: Final = (*DEBITS, *CREDITS)
 CASH: Final = ("debtorPaid", "sellerRepaid", "sellerReceived")
 WHOLE: Final = 100
-"""Percent: everything that is left."""
+"""Percent."""
 
 NOTHING: Final = Decimal(0)
 EVERYTHING: Final = Decimal(1)
@@ -237,8 +237,6 @@ def write_off(ledger: Ledger) -> Outcome:
 
 def share(whole: Decimal, left: Decimal, percent: int, currency: str) -> Decimal:
     """``percent`` of ``whole`` in the digits of the currency, at most ``left``."""
-    if percent >= WHOLE:
-        return left
     part = round_half_up(multiply_exactly(whole, Decimal(percent) / WHOLE), currency)
     return min(max(part, NOTHING), left)
 

@@ -28,20 +28,21 @@ class Guard(NamedTuple):
 
 def is_funded(invoice: Mapping[str, Any]) -> bool:
     """Whether an advance was ever paid out. A dispute does not change that."""
-    return _undisputed_status(invoice) in FUNDED
+    return undisputed_status(invoice) in FUNDED
 
 
 def is_fully_funded(invoice: Mapping[str, Any]) -> bool:
     """Whether the whole advance was paid out, as far as the status shows."""
-    return is_funded(invoice) and _undisputed_status(invoice) != "PartiallyFunded"
+    return is_funded(invoice) and undisputed_status(invoice) != "PartiallyFunded"
 
 
 def is_financed(invoice: Mapping[str, Any]) -> bool:
     """Whether an offer was accepted or an advance was ever paid out."""
-    return is_funded(invoice) or _undisputed_status(invoice) == "OfferAccepted"
+    return is_funded(invoice) or undisputed_status(invoice) == "OfferAccepted"
 
 
-def _undisputed_status(invoice: Mapping[str, Any]) -> str | None:
+def undisputed_status(invoice: Mapping[str, Any]) -> str | None:
+    """The status, or that before the dispute."""
     disputed = invoice["status"] == "Disputed"
     return invoice.get("previousStatus") if disputed else invoice["status"]
 

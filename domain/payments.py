@@ -15,9 +15,9 @@ from invoice_sandbox.project.api import Condition, Context, Record
 from . import ledger as books
 from .audit import audit
 from .fingerprint import EXACT
-from .invoices import CLIENT, INVOICE, public_invoice
+from .invoices import INVOICE, public_invoice
 from .ledger import Ledger, Outcome, Purchase
-from .lifecycle import FUNDED, check_trigger
+from .lifecycle import check_trigger, is_funded, undisputed_status
 from .offers import accepted_offer, find_accepted_offer
 from .tenor import tenor_days
 from .transitions import trigger_invoice
@@ -140,14 +140,14 @@ async def _load(context: Context, invoice: Record, offer: Record) -> Ledger:
     ledger = books.open_ledger(_purchase(offer, invoice))
     if stored is not None:
         ledger = books.from_record(ledger.purchase, stored)
-    elif invoice.get("source") != CLIENT and invoice["status"] in FUNDED:
-        ledger = _of_fixture(ledger, invoice["status"])
+    elif is_funded(invoice):
+        ledger = _of_fixture(ledger, undisputed_status(invoice))
     today = context.now.date()
     due_day = today.toordinal() + tenor_days(invoice, today)
     return books.accrue(ledger, due_day, today.toordinal())
 
 
-def _of_fixture(ledger: Ledger, status: str) -> Ledger:
+def _of_fixture(ledger: Ledger, status: str | None) -> Ledger:
     ledger = books.pay_out(ledger).ledger
     if status in ("Paid", "Settled"):
         ledger = books.receive(ledger).ledger

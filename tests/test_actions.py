@@ -142,6 +142,8 @@ def test_what_is_required_of_the_seller_is_asked_for_once(
     act(server, client, "find", invoice, item="assignability", state="ActionRequired")
     asked = [act(server, client, "finish-verification", invoice)["events"] for _ in range(2)]
     assert asked == [["invoice.action_required"], []]
+    audited = client.get("/api/audit-log", params={"targetId": invoice["id"]}).json()["data"]
+    assert [one["action"] for one in audited].count("invoice.action_required") == 1
 
 
 JUDGED: dict[str, tuple[dict[str, Any], str]] = {

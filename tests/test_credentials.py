@@ -11,9 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.base.clock import FROZEN_START
 from invoice_sandbox.base.ids import key_digest, key_problem, new_key
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.state.credentials import DEMO_KEY, MAX_NAME, Presented, allows
+from invoice_sandbox.state import Credential, Transaction
+from invoice_sandbox.state.credentials import DEMO_KEY, MAX_NAME, Presented, allows, note_use
 from invoice_sandbox.testing.server import Address, Options
 from invoice_sandbox.webhooks.listeners import Listener
 from tests.notes_project import write_project
@@ -347,6 +349,18 @@ def test_when_a_key_was_used_last_is_kept(server: Running, client: httpx.Client)
         other.get("/api/invoices")
     listed = {key["id"]: key for key in client.get(KEYS).json()["data"]}
     assert listed[created["id"]]["lastUsedAt"] == "2026-11-21T09:30:00Z"
+
+
+def test_a_key_that_a_restore_removes_during_a_request_has_no_last_use(
+    server: Running, client: httpx.Client
+) -> None:
+    gone = Credential("digest", "", "key_gone", frozenset(), None, "api_key")
+
+    async def use(state: Transaction) -> object:
+        await note_use(state, gone, FROZEN_START)
+        return await state.get("api_keys", gone.subject)
+
+    assert server.in_transaction(use, client) is None
 
 
 def test_no_two_keys_are_the_same() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from domain.erp import SLICE
+from domain.erp import PLAN_ITEMS, SLICE
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.steps import drop_reporter
@@ -403,18 +403,23 @@ def test_a_step_that_fails_is_audited_where_its_result_is_looked_for(
 
 
 def test_a_push_of_any_size_is_accepted_and_reported() -> None:
-    """The published schema has no maximum: 2,500 items need no 2,500 steps at a time."""
-    items: list[Any] = [7] * (2 * SLICE + 500)
+    """The published schema has no maximum: 3,000 items need no 3,000 steps at a time.
+
+    The first slice needs no step of its own, and nothing comes after the last one.
+    """
+    items: list[Any] = [7] * (3 * SLICE)
     items[SLICE + 300] = {**ITEM, "invoiceNumber": "ERP-LATE"}
     items[SLICE + 301] = {**ITEM, "erpStatus": "DRAFT"}
     with serving(replace(FROZEN, max_steps=SLICE + 2)) as running, running.client() as client:
         accepted = push_items(client, *items)
-        assert accepted["received"] == 2 * SLICE + 500
+        assert accepted["received"] == 3 * SLICE
         assert [one["invoiceNumber"] for one in registered(client)] == ["ERP-LATE"]
         target = {"targetId": accepted["importId"], "limit": 100}
         events = client.get("/api/audit-log", params=target).json()["data"]
+        done = [one["do"] for one in agenda(client)["done"]]
+    assert done.count(PLAN_ITEMS) == 2
     last, skipped, between = [one["metadata"] for one in events if "indexes" in one["metadata"]]
-    assert last["indexes"] == list(range(2 * SLICE, 2 * SLICE + 500))
+    assert last["indexes"] == list(range(2 * SLICE, 3 * SLICE))
     assert (skipped["indexes"], skipped["reason"]) == ([SLICE + 301], "the invoice is a draft")
     late = {SLICE + 300, SLICE + 301}
     assert between["indexes"] == [one for one in range(SLICE, 2 * SLICE) if one not in late]

@@ -162,6 +162,15 @@ def test_a_party_is_nfc(sent: str, kept: str) -> None:
     assert canonical(debtorId=sent)["debtorId"] == kept
 
 
+def test_these_characters_without_a_width_are_left_out_and_no_others() -> None:
+    marks = {0x00AD, 0x034F, 0x061C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F)}
+    every = [
+        one for one in range(0x3000) if canonical(sellerId=f"a{chr(one)}z")["sellerId"] == "az"
+    ]
+    assert every == sorted(marks | {*range(0x2060, 0x2070)})
+    assert canonical(sellerId="a\ufeffz")["sellerId"] == "az"
+
+
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [

@@ -116,6 +116,15 @@ def test_a_starting_invoice_has_an_opening_balance(client: httpx.Client) -> None
         assert sums(found["balances"]) == (sums(found["balances"])[1],) * 2
 
 
+def test_a_dispute_changes_no_balance_of_a_starting_invoice(client: httpx.Client) -> None:
+    for invoice in data(client.get("/api/invoices")):
+        if invoice["status"] in {"Funded", "Overdue"}:
+            before = balances(client, invoice)
+            move(client, invoice, "dispute")
+            assert balances(client, invoice) == before
+            assert before["sellerReceived"] > 0
+
+
 def sums(found: dict[str, Decimal]) -> tuple[Decimal | int, Decimal | int]:
     return sum(found[name] for name in DEBITS), sum(found[name] for name in CREDITS)
 

@@ -7,7 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.state import Transaction
 from tests.scenario_run import move, register
+from tests.support import Running
 
 
 def offered(client: httpx.Client, offers: int = 2) -> tuple[str, list[str]]:
@@ -36,6 +38,23 @@ def actions(client: httpx.Client, target_id: str) -> list[str]:
     """What the audit log says of something, newest first."""
     log = client.get("/api/audit-log", params={"targetId": target_id}).json()["data"]
     return [one["action"] for one in log]
+
+
+def test_an_offer_that_has_ended_cannot_be_accepted_without_an_invoice_either(
+    server: Running, client: httpx.Client
+) -> None:
+    """As one of the starting data may have, whose end nothing has noted."""
+    made = client.post("/api/offers", json={}).json()["data"]
+    assert made["invoiceId"] is None
+
+    async def end(state: Transaction) -> None:
+        offer = await state.get("offers", made["id"])
+        assert offer is not None
+        await state.put("offers", made["id"], {**offer, "validUntil": "2026-11-21T09:30:00Z"})
+
+    server.in_transaction(end, client)
+    assert pull(client, made["id"], "accept").status_code == 409
+    assert pull(client, made["id"], "decline").status_code == 200
 
 
 ACCEPTED = ["Superseded", "Accepted"]

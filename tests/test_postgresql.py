@@ -946,6 +946,12 @@ def left_of(dsn: str, task: str) -> int:
     return len(rows(dsn, f"{query} WHERE task_name = '{task}'"))
 
 
+ENDED: Final = """SELECT FROM invoice_sandbox_jobs.procrastinate_workers
+    WHERE last_heartbeat < clock_timestamp() - interval '10 minutes'"""
+ENDED_WORKER: Final = """INSERT INTO procrastinate_workers (last_heartbeat)
+    VALUES (clock_timestamp() - interval '1 hour') RETURNING id"""
+
+
 def test_the_job_of_a_worker_that_has_ended_comes_again(dsn: str) -> None:
     """Unless another one for the same was written meanwhile."""
     query = "SELECT status FROM invoice_sandbox_jobs.procrastinate_jobs WHERE task_name = 'take_up'"
@@ -956,10 +962,13 @@ def test_the_job_of_a_worker_that_has_ended_comes_again(dsn: str) -> None:
         for later in (0, 3600):
             with connection.transaction():
                 connection.execute("UPDATE workspaces SET owner = NULL, due = 0")
-                connection.execute("UPDATE procrastinate_jobs SET status = 'doing'")
+                (ended,) = connection.execute(ENDED_WORKER).fetchone() or ()
+                taken = "UPDATE procrastinate_jobs SET status = 'doing', worker_id = %s"
+                connection.execute(taken, (ended,))
                 if later:
                     due = time.time() + later
                     connection.execute("UPDATE workspaces SET due = %s", (due,))
+            until(lambda: rows(dsn, ENDED) == [], "the worker is removed")
             if later:
                 until(lambda: rows(dsn, query) == [("todo",)], "one is left")
             else:
@@ -1068,13 +1077,14 @@ def dropped(connection: psycopg.Connection) -> bool:
     return True
 
 
-def test_requests_do_not_need_the_job_engine(dsn: str) -> None:
+def test_requests_do_not_need_the_job_engine(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
     with servers(dsn) as (running,), running.client() as client:
         with psycopg.connect(dsn, autocommit=True) as connection:
             until(lambda: dropped(connection), "no transaction of the engine is in its way")
         until(lambda: not takes_jobs(client), "it takes no jobs")
         assert client.get("/sandbox/health").status_code == 200
         assert create(client).status_code == 201
+        until(lambda: "no jobs are taken: relation" in caplog.text, "the reason is logged")
 
 
 def test_a_process_ends_that_was_interrupted_before_it_takes_jobs(dsn: str) -> None:

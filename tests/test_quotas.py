@@ -11,10 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.base.clock import FROZEN_START, ClockState
+from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.jsonio import packed
-from invoice_sandbox.state import Quotas
+from invoice_sandbox.state import Quotas, Workspace
 from invoice_sandbox.state.collection import RECORD_BYTES
-from invoice_sandbox.state.memory import STEP_BYTES
+from invoice_sandbox.state.memory import NO_QUOTAS, STEP_BYTES, MemoryStore
 from invoice_sandbox.webhooks.listeners import (
     Listeners,
     NobodyListensError,
@@ -188,6 +190,20 @@ def test_what_was_rejected_leaves_nothing() -> None:
         assert client.get("/api/invoices").status_code == 200
         assert client.post("/sandbox/reset").status_code == 200
         assert long_number(client, 0).status_code < 300
+
+
+def test_a_step_counts_with_what_it_takes_beyond_its_text() -> None:
+    quotas = replace(NO_QUOTAS, state=replace(NO_QUOTAS.state, most=STEP_BYTES))
+
+    async def schedule() -> None:
+        store = MemoryStore(quotas=quotas)
+        workspace = Workspace("w", 1, "w", ClockState("frozen"), "manual")
+        await store.create_workspace(workspace, FROZEN_START)
+        async with store.transaction("w") as state:
+            await state.schedule(FROZEN_START, "x", {})
+
+    with pytest.raises(ApiError, match="bytes of state"):
+        asyncio.run(schedule())
 
 
 def test_a_delivery_is_recorded_in_a_full_workspace() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import sys
 import tracemalloc
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -29,6 +30,7 @@ from invoice_sandbox.base.clock import (
     instant_text,
     stop_time,
 )
+from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.state import (
     MEBIBYTE,
     Condition,
@@ -737,6 +739,36 @@ async def test_a_step_is_due_at_a_millisecond_as_clocks_show_no_others() -> None
     async with store.transaction("one") as state:
         await state.schedule(NOW + timedelta(microseconds=1999), "step", {})
     assert await store.due_times("one") == {None: NOW + timedelta(milliseconds=1)}
+
+
+@in_memory
+@pytest.mark.parametrize("kind", ["records", "steps"])
+def test_a_transaction_that_changes_much_lets_others_go_on(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here each look at the clock shows another second."""
+    monkeypatch.setattr(memory, "Turn", partial(Turn, partial(next, itertools.count())))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def work() -> int:
+        store = await store_of("one")
+        async with store.transaction("one") as state:
+            running = asyncio.ensure_future(others())
+            for number in range(100):
+                if kind == "records":
+                    await state.put("k", str(number), {})
+                else:
+                    await schedule(state, number)
+            running.cancel()
+        return turns
+
+    assert asyncio.run(work()) > 3
 
 
 @on_a_loop

@@ -374,6 +374,21 @@ def test_keys_that_a_user_made_are_revoked_with_the_user(tmp_path: Path) -> None
                     assert error(holder.get(SESSION)) == REJECTED
 
 
+def test_a_key_that_was_revoked_before_its_user_was_disabled_keeps_its_instant(
+    tmp_path: Path,
+) -> None:
+    file, keys = tmp_path / "users.yaml", "/api/developer/api-keys"
+    file.write_text(FILE.replace("['invoices:read']", "['keys:write']"))
+    with serving(replace(FROZEN, users=file)) as running, running.client() as client:
+        with session(running, log_in(client)) as browser:
+            made = browser.post(keys, json={"scopes": ["keys:write"]}).json()["data"]
+        client.delete(keys, params={"id": made["id"]}).raise_for_status()
+        client.post("/sandbox/clock/advance", json={"by": "P1D"}).raise_for_status()
+        client.post(f"{USERS}/usr_ann/disable").raise_for_status()
+        (revoked,) = [one for one in client.get(keys).json()["data"] if one["id"] == made["id"]]
+    assert (revoked["status"], revoked["revokedAt"]) == ("Revoked", "2026-11-21T09:30:00Z")
+
+
 # Sessions
 
 

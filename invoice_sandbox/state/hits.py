@@ -7,7 +7,6 @@ compares the hits with everything that is declared.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,10 +127,7 @@ class Coverage:
 
         text = b"".join(orjson.dumps([self.mark, *hit]) + b"\n" for hit in hits)
         try:
-            descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-            try:
-                os.write(descriptor, text)
-            finally:
-                os.close(descriptor)
+            with file.open("ab", buffering=0) as recording:
+                recording.write(text)
         except OSError as error:
             _LOG.warning("%s: cannot write the coverage file: %s", file, error.strerror)

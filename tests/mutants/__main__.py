@@ -92,6 +92,7 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/state/": "store workspaces quotas retention limits_docs settings",
     "invoice_sandbox/runtime/journal": "journal",
     "invoice_sandbox/runtime/": "agenda simulated_clock workspaces clock_control",
+    "domain/actions": "actions scenarios_transport scenarios_financing",
     "domain/credentials": "credentials sessions",
     "domain/disputes": "disputes",
     "domain/erp": "erp_push",

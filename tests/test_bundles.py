@@ -196,6 +196,7 @@ def test_no_part_of_a_secret_is_at_the_end_of_a_body_that_is_cut() -> None:
     cut = {"body": '{"url": "http://x/0123456789', "bodyBytes": 10_000}
     shown = SECRETS("0123456789abcdef").shown
     assert shown(cut) == {**cut, "body": '{"url": "http://x/'}
+    assert shown({**cut, "body": '"01234567'})["body"] == '"'
     for whole in ({"body": '"0123456789'}, {"body": '"0123456', "bodyBytes": 10_000}):
         assert shown(whole) == whole
 

@@ -343,12 +343,26 @@ def test_a_key_expires_at_its_instant(
     assert status(server, X_API_Key=created["secret"]) == response
 
 
-def test_when_a_key_was_used_last_is_kept(server: Running, client: httpx.Client) -> None:
-    created = create(client)
+TRANSITION = "/sandbox/invoices/inv_sandbox_0001/transition"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "used_at"),
+    [
+        ("/api/invoices", None, "2026-11-21T09:30:00Z"),
+        (TRANSITION, {"trigger": "request-financing"}, "2026-11-21T09:30:00Z"),
+        (TRANSITION, None, None),
+    ],
+)
+def test_when_a_key_was_used_last_is_kept(
+    server: Running, client: httpx.Client, path: str, body: Any, used_at: str | None
+) -> None:
+    created = create(client, scopes=["invoices:read", "sandbox:control"])
     with server.client(created["secret"]) as other:
-        other.get("/api/invoices")
+        sent = other.get(path) if body is None else other.post(path, json=body)
+        assert sent.is_success, sent.text
     listed = {key["id"]: key for key in client.get(KEYS).json()["data"]}
-    assert listed[created["id"]]["lastUsedAt"] == "2026-11-21T09:30:00Z"
+    assert listed[created["id"]].get("lastUsedAt") == used_at
 
 
 def test_a_key_that_a_restore_removes_during_a_request_has_no_last_use(

@@ -74,6 +74,11 @@ BODIES: dict[str, dict[str, Any]] = {
     "/text": {"text/plain": {"schema": {"type": "string", "maxLength": 3}}},
     "/number": {"text/plain": {"schema": {"type": "integer"}}},
     "/bytes": {"application/octet-stream": {"schema": {"type": "string", "maxLength": 1}}},
+    "/pattern": {
+        "application/json": {
+            "schema": {"patternProperties": {"^a": {}}, "additionalProperties": False}
+        }
+    },
     "/both": {"application/json": {"schema": {"const": 1}}, "application/*": {}, "text/plain": {}},
 }
 
@@ -267,6 +272,12 @@ TYPES: dict[str, tuple[str, str | None, bytes, int]] = {
 def test_the_content_type_reports_how_a_body_is_read(server: httpx.Client, name: str) -> None:
     path, media_type, body, status = TYPES[name]
     assert post(server, path, media_type, body).status_code == status
+
+
+def test_a_member_whose_name_fits_no_pattern_is_named(server: httpx.Client) -> None:
+    response = server.post("/pattern", json={"about": 1, "size": 2})
+    assert response.status_code == 400
+    assert "a member that is not allowed: size" in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -537,6 +537,20 @@ class TestSecrets:
         assert len(journal(client)) >= 4
         hidden(client, key, encoded, "hunter2-hunter2")
 
+    @pytest.mark.parametrize(
+        ("sent", "shown"),
+        [("0123456789abcde", "0123456789abcde"), ("0123456789abcdef", "[redacted]")],
+    )
+    def test_what_a_header_may_have_as_secret_is_hidden_elsewhere_from_16_characters_on(
+        self, client: httpx.Client, sent: str, shown: str
+    ) -> None:
+        client.get(f"/api/partners?x={sent}", headers={"X-Auth-Token": sent})
+        assert last(client)["path"] == f"/api/partners?x={shown}"
+
+    def test_a_backslash_in_a_query_hides_nothing(self, client: httpx.Client) -> None:
+        client.get("/api/partners?x=a%5Cb")
+        assert last(client)["path"] == "/api/partners?x=a%5Cb"
+
     def test_keys_in_paths(self, client: httpx.Client) -> None:
         key = key_of(client)
         encoded = "".join(f"%{ord(letter):02x}" for letter in key)

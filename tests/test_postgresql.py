@@ -1547,6 +1547,11 @@ def test_a_webhook_for_a_listener_is_for_the_server_that_has_the_listener(dsn: s
             listener = data(owner.post("/sandbox/listeners", json={}), 201)
             response = owner.post(listener["url"], json={}, headers={"Authorization": ""})
         assert (response.status_code, response.text) == (503, "no client is connected")
+        with one.client() as first:
+            listener = data(first.post("/sandbox/listeners", json={}), 201)
+        with two.client(None) as sender:
+            response = sender.post(httpx.URL(listener["url"]).path, json={})
+        assert (response.status_code, response.text) == (503, "no client is connected")
 
 
 ADDRESSES = {

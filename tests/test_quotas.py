@@ -216,6 +216,17 @@ def test_a_delivery_is_recorded_in_a_full_workspace() -> None:
         assert len(deliveries(client)[-1]["attempts"]) > 2
 
 
+def test_a_step_without_room_is_given_up_and_the_clock_moves_on() -> None:
+    full = replace(FROZEN, max_state=1, scenario="happy-path")
+    with serving(full) as running, running.client() as client:
+        assert invoice(client, 1).status_code < 300
+        fill(running, client)
+        moved = client.post("/sandbox/clock/advance", json={"by": "P1D"})
+    assert moved.status_code == 200, moved.text
+    failed = [one for one in moved.json()["data"]["happened"] if one["outcome"] == "failed"]
+    assert "bytes of state, which is its limit" in failed[0]["reason"]
+
+
 def test_messages_for_listeners_have_a_quota_in_bytes() -> None:
     clock = ManualSystemClock()
     quotas = replace(Quotas(), queue=replace(Quotas().queue, most=100))

@@ -355,6 +355,16 @@ def test_the_first_workspace_is_never_gone(idle: Running) -> None:
         assert current(first)["keptIdleFor"] is None
 
 
+def test_the_first_workspace_outlives_those_that_were_created_from_it(idle: Running) -> None:
+    with idle.client() as first, inside(idle, first) as child:
+        invoice_id = register_new(first)
+        for _ in range(2):
+            idle.system_clock.pass_seconds(DAY - 1)
+            assert child.get("/api/invoices").status_code == 200
+        assert child.post("/sandbox/workspaces").status_code == 201
+        assert status(first, invoice_id) == "Registered"
+
+
 def test_idleness_is_real_time(idle: Running) -> None:
     """Moving the clock of a workspace makes nobody idle, and a frozen one grows old as well."""
     with idle.client() as first, inside(idle, first) as client:

@@ -205,7 +205,7 @@ class HandlerResponse:
         """The steps of the scenarios in force that come before this request is carried out."""
         name = self.operation.id
         for scenario, subject in await _scenarios_of_call(call):
-            if not scenario.calls or all(step.call != name for step in scenario.calls):
+            if all(step.call != name for step in scenario.calls):
                 continue
             number = await call.state.next_number(f"calls/{scenario.name}/{name}/{subject}")
             for step in scenario.on_call(name, number):

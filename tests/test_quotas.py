@@ -193,17 +193,20 @@ def test_what_was_rejected_leaves_nothing() -> None:
 
 
 def test_a_step_counts_with_what_it_takes_beyond_its_text() -> None:
-    quotas = replace(NO_QUOTAS, state=replace(NO_QUOTAS.state, most=STEP_BYTES))
+    step = len(packed(("x", {}, None, None))) + STEP_BYTES
 
-    async def schedule() -> None:
+    async def schedule(most: int) -> int:
+        quotas = replace(NO_QUOTAS, state=replace(NO_QUOTAS.state, most=most))
         store = MemoryStore(quotas=quotas)
         workspace = Workspace("w", 1, "w", ClockState("frozen"), "manual")
         await store.create_workspace(workspace, FROZEN_START)
         async with store.transaction("w") as state:
             await state.schedule(FROZEN_START, "x", {})
+            return len(await state.steps(None))
 
+    assert asyncio.run(schedule(step)) == 1
     with pytest.raises(ApiError, match="bytes of state"):
-        asyncio.run(schedule())
+        asyncio.run(schedule(step - 1))
 
 
 def test_a_delivery_is_recorded_in_a_full_workspace() -> None:

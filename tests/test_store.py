@@ -1065,6 +1065,17 @@ async def test_30_000_records_are_no_more_work_than_100() -> None:
 # --- deleting
 
 
+@in_memory
+@on_a_loop
+async def test_a_key_that_ends_with_zero_is_found() -> None:
+    """Keys that come after many others are looked for by the number at their end."""
+    store, keys = await store_of("one"), [*("x" * n for n in range(1, 65)), "k_0", "k_1"]
+    async with store.transaction("one") as state:
+        for key in keys:
+            await state.put("k", key, {"key": key})
+        assert [await state.get("k", key) for key in keys] == [{"key": key} for key in keys]
+
+
 @on_a_loop
 async def test_a_deleted_record_is_gone_and_the_others_keep_their_positions() -> None:
     store = await store_of("one")

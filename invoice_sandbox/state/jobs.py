@@ -156,8 +156,9 @@ class Jobs:
 
 def usage(statistics: Mapping[str, int]) -> Mapping[str, int]:
     """How many connections of a pool are used and idle, and how many callers wait for one."""
-    idle, waiting = statistics["pool_available"], statistics.get("requests_waiting", 0)
-    return {"used": statistics["pool_size"] - idle, "idle": idle, "waiting": waiting}
+    idle = statistics["pool_available"]
+    used, waiting = statistics["pool_size"] - idle, statistics["requests_waiting"]
+    return {"used": used, "idle": idle, "waiting": waiting}
 
 
 async def _commit_each(connection: psycopg.AsyncConnection) -> None:

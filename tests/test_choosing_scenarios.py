@@ -109,6 +109,20 @@ def test_the_choice_for_an_invoice_replaces_any_scenario_that_it_had(
     assert [one["status"] for one in offers(client, invoice)] == ["Expired"]
 
 
+def test_how_many_steps_of_earlier_scenarios_are_dropped_is_said(client: httpx.Client) -> None:
+    def dropped(name: str, **subject: str) -> int:
+        chosen = put(client, name, **subject)
+        count: int = chosen.json()["data"]["dropped"]
+        return count
+
+    assert dropped("auto-progress") == 0
+    invoices = [register(client, invoiceNumber=number) for number in "ABC"]
+    assert dropped("auto-progress") == 0
+    assert dropped("late-payment", invoiceId=invoices[0]["id"]) == 4
+    choose(client, "offer-expires", invoices[1])
+    assert dropped("manual") == 4, "those of C, which had no scenario of its own"
+
+
 def test_the_workspace_does_not_come_between_an_invoice_and_its_own_scenario(
     client: httpx.Client,
 ) -> None:

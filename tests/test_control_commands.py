@@ -644,13 +644,19 @@ def test_transitions_without_a_trigger_are_those_that_are_legal_now(at: Run) -> 
     assert at("transition inv_sandbox_0006").stdout.startswith("Overdue  legal now:\n")
 
 
-def test_the_scenario_in_force_is_marked_and_another_can_be_chosen(at: Run) -> None:
+def test_the_scenario_in_force_is_marked_and_another_can_be_chosen(
+    at: Run, server: Running, key: str
+) -> None:
     assert re.search(r"^\*  manual ", at("scenarios").stdout, re.MULTILINE)
     chosen = at("scenarios use auto-progress").stdout
     steps = data(at("scenarios use auto-progress --json"))["steps"]
     assert chosen.startswith("auto-progress  ")
     assert f"  {steps[0]['after']}  after  {steps[0]['on']}  {steps[0]['do']}\n" in chosen
     assert re.search(r"^\*  auto-progress ", at("scenarios").stdout, re.MULTILINE)
+    assert "dropped" not in chosen
+    with server.client(key) as client:
+        register_new(client)
+    assert re.search(r"are dropped: [1-9]\d*\n\Z", at("scenarios use manual").stdout)
 
 
 # --- for people: faults and the journal

@@ -184,6 +184,10 @@ def _scenario(scenario: Row) -> None:
     print_lines([scenario["name"], scenario["purpose"]])
     for step in scenario["steps"]:
         print_lines([f"  {step['after']}", "after", step["on"], step["do"]])
+    if scenario["dropped"]:
+        click.echo(
+            f"Steps of earlier scenarios that were due and are dropped: {scenario['dropped']}"
+        )
 
 
 def _fault(fault: Row) -> None:

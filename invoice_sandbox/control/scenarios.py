@@ -42,19 +42,19 @@ async def list_scenarios(call: ControlCall) -> list[Record]:
 async def set_scenario(call: ControlCall) -> Response:
     """Choose a scenario from now on, for the workspace or for one subject.
 
-    Scheduled steps of an earlier scenario are dropped. Raises ApiError 404 for an unknown subject,
-    409 for unknown conditions and for needs that are not met.
+    Scheduled steps of an earlier scenario are dropped, and counted. Raises ApiError 404 for an
+    unknown subject, 409 for unknown conditions and for needs that are not met.
     """
     scenario = _with_conditions(call, call.body["name"], call.body.get("with", {}))
     member = call.engine.project.subject_member
     subject = call.body.get(member) if member else None
     if subject is None:
-        await _for_workspace(call, scenario)
+        dropped = await _for_workspace(call, scenario)
     else:
-        await _for_subject(call, scenario, subject)
+        dropped = await _for_subject(call, scenario, subject)
     await call.engine.agenda.schedule_wakeup(call.workspace.id)
     await call.engine.agenda.run_due(await call.fresh())
-    return Response(_shown(scenario, scenario.name))
+    return Response({**_shown(scenario, scenario.name), "dropped": dropped})
 
 
 def _with_conditions(call: ControlCall, name: str, conditions: Mapping[str, Any]) -> Scenario:
@@ -80,16 +80,18 @@ def _place(scenario: Scenario, pointer: Pointer) -> str:
     return ", ".join(f"entry {step + 1}" if isinstance(step, int) else step for step in pointer)
 
 
-async def _for_workspace(call: ControlCall, scenario: Scenario) -> None:
+async def _for_workspace(call: ControlCall, scenario: Scenario) -> int:
+    dropped = 0
     conditions = scenario.conditions
     async with call.engine.store.transaction(call.workspace.id) as state:
         workspace = await state.workspace()
         if (workspace.scenario, workspace.conditions) == (scenario.name, conditions):
-            return
+            return dropped
         for step in await state.steps(None):
             subject = str(step.arguments.get("subject"))
             if step.scenario is not None and await state.get(SCENARIO_RUNS, subject) is None:
                 await state.discard_step(step.number)
+                dropped += 1
         injected = tuple(fault for fault in workspace.faults if fault.scenario is None)
         chosen = replace(
             workspace,
@@ -99,9 +101,11 @@ async def _for_workspace(call: ControlCall, scenario: Scenario) -> None:
             named=(),
         )
         await state.change_workspace(chosen)
+    return dropped
 
 
-async def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> None:
+async def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> int:
+    dropped = 0
     if scenario.faults:
         raise reject(
             "conflict",
@@ -116,6 +120,7 @@ async def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> N
         for step in await state.steps(None):
             if step.scenario is not None and step.arguments.get("subject") == subject:
                 await state.discard_step(step.number)
+                dropped += 1
         kept = {"scenario": scenario.name, "with": dict(scenario.conditions)}
         await state.put(SCENARIO_RUNS, subject, kept)
         now = (await state.workspace()).clock.now(call.engine.system_clock)
@@ -123,6 +128,7 @@ async def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> N
             arguments = {**reaction.arguments, "subject": subject}
             due = reaction.due(now, record)
             await state.schedule(due, reaction.do, arguments, scenario.name, place=reaction.index)
+    return dropped
 
 
 async def _subject(call: ControlCall, state: Transaction, subject: str) -> Record:

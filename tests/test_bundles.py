@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import zipfile
 from collections.abc import Callable, Iterator
@@ -162,6 +163,7 @@ def test_a_bundle_says_that_its_beginning_is_gone(server: Running, tmp_path: Pat
     assert [name for name, part in parts.items() if inbox.encode() in part] == []
 
 
+JSON = {"Content-Type": "application/json"}
 SECRETS = partial(Secrets, Redactor(()), (), {})
 
 
@@ -197,7 +199,11 @@ def test_no_part_of_a_secret_is_at_the_end_of_a_body_that_is_cut() -> None:
     shown = SECRETS("0123456789abcdef").shown
     assert shown(cut) == {**cut, "body": '{"url": "http://x/'}
     assert shown({**cut, "body": '"01234567'})["body"] == '"'
-    for whole in ({"body": '"0123456789'}, {"body": '"0123456', "bodyBytes": 10_000}):
+    for whole in (
+        {"body": '"0123456789'},
+        {"body": '"0123456', "bodyBytes": 10_000},
+        {"body": '"01234567 0123456', "bodyBytes": 10_000},
+    ):
         assert shown(whole) == whole
 
 
@@ -341,16 +347,16 @@ def test_no_change_of_a_bundle_goes_unnoticed(tmp_path: Path) -> None:
 
 
 def test_keys_are_not_in_names_or_texts_of_bundles(server: Running, tmp_path: Path) -> None:
-    key, stranger = server.new_workspace(), new_key()
+    key, stranger, other = server.new_workspace(), new_key(), new_key()
     with server.client(key) as client:
         client.post("/api/invoices", json={**DATED, "invoiceNumber": stranger})
         client.post("/api/invoices", content=b'{"password": 1234, "secret": {"a": "hidden-in-it"}}')
-        client.get(f"/api/invoices?token={stranger}&sellerId=x")
+        client.get(f"/api/invoices?token={other}&sellerId=x")
     file = tmp_path / "x.zip"
     save_bundle(ControlClient(server.url, key), file)
     bundle = read_bundle(file)
     content = b"".join(bundle.parts.values())
-    assert stranger.encode() not in content
+    assert [one for one in (stranger, other) if one.encode() in content] == []
     assert key.encode() not in content
     inputs = bundle.lines("inputs.ndjson")
     assert "{{sandbox-secret-" in inputs[0]["request"]["body"]
@@ -361,3 +367,35 @@ def test_keys_are_not_in_names_or_texts_of_bundles(server: Running, tmp_path: Pa
         "body": None,
         "bodyBytes": 51,
     }
+
+
+def test_a_replay_can_build_a_basic_credential(server: Running, tmp_path: Path) -> None:
+    key = server.new_workspace()
+    with server.client(key) as client:
+        client.get(
+            "/api/invoices", headers={"Authorization": "Basic dXNlcjpwYXNz", "X-API-Key": key}
+        )
+    save_bundle(ControlClient(server.url, key), tmp_path / "x.zip")
+    bundle = read_bundle(tmp_path / "x.zip")
+    (sent,) = bundle.lines("inputs.ndjson")
+    name = dict(sent["request"]["headers"])["authorization"].removeprefix("Basic ")
+    source = bundle.json("recording.json")["secrets"][int(name[17:-2])]
+    assert source["is"] == "base64"
+    assert re.fullmatch(r"user:\{\{sandbox-secret-\d+\}\}", source["text"])
+
+
+def test_secrets_with_escapes_are_replaced_in_lists_too(server: Running, tmp_path: Path) -> None:
+    key, stranger = server.new_workspace(), new_key()
+    password, other = r"hidden\u002din-it-all", rf"\u0069{stranger[1:]}"
+    body = f'{{"password": "{password}", "notes": ["{password}", 7, {{"of": "{other}"}}]}}'
+    with server.client(key) as client:
+        client.post("/api/invoices", content=body, headers=JSON)
+        client.post("/api/invoices", content=r'{"note": "caf\u00e9"}', headers=JSON)
+    save_bundle(ControlClient(server.url, key), tmp_path / "x.zip")
+    sent, harmless = read_bundle(tmp_path / "x.zip").lines("inputs.ndjson")
+    assert harmless["request"]["body"] == r'{"note": "caf\u00e9"}'
+    recorded = json.loads(sent["request"]["body"])
+    first, number, last = recorded["notes"]
+    assert (first, number) == (recorded["password"], 7)
+    assert [one[:17] for one in (first, last["of"])] == ["{{sandbox-secret-"] * 2
+    assert first != last["of"]

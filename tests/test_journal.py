@@ -23,6 +23,7 @@ from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.schema.compile import Schemas
 from invoice_sandbox.runtime import engine
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
+from invoice_sandbox.state import INPUTS_LOG
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import BoundedLog
 from tests.scenario_run import INVOICE
@@ -62,6 +63,39 @@ def raw_exchange(client: httpx.Client, request: bytes) -> bytes:
 
 
 class TestEntries:
+    def test_the_log_names_the_operation_of_a_request(
+        self, client: httpx.Client, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO)
+        client.post("/api/invoices", json=INVOICE)
+        client.get("/nothing")
+        lines = [one for one in caplog.messages if " ms  req_" in one]
+        assert [one.partition("  req_")[0].rpartition("  ")[0] for one in lines] == [
+            "POST  /api/invoices  201  createInvoice",
+            "GET  /nothing  404  -",
+        ]
+
+    def test_a_body_is_cut_after_8192_bytes_whatever_its_letters(
+        self, client: httpx.Client
+    ) -> None:
+        body = json.dumps({"note": "é" * 5000}, ensure_ascii=False).encode()
+        client.post("/api/invoices", content=body, headers=JSON)
+        shown = last(client)["request"]
+        assert shown == {
+            "headers": shown["headers"],
+            "body": body[:8192].decode(errors="ignore"),
+            "bodyBytes": len(body),
+        }
+
+    def test_a_long_response_of_the_control_api_is_kept_packed(self, server: Running) -> None:
+        fault = {"kind": "patch", "patch": {"note": "x" * 40_000}}
+        with server.client(server.new_workspace()) as client:
+            workspace = client.get("/sandbox/workspaces").json()["data"][0]["id"]
+            made = client.post("/sandbox/faults", json=fault)
+        kept = server.run(server.store.log(workspace, INPUTS_LOG)).entries[-1]
+        assert len(made.content) > 40_000
+        assert len(kept.packed) + len(kept.entry.response_body.content) < 10_000
+
     def test_an_entry_shows_everything(self, client: httpx.Client) -> None:
         response = client.post("/api/invoices?x=1", json=INVOICE)
         entry = last(client)
@@ -1260,6 +1294,8 @@ def test_the_journal_is_filtered_by_id_and_by_text(client: httpx.Client) -> None
     assert found(text="hidden-word") == []
     assert found(text="[redacted]") == [oldest["requestId"]]
     assert found(text="é") == []
+    client.post("/api/invoices", json={**INVOICE, "invoiceNumber": "AB-8"})
+    assert len(found(text="AB-8")) == 1
 
 
 @contextmanager

@@ -76,7 +76,7 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/webhooks/signing": "webhooks webhook_delivery",
     "invoice_sandbox/webhooks/listeners": "listen quotas",
     "invoice_sandbox/webhooks/retry": "webhook_retries",
-    "invoice_sandbox/webhooks/network": "webhook_network",
+    "invoice_sandbox/webhooks/network": "webhook_network inbox",
     "invoice_sandbox/webhooks/transport": "webhook_network",
     "invoice_sandbox/webhooks/sender": "webhook_faults webhook_network webhook_delivery",
     "invoice_sandbox/webhooks/": "webhooks webhook_delivery webhook_lanes webhook_retries inbox",

@@ -603,6 +603,21 @@ async def test_a_transaction_sees_the_credentials_of_its_beginning() -> None:
         assert await state.credentials() == ()
 
 
+@pytest.mark.parametrize("_backend", ["sqlite", _POSTGRESQL], indirect=True)
+@on_a_loop
+async def test_a_workspace_and_its_snapshots_are_read_as_they_were_written() -> None:
+    """The clock to the microsecond, as ids and deliveries depend on its instants."""
+    clock = ClockState("live", FROZEN_START, timedelta(days=-1, microseconds=1))
+    written, snapshot = replace(workspace("one"), clock=clock), Snapshot("s", FROZEN_START, clock)
+    store = await BACKENDS.store(())
+    await store.create_workspace(written, FROZEN_START)
+    await store.take_snapshot("one", snapshot)
+    await store.flush()
+    again = await BACKENDS.reopened()
+    assert await again.workspace("one") == written
+    assert await again.snapshots("one") == (snapshot,)
+
+
 @on_a_loop
 async def test_the_last_word_on_a_credential_counts() -> None:
     store = await store_of("one")

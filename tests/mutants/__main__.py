@@ -82,7 +82,7 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/webhooks/": "webhooks webhook_delivery webhook_lanes webhook_retries inbox",
     **dict.fromkeys(
         [f"invoice_sandbox/state/{one}" for one in ("persistent", "rows", "sqlite", "writer")],
-        "durability",
+        "durability store",
     ),
     **dict.fromkeys(
         [f"invoice_sandbox/state/{one}" for one in ("postgresql", "shared", "upgrade")],

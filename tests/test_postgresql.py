@@ -898,6 +898,28 @@ async def test_a_family_that_was_deleted_meanwhile_is_not_taken_up(dsn: str) -> 
     await store.close()
 
 
+@pytest.mark.usefixtures("unhurried")
+@to_its_end
+async def test_a_family_that_another_process_runs_meanwhile_is_not_taken_up(dsn: str) -> None:
+    store = await stored(dsn, is_new=True)
+    await store.flush()
+    other = await stored(dsn)
+    other.unopened.add("first")
+    await other.go_on()
+    assert (other.unopened, await other.workspace("first")) == (set(), None)
+    await other.close()
+    await store.close()
+
+
+@to_its_end
+async def test_a_family_that_was_handed_over_before_is_handed_over_again(dsn: str) -> None:
+    store = await stored(dsn, is_new=True)
+    for _ in range(2):
+        await store.hand_over("first")
+    assert store.unopened == set()
+    await store.close()
+
+
 # --- the job engine
 
 

@@ -283,6 +283,29 @@ async def test_all_requests_that_wait_for_a_workspace_learn_that_it_is_deleted()
 
 @in_memory
 @on_a_loop
+async def test_a_replay_decides_who_gets_a_free_lock() -> None:
+    lock, is_open = Lock(), asyncio.Event()
+
+    async def gate(place: int) -> bool:
+        await is_open.wait()
+        return place == 1
+
+    async def request() -> None:
+        stop_time(Readings(ManualSystemClock(), gate=gate))
+        assert not lock.take()
+        await lock.acquire()
+
+    later = asyncio.create_task(request())
+    await asyncio.sleep(0)
+    assert lock.take(), "another request comes first"
+    lock.release()
+    is_open.set()
+    await asyncio.wait_for(later, PATIENCE)
+    assert lock.is_held
+
+
+@in_memory
+@on_a_loop
 async def test_whoever_is_cancelled_while_it_waits_lets_the_next_one_have_the_lock() -> None:
     lock, got = Lock(), []
 

@@ -196,7 +196,7 @@ async def end_access_of_disabled(state: Transaction, ended_at: str) -> None:
 async def end_access(state: Transaction, user_id: str, ended_at: str) -> None:
     """Close the sessions of a user, and revoke the keys that were made in them or with these."""
     for one in await state.credentials():
-        if one.type == "session" and one.subject == user_id:
+        if one.subject == user_id:
             await state.revoke(one.digest)
     made, makers = (await state.page(_DIGESTS)).records, [user_id]
     for maker in makers:

@@ -939,3 +939,51 @@ def test_instants_are_those_of_the_operation_that_shows_them(tmp_path: Path) -> 
         changed = client.get("/things/a").json()
         assert changed["created_at"] == now < changed["updated_at"]
         assert client.get("/things").json()["things"] == [changed]
+
+
+JOB = closed("id", "status", id=TEXT, status={**TEXT, "enum": ["queued", "running", "done"]})
+
+
+def jobs() -> dict[str, Any]:
+    """Jobs whose POST shows nothing; their list and their items have examples that differ."""
+    content = with_paths(collection("/jobs", "jobId", JOB, {"type": "object"}))
+    listed = closed("items", items={"type": "array", "items": JOB})
+    content["paths"]["/jobs"]["get"] = operation("list", listed, "200")
+    location = {"headers": {"Location": {"schema": TEXT}}}
+    content["paths"]["/jobs"]["post"]["responses"] = {"202": {"description": "ok", **location}}
+    put = {"responses": {"204": {"description": "ok"}}, "requestBody": media({"type": "object"})}
+    item = content["paths"]["/jobs/{jobId}"]
+    item["put"] = {"operationId": "put", **put}
+    for one, status in ((item["get"], "done"), (content["paths"]["/jobs"]["get"], "queued")):
+        job = {"id": "j", "status": status}
+        body = one["responses"]["200"]["content"]["application/json"]
+        body["example"] = {"items": [job]} if status == "queued" else job
+    return content
+
+
+def test_a_value_that_nobody_sent_is_the_same_in_all_responses(tmp_path: Path) -> None:
+    with served(tmp_path, jobs()) as client:
+        at = client.post("/jobs", json={}).headers["location"]
+        assert client.get("/jobs").json()["items"] == [client.get(at).json()]
+        sent = {"status": "running"}
+        at = client.post("/jobs", json=sent).headers["location"]
+        assert client.get(at).json()["status"] == "running"
+        assert client.put(at, json={}).status_code == 204
+        assert client.get("/jobs").json()["items"][1] == client.get(at).json()
+        assert client.get(at).json()["status"] == "running"
+
+
+@pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
+def test_a_record_has_no_required_members_of_what_it_is_not(tmp_path: Path, keyword: str) -> None:
+    """As Stripe's customers, which may be deleted ones."""
+    live: Any = {"type": "object", "required": ["id", "name"]}
+    live["properties"] = {"id": TEXT, "name": TEXT, "deleted": FLAG}
+    mark = {"id": TEXT, "deleted": {"enum": [True]}}
+    gone = {"type": "object", "required": [*mark], "properties": mark}
+    content = with_paths(collection("/things", "thingId", live, {"type": "object"}))
+    get = operation("created", {keyword: [gone, live]}, "200")
+    content["paths"]["/things/{thingId}"]["get"] = get
+    with served(tmp_path, content) as client:
+        created = client.post("/things", json={"name": "a"}).json()
+        assert {*created} == {"id", "name"}
+        assert client.get(f"/things/{created['id']}").json() == created

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -37,9 +37,15 @@ def keywords_at(document: Document, schema: Any, steps: Sequence[str], keyword: 
     return [part[keyword] for part in parts if keyword in part]
 
 
-def required_at(document: Document, schema: Any, steps: Sequence[str]) -> frozenset[str]:
-    """The members that the object that these names lead to has to have, in one case or in all."""
-    lists = keywords_at(document, schema, steps, "required")
+def required_at(
+    document: Document, schema: Any, steps: Sequence[str], known: Set[str] = frozenset()
+) -> frozenset[str]:
+    """The members that the object that these names lead to has to have. Of alternatives, those
+    count that declare most of the ``known`` members: it is one of them."""
+    parts = [
+        part for one in schemas_at(document, schema, steps) for part in _like(document, one, known)
+    ]
+    lists = (part.get("required") for part in parts)
     return frozenset(name for one in lists if isinstance(one, list) for name in one)
 
 
@@ -123,6 +129,19 @@ def _has_mark(document: Document, schema: Any, mark: Mark) -> bool:
     if isinstance(schema, Mapping) and schema.get(mark) is True:
         return True
     return any(part.get(mark) is True for part in _parts(document, schema, _PARTS[:1]))
+
+
+def _like(document: Document, schema: Any, known: Set[str]) -> list[Mapping[str, Any]]:
+    """The parts of a schema without those alternatives that declare fewer known members."""
+    found = [*_parts(document, schema, _PARTS[:1])]
+    for keyword in _PARTS[1:]:
+        for part in found[:]:
+            every = [one for one in part.get(keyword, []) if isinstance(one, Mapping)]
+            likeness = [len(known & _members(document, [one]).keys()) for one in every]
+            for one, how_like in zip(every, likeness, strict=True):
+                if how_like == max(likeness):
+                    found += _parts(document, one)
+    return found
 
 
 def _parts(

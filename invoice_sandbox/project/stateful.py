@@ -135,6 +135,7 @@ class Collection:
             found = view.created(new, key, number, unique)
             if found is not None:
                 kept, body = found
+                kept = self._completed(call, view, kept, sent)
                 await call.state.put(name, str(key), kept)
                 at = f"{call.base_url}{call.url.rstrip('/')}/{quote(str(key), safe='')}"
                 hints = _hints(view.changed(sent, body))
@@ -309,7 +310,8 @@ class Collection:
         body = view.shown(record, kept)
         if body is None and view.example.body is not None:
             return _response(view, hints=(_NOT_KEPT,))
-        await call.state.put(self.name(call), self._key(call), view.kept(record, body))
+        record = self._completed(call, view, view.kept(record, body), sent, kept)
+        await call.state.put(self.name(call), self._key(call), record)
         return _response(view, body, hints=_hints(view.changed(sent, body)))
 
     async def _found(self, call: _Call, what: str) -> tuple[View, dict[str, Any]]:
@@ -340,6 +342,25 @@ class Collection:
         known = (what for what in _WITH_RECORD if what in self.operations)
         others = (self._view(contract, what, view.seed) for what in known)
         return next((one for one in chain([view], others) if one.own_place is not None), view)
+
+    def _completed(
+        self,
+        call: _Call,
+        view: View,
+        kept: dict[str, Any],
+        sent: Mapping[str, Any],
+        before: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The record with what GET of it shows besides, so that all operations show the same.
+        ``before`` is what it was, if it is not new."""
+        if "get" not in self.operations:
+            return kept
+        other = self._view(call.contract, "get", view.seed)
+        if other.schema == view.schema or other.own_place is None:
+            return kept
+        record = other.with_instants(kept, sent, call.timestamp, is_new=before is None)
+        body = other.shown(record, before)
+        return kept if body is None else other.kept(record, body)
 
     def _key(self, call: _Call) -> str:
         return str(call.path[self.parameter])

@@ -113,14 +113,14 @@ class View:
         own, steps = self._placed(record), (*place, *self.identity)
         was = None if before is None else self._placed(before)
         known = example if was is None else _over(example, was, place)
-        record_known = members(at_steps(known, place))
-        needed = {name: one for name, one in record_known.items() if name in self.needed}
+        record_known, wanted = members(at_steps(known, place)), self.needed(record)
+        needed = {name: one for name, one in record_known.items() if name in wanted}
         around = placed(known, place, needed)
         filled, last = _over(around, own, place), _over(example, own, place)
         if was is not None:
             last = _over(around, was, place)
             new = members(at_steps(own, place)).keys() - members(at_steps(was, place)).keys()
-            absent = new - self.needed
+            absent = new - wanted
             left = {name: one for name, one in record_known.items() if name not in absent}
             known = placed(known, place, left)
         key = at_steps(own, steps)
@@ -137,7 +137,7 @@ class View:
         change. What was sent goes before, unless the member is readOnly."""
         given = members(at_steps(sent, self.within))
         wanted = _OF_CREATION | _OF_CHANGES if is_new else _OF_CHANGES
-        for name in self.needed:
+        for name in self.needed(record):
             if name in given and name not in self.of_the_server:
                 continue
             formats = self._keywords("format", name) if wanted.intersection(words(name)) else []
@@ -145,10 +145,10 @@ class View:
                 record = placed(record, (*self.within, name), now)
         return record
 
-    @cached_property
-    def needed(self) -> frozenset[str]:
-        """The members of a record that it has though nobody sent them."""
-        required = required_at(self.contract.document, self.schema, self.place)
+    def needed(self, record: Mapping[str, Any]) -> frozenset[str]:
+        """The members of a kept body's record that it has though nobody sent them."""
+        known = members(at_steps(record, self.within)).keys()
+        required = required_at(self.contract.document, self.schema, self.place, known)
         return required | self.of_the_server
 
     @cached_property

@@ -287,6 +287,15 @@ def test_what_a_failed_or_skipped_step_did_is_undone_and_reported_at_its_instant
     assert "on purpose" in caplog.text
 
 
+def test_an_advance_may_run_as_many_steps_as_are_allowed(
+    notes: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("invoice_sandbox.runtime.agenda.MAX_STEPS", 4)
+    with in_scenario(notes, "in-turn") as client:
+        write_note(client)
+        assert len(advance(client, by="PT3S")["happened"]) == 4
+
+
 @pytest.mark.slow
 def test_a_scenario_that_goes_in_circles_stops_after_10_000_steps(notes: Running) -> None:
     with in_scenario(notes, "circle") as client:

@@ -44,6 +44,14 @@ DOCUMENT: dict[str, Any] = {
                 "responses": {"204": {"description": "ok"}},
             }
         },
+        "/word": {
+            "post": {
+                "requestBody": {
+                    "content": {"application/json": {"schema": {**PASSWORD, "enum": ["winter"]}}}
+                },
+                "responses": {"204": {"description": "ok"}},
+            }
+        },
         "/things/{tok}": {
             "post": {
                 "parameters": [
@@ -80,6 +88,13 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A client of a server that takes secrets."""
     with serving_contract(tmp_path_factory.mktemp("secrets"), DOCUMENT) as one:
         yield one
+
+
+def test_a_secret_that_is_not_allowed_is_not_repeated(client: httpx.Client) -> None:
+    response = client.post("/word", json="wintre")
+    assert response.status_code == 400
+    assert "did you mean winter?" in response.text
+    assert "wintre" not in response.text
 
 
 @pytest.mark.parametrize("sent", SENT.values(), ids=SENT)

@@ -297,6 +297,17 @@ def test_the_demo_key_is_no_given_key_for_a_forwarded_request(contract: Path) ->
     assert "unknown, revoked or expired" in unknown.text
 
 
+def test_requests_without_a_credential_do_not_change_the_ids_of_others(contract: Path) -> None:
+    ids = set()
+    for visits in (0, 3):
+        with serving(replace(FROZEN, contract=contract)) as running:
+            for _ in range(visits):
+                assert status(running, "optional") == 200
+            with running.client() as client:
+                ids.add(client.get("/bearer").headers["x-request-id"])
+    assert len(ids) == 1
+
+
 @pytest.mark.parametrize("path", ["/openapi.json", "/openapi.yaml", "/sandbox/openapi.json"])
 def test_a_private_document_needs_the_key_of_a_workspace(contract: Path, path: str) -> None:
     settings = replace(FROZEN, contract=contract, private_docs=True)

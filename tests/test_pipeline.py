@@ -642,6 +642,25 @@ def test_no_body_is_sent_with_a_status_that_has_none(
     assert raw_reply(server, Raw(status, "text/plain", b"x"), declared).body == body
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", 7),
+        ("9" * 18, 10**18 - 1),
+        ("9" * 19, 0),
+        ("9" * 5000, 0),
+        ("", 0),
+        ("-1", 0),
+        ("²", 0),
+    ],
+)
+def test_the_last_event_of_a_client_is_a_number_of_at_most_18_digits(
+    server: Running, text: str, number: int
+) -> None:
+    call = PublicControlCall(server.sandbox.engine, {}, {}, {"last-event-id": text}, None, b"")
+    assert call.last_event == number
+
+
 def test_a_public_operation_may_respond_with_403(server: Running) -> None:
     """No caller is known then whom the audit log could name."""
     forbidden = reject("scope_missing", scope="any")

@@ -45,13 +45,13 @@ PACKAGES: Final = {
 }
 AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/http/admit": (
-        "rate_limit credentials sessions quotas uploads console_views replay"
+        "rate_limit credentials foreign_security sessions quotas uploads console_views replay"
     ),
     "invoice_sandbox/http/credentials": "credentials sessions foreign_security uploads",
     "invoice_sandbox/http/declared_errors": "declared_statuses any_document",
     "invoice_sandbox/http/edge": "journal pipeline coverage durability metrics bundles",
     "invoice_sandbox/http/handling": (
-        "pipeline idempotency declared_statuses journal replay credentials"
+        "pipeline idempotency declared_statuses audit_log credentials journal replay"
     ),
     "invoice_sandbox/http/gateway": "postgresql users",
     "invoice_sandbox/http/idempotency": "idempotency retention",
@@ -59,7 +59,9 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/http/pages": "docs_page documents foreign_security",
     "invoice_sandbox/http/pipeline": "pipeline console_views http_corners docs_page",
     "invoice_sandbox/http/prefer": "preferring faults",
-    "invoice_sandbox/http/read": "idempotency parameters forms body_limits http_corners",
+    "invoice_sandbox/http/read": (
+        "idempotency parameters forms body_limits limits_docs declared_secrets http_corners"
+    ),
     "invoice_sandbox/http/route": "pipeline operations parameters docs_page any_document uploads",
     "invoice_sandbox/http/send": "faults",
     "invoice_sandbox/http/": "pipeline operations http_corners parameters body_limits journal",

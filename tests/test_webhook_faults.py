@@ -171,6 +171,17 @@ def test_a_receiver_that_does_not_respond_in_time_is_a_timeout(
     assert len(set(receiver.ids())) == 1
 
 
+def test_an_advance_waits_no_longer_for_receivers_of_which_none_responds(
+    hasty: httpx.Client, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("invoice_sandbox.runtime.agenda.PATIENCE", TIMEOUT * 1.5)
+    receiver.responses(hang)
+    subscribe(hasty, receiver.url)
+    trigger(hasty)
+    moved = advance(hasty, by="P2D")
+    assert len(moved["happened"]) < 7, "each attempt after the first one took TIMEOUT"
+
+
 def deliver_at_last(client: httpx.Client) -> None:
     """Attempt it on schedule until the receiver, which now responds at once, did so in time."""
 

@@ -49,7 +49,7 @@ AREAS: Final[dict[str, str]] = {
     ),
     "invoice_sandbox/http/credentials": "credentials sessions foreign_security uploads",
     "invoice_sandbox/http/declared_errors": "declared_statuses any_document",
-    "invoice_sandbox/http/edge": "journal pipeline coverage durability metrics bundles",
+    "invoice_sandbox/http/edge": "journal pipeline coverage http_corners metrics bundles",
     "invoice_sandbox/http/handling": (
         "pipeline idempotency declared_statuses audit_log credentials journal replay"
     ),
@@ -94,7 +94,9 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/state/hits": "coverage coverage_command",
     "invoice_sandbox/state/passwords": "users limits_docs",
     "invoice_sandbox/state/": "store workspaces quotas retention limits_docs settings",
-    "invoice_sandbox/runtime/agenda": "agenda simulated_clock clock_control webhook_lanes quotas",
+    "invoice_sandbox/runtime/agenda": (
+        "agenda simulated_clock clock_control webhook_lanes webhook_faults quotas"
+    ),
     "invoice_sandbox/runtime/control_call": "journal listen",
     "invoice_sandbox/runtime/journal": "journal bundles",
     "invoice_sandbox/runtime/recording": "bundles replay",

@@ -9,7 +9,17 @@ import httpx
 import pytest
 
 from invoice_sandbox.project.loader import load_contract
-from tests.test_stateful import TEXT, WHOLE, closed, pages_of_two, served, things, written
+from tests.test_stateful import (
+    FLAG,
+    NULLABLE,
+    TEXT,
+    WHOLE,
+    closed,
+    pages_of_two,
+    served,
+    things,
+    written,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -257,3 +267,99 @@ def test_links_of_a_body_may_be_objects_beside_the_counts(tmp_path: Path) -> Non
         reached = {name: ids(client.get(one["href"])) for name, one in body["_links"].items()}
         assert reached == {"self": [1, 2], "first": [1, 2], "last": [5], "next": [3, 4]}
         assert ids(client.get(body["self"])) == [1, 2]
+
+
+def pages(client: httpx.Client, parameter: str, *positions: int) -> list[Any]:
+    """Pages of two records."""
+    with_five(client)
+    return [client.get("/things", params={"limit": 2, parameter: at}) for at in positions]
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["beside the list", "in an object"])
+def test_members_about_a_page_are_those_of_spring_data(tmp_path: Path, inside: bool) -> None:
+    numbers = dict.fromkeys(("number", "totalPages", "totalElements"), WHOLE)
+    flags = dict.fromkeys(("first", "last", "empty"), FLAG)
+    page = {"page": closed(*numbers, **numbers)} if inside else numbers
+    listed = {**page, **flags, "numberOfElements": WHOLE}
+    with served(tmp_path, things(listed, page={**WHOLE, "default": 0})) as client:
+        bodies = [one.json() for one in pages(client, "page", 0, 1, 2, 3)]
+        found = [{**one, **one.pop("page", {})} for one in bodies]
+        assert [one["number"] for one in found] == [0, 1, 2, 3]
+        assert {(one["totalPages"], one["totalElements"]) for one in found} == {(3, 5)}
+        assert [one["first"] for one in found] == [True, False, False, False]
+        assert [one["last"] for one in found] == [False, False, True, True]
+        assert [one["empty"] for one in found] == [False, False, False, True]
+        assert [one["numberOfElements"] for one in found] == [2, 2, 1, 0]
+
+
+def test_members_about_a_page_may_have_a_namespace(tmp_path: Path) -> None:
+    listed = {"@odata.nextLink": TEXT, "@odata.count": WHOLE}
+    content = things({}, **{"$skip": WHOLE})
+    body = listing(content)["responses"]["200"]["content"]["application/json"]["schema"]
+    body["properties"] |= listed
+    with served(tmp_path, content) as client:
+        first = pages(client, "$skip", 0)[0].json()
+        assert first["@odata.count"] == 5
+        second = client.get(first["@odata.nextLink"]).json()
+        last = client.get(second["@odata.nextLink"]).json()
+        assert [one["id"] for page in (second, last) for one in page["data"]] == [3, 4, 5]
+        assert not last.get("@odata.nextLink")
+
+
+NULLABLE_WHOLE = {"type": ["integer", "null"]}
+
+
+def test_the_range_of_a_page_counts_from_one(tmp_path: Path) -> None:
+    ends = dict.fromkeys(("from", "to"), NULLABLE_WHOLE)
+    with served(tmp_path, things({"meta": closed(*ends, **ends)}, page=WHOLE)) as client:
+        found = [one.json()["meta"] for one in pages(client, "page", 1, 3, 4)]
+        assert [(one["from"], one["to"]) for one in found] == [(1, 2), (5, 5), (None, None)]
+
+
+def test_a_member_about_a_page_that_cannot_be_right_is_absent(tmp_path: Path) -> None:
+    content = things({}, page=WHOLE)
+    body = listing(content)["responses"]["200"]["content"]["application/json"]["schema"]
+    body["properties"] |= {
+        "total": {"enum": ["many"]},
+        "first": {**TEXT, "example": "x"},
+        "page": TEXT,
+    }
+    with served(tmp_path, content) as client:
+        found = pages(client, "page", 2)[0].json()
+        assert {*found} == {"data", "page"}
+        assert found["page"] == "2"
+
+
+def test_declared_headers_describe_the_page(tmp_path: Path) -> None:
+    names = ("X-Total", "X-Total-Count", "X-Total-Pages", "X-Page", "X-Per-Page")
+    others = {"X-Next-Page": TEXT, "X-Prev-Page": TEXT, "X-RateLimit-Limit": WHOLE}
+    content = things({}, page=WHOLE)
+    declared = {**dict.fromkeys(names, WHOLE), **others}
+    headers: Any = {name: {"schema": one, "example": "7"} for name, one in declared.items()}
+    headers["X-RateLimit-Limit"]["example"] = 60
+    listing(content)["responses"]["200"]["headers"] = headers
+    with served(tmp_path, content) as client:
+        first, _, last = pages(client, "page", 1, 2, 3)
+        assert [first.headers[one] for one in names] == ["5", "5", "3", "1", "2"]
+        assert (first.headers["x-next-page"], last.headers["x-prev-page"]) == ("2", "2")
+        assert "x-prev-page" not in first.headers
+        assert "x-next-page" not in last.headers
+        assert first.headers["x-ratelimit-limit"] == "60"
+
+
+def test_an_item_of_a_list_may_have_the_record_in_a_node(tmp_path: Path) -> None:
+    thing = closed("id", "name", id=WHOLE, name=TEXT)
+    edges = {"type": "array", "items": closed("node", "cursor", node=thing, cursor=TEXT)}
+    info = closed("hasNextPage", "endCursor", hasNextPage={"type": "boolean"}, endCursor=NULLABLE)
+    content = things({}, after=TEXT)
+    body = closed("edges", "pageInfo", edges=edges, pageInfo=info)
+    listing(content)["responses"]["200"]["content"]["application/json"]["schema"] = body
+    with served(tmp_path, content) as client:
+        with_five(client)
+        first = client.get("/things", params={"limit": 2}).json()
+        nodes = [one["node"] for one in first["edges"]]
+        assert nodes == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+        cursors = [one["cursor"] for one in first["edges"]]
+        assert first["pageInfo"] == {"hasNextPage": True, "endCursor": cursors[-1]}
+        after = client.get("/things", params={"limit": 2, "after": cursors[0]}).json()
+        assert [one["node"]["id"] for one in after["edges"]] == [2, 3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from invoice_sandbox.base.ids import snake_case
@@ -21,18 +22,25 @@ _COUNTS: Final = frozenset(
     }
 )
 _PAGES: Final = frozenset({"pages", "total_pages", "page_count", "pages_total", "last_page"})
-_PAGE: Final = frozenset({"page", "current_page", "page_number", "page_index"})
+_PAGE: Final = frozenset({"page", "current_page", "page_number", "page_index", "number"})
 _OFFSETS: Final = frozenset({"offset", "skip", "start_at", "start_index"})
 _LEFT: Final = frozenset({"remaining", "remaining_item_count"})
 _MORE: Final = frozenset({"has_more", "has_next", "has_next_page", "is_truncated", "more"})
 _LESS: Final = frozenset({"has_previous", "has_prev", "has_previous_page", "has_prev_page"})
-_LAST: Final = frozenset({"is_last", "is_last_page"})
+_LAST: Final = frozenset({"last", "is_last", "is_last_page"})
+_FIRST: Final = frozenset({"first", "is_first", "is_first_page"})
+_EMPTY: Final = frozenset({"empty", "is_empty"})
+_SHOWN: Final = frozenset({"number_of_elements", "current_item_count", "returned"})
+_RANGE: Final = ("from", "to")
+"""Members with the numbers of the first and the last record of a page, if both are there."""
 _CURSORS: Final = frozenset({"cursor", "end_cursor", "after", "continuation_token", "continue"})
 _OBJECTS: Final = frozenset(
     {"page", "pages", "paging", "pagination", "meta", "metadata", "cursor", "cursors", "info"}
 )
 _LINKS: Final = frozenset({"link", "links"})
 """Words in the names of objects about a page, and of objects with URLs."""
+_OF_HEADERS: Final = re.compile("^(x_)?((wp|page|pagination|paging)_(?=total|next|prev))?")
+"""What names of headers begin with."""
 _RELATIONS: Final = ("prev", "next", "last", "first")
 """Other pages, as a ``Link`` header calls them (RFC 8288)."""
 
@@ -63,6 +71,25 @@ class Page:
         return self.urls.keys().isdisjoint({"next", "prev"})
 
     @property
+    def shown(self) -> int:
+        """How many records it has."""
+        return max(min(self.limit, self.total - self.start), 0)
+
+    def headers(self, declared: Iterable[str]) -> dict[str, Any]:
+        """Those of the declared headers that are about the page, with their values by name in
+        lower case; empty if there is none."""
+        found = dict[str, Any]()
+        for name in declared:
+            own = _OF_HEADERS.sub("", plain(name))
+            facts = [fact for names, fact in self._facts(of_this=True) if own in names]
+            if facts:
+                found[name.lower()] = facts[0]
+            elif _relation(own) in {"next", "prev"}:
+                ways = self._ways(own, _relation(own), ("",), is_address=_is_address("", own))
+                found[name.lower()] = next(ways, "")
+        return {**found, "link": self.link}
+
+    @property
     def link(self) -> str:
         """The ``Link`` header with the other pages."""
         found = ((one, self.urls[one]) for one in _RELATIONS if one in self.urls)
@@ -88,10 +115,11 @@ class Page:
     ) -> Any:
         shown = members(at_steps(body, at))
         names = {**members(at_steps(declared, at)), **shown}
+        has_range = {*map(_own_name, names)}.issuperset(_RANGE)
         above = _relation(plain(at[-1])) if at else ""
         has_urls = any(_LINKS.intersection(plain(one).split("_")) for one in at)
         for name in names:
-            place, own = (*at, name), plain(name)
+            place, own = (*at, name), _own_name(name)
             if name == besides:
                 continue
             is_object, itself = isinstance(names[name], Mapping), _relation(own)
@@ -101,10 +129,11 @@ class Page:
                 values = () if own in _OBJECTS else (None, ABSENT)
             elif not is_object:
                 is_address = _is_address(shown.get(name), own) or (has_urls and itself != "")
-                facts = () if is_address else self._facts(of_this=not above)
-                found = [fact for names, fact in facts if own in names]
+                facts = self._facts(of_this=not above, has_range=has_range)
+                found = [fact for names, fact in facts if own in names and not is_address]
                 nothing = (ABSENT, None, "") if has_urls else (None, ABSENT, "")
-                values = found[:1] or self._ways(own, other, nothing, is_address=is_address)
+                values = self._ways(own, other, nothing, is_address=is_address)
+                values = (*chain(*map(_spellings, found)), ABSENT) if found else values
             before = body
             body = first_valid(checker, body, place, values)
             is_paging = other or (_OBJECTS | _LINKS).intersection(own.split("_"))
@@ -112,9 +141,11 @@ class Page:
                 body = self._filled(body, declared, place, checker)
         return body
 
-    def _facts(self, *, of_this: bool) -> Iterator[tuple[Collection[str], Any]]:
+    def _facts(
+        self, *, of_this: bool, has_range: bool = False
+    ) -> Iterator[tuple[Collection[str], Any]]:
         """Names of members, and their value: of any page, and of this one."""
-        yield LIMITS, self.limit
+        yield (*LIMITS, "size"), self.limit
         if of_this:
             is_more = 0 < self.limit < self.total - self.start
             size = max(self.limit, 1)
@@ -127,7 +158,14 @@ class Page:
                 (_MORE, is_more),
                 (_LESS, self.start > 0),
                 (_LAST, not is_more),
+                (_FIRST, self.start == 0),
+                (_EMPTY, not self.shown),
+                (_SHOWN, self.shown),
+                ({"start_cursor"}, str(self.start + 1) if self.shown else None),
             )
+            if has_range:
+                ends = (self.start + 1, self.start + self.shown) if self.shown else (None, None)
+                yield from (({name}, end) for name, end in zip(_RANGE, ends, strict=True))
             yield from (({name}, value) for name, value in self.asked.items())
 
     def _ways(
@@ -150,6 +188,18 @@ class Page:
         named = (one for one in found if plain(one).endswith(wanted))
         for name in (*named, *found)[:1]:
             yield from (found[name], str(found[name]))
+
+
+def _spellings(fact: Any) -> Iterator[Any]:
+    """A value, and the same as text."""
+    yield fact
+    if isinstance(fact, int) and not isinstance(fact, bool):
+        yield str(fact)
+
+
+def _own_name(name: str) -> str:
+    """The name of a member as words, without a namespace: ``@odata.nextLink`` is ``next_link``."""
+    return plain(re.split("[.:]", name)[-1])
 
 
 def plain(name: str) -> str:

@@ -177,8 +177,9 @@ class Collection:
         address = f"{call.base_url}{call.url}"
         page = page_of(call.contract, view.operation, call.query, keys, address, view.most_items)
         body = view.listed(records[page.start :][: page.limit], page)
-        is_linked = body is not None and (not page.is_only or "link" in view.required_headers)
-        own = {"link": page.link} if is_linked else {}
+        own = page.headers(view.header_names) if body is not None else {}
+        if page.is_only and "link" not in view.required_headers:
+            own["link"] = ""
         return _response(view, body, own)
 
     def name(self, call: _Call) -> str:
@@ -411,13 +412,17 @@ def _hints(changed: Sequence[str]) -> tuple[str, ...]:
 def _response(
     view: View,
     body: Any = None,
-    own: Mapping[str, str] | None = None,
+    own: Mapping[str, Any] | None = None,
     hints: tuple[str, ...] = (),
 ) -> Response:
     """The body, or that of the example. Headers with URLs are those of ``own``, unless the contract
-    requires one: an example has URLs of other servers."""
-    example, wanted = view.example, {name: one for name, one in (own or {}).items() if one}
-    left_out = _OF_AN_ADDRESS - view.required_headers
+    requires one: an example has URLs of other servers. Others of ``own`` are as there, too."""
+    own = own or {}
+    example, wanted = (
+        view.example,
+        {name: one for name, one in own.items() if one not in ("", None)},
+    )
+    left_out = (_OF_AN_ADDRESS | own.keys()) - view.required_headers
     headers = {name: one for name, one in example.headers if name.lower() not in left_out}
     headers |= allowed_headers(view.contract, view.operation, example.status, wanted)
     if body is None and example.body is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -32,9 +32,11 @@ from invoice_sandbox.project.fitting import (
 )
 from invoice_sandbox.project.page import Page
 
-_ENVELOPES: Final = ("data", "result", "item", "record", "resource", "payload", "response")
+_ENVELOPES: Final = (
+    *("data", "result", "item", "record", "resource", "payload", "response", "node"),
+)
 _LISTS: Final = frozenset(
-    {*_ENVELOPES, "collection", "content", "element", "entry", "list", "row", "value"}
+    {*_ENVELOPES, "collection", "content", "edge", "element", "entry", "list", "row", "value"}
 )
 """Words in the names of members with the records of a list."""
 _OF_CREATION: Final = frozenset({"created", "creation"})
@@ -215,7 +217,10 @@ class View:
         if steps is None or example is None:
             return None
         whole = page.described(example, self.declared, steps, self.checker)
-        records = [at_steps(one, self.within) for one in kept]
+        records = [
+            self._in_item(at_steps(one, self.within), page.start + number)
+            for number, one in enumerate(kept, 1)
+        ]
         body = placed(whole, steps, records)
         if is_valid(self.checker, body):
             return body
@@ -223,16 +228,34 @@ class View:
         body = placed(whole, steps, shown)
         return body if is_valid(self.checker, body) and None not in shown else None
 
+    def _in_item(self, record: Any, number: int) -> Any:
+        """A record where items of the list have it. The cursor beside it leads to what follows."""
+        item = placed({}, self.item_place, record)
+        has_cursor = self.item_place and "cursor" in members(self._items(self.declared))
+        return {**item, "cursor": str(number)} if has_cursor else item
+
+    @cached_property
+    def item_place(self) -> tuple[str, ...]:
+        """Where items of the list have the record, such as ``("node",)``."""
+        items = map(self._items, (self.example.body, self.declared))
+        found = (_place(one, self.identity, self.names) for one in items)
+        return next((one for one in found if one is not None), ())
+
+    def _items(self, body: Any) -> Any:
+        """The first item of the list in a body, or None."""
+        found = at_steps(body, self.list_place or ())
+        return found[0] if isinstance(found, list) and found else None
+
     def _item(self, whole: Any, steps: Sequence[str], record: Any) -> Any:
-        """A record as an item of the list; None if it cannot be one."""
-        examples = at_steps(self.example.body, steps)
+        """An item of the list as its schema allows it; None if it cannot have the record."""
+        examples, identity = at_steps(self.example.body, steps), (*self.item_place, *self.identity)
         filled = {**members(examples[0] if examples else {}), **record}
         for one in (record, filled):
             body = fitted(self.checker, placed(whole, steps, [one]), self.example.body)
             items = at_steps(body, steps)
             item = items[0] if isinstance(items, list) and items else None
-            key = at_steps(item, self.identity)
-            if item is not None and (key is None or key == at_steps(record, self.identity)):
+            key = at_steps(item, identity)
+            if item is not None and (key is None or key == at_steps(record, identity)):
                 return item
         return None
 
@@ -246,16 +269,17 @@ class View:
     def list_place(self) -> tuple[str, ...] | None:
         """Where the response has its list, if it has one: the one that is most like the records of
         the collection."""
-        found: dict[tuple[str, ...], set[str]] = {}
+        found: dict[tuple[str, ...], dict[str, Any]] = {}
         for place, items in chain.from_iterable(map(_lists, (self.example.body, self.declared))):
-            found.setdefault(place, set()).update(*map(members, items[:1]))
+            found.setdefault(place, {}).update(members(items[0] if items else None))
         return max(found, key=lambda place: self._likeness(place, found[place]), default=None)
 
-    def _likeness(self, place: Sequence[str], declared: Set[str]) -> tuple[int, ...]:
+    def _likeness(self, place: Sequence[str], declared: Mapping[str, Any]) -> tuple[int, ...]:
         """How much a list there, whose items have these members, is like that of the records: its
         items may have an id, its name, they have an id, it is not deep."""
         named = {*map(singular, words(place[-1]))} if place else {*self.names}
-        has_id = self.identity[0] in declared
+        inside = members(declared.get("node"))
+        has_id = self.identity[0] in {**inside, **declared}
         by_name = 2 * bool(named & {*self.names}) or bool(named & _LISTS)
         return has_id or not declared, by_name, has_id, -len(place)
 
@@ -265,6 +289,12 @@ class View:
         response = self.operation.response_for(self.example.status)
         declared = response.headers.items() if response else ()
         return frozenset(name.lower() for name, one in declared if one.get("required", False))
+
+    @property
+    def header_names(self) -> Sequence[str]:
+        """The headers that the response declares."""
+        response = self.operation.response_for(self.example.status)
+        return [*response.headers] if response else []
 
     @property
     def most_items(self) -> int | None:

@@ -24,6 +24,7 @@ from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.contracts import contract_warnings
 from invoice_sandbox.project.loader import load_contract, load_project
+from invoice_sandbox.settings import SettingError, read_settings
 from tests.support import FROZEN, serving
 from tests.toy import contract, serving_contract
 
@@ -127,12 +128,17 @@ def test_what_is_not_valid_is_reported_with_its_place(
 
 def test_a_document_may_require_what_it_does_not_declare(tmp_path: Path) -> None:
     schema = {"allOf": [{"type": "object"}], "required": ["a"]}
-    read_contract(written(tmp_path, document({}, components={"schemas": {"A": schema}})))
+    read_contract(
+        written(tmp_path, document({"/a": {"get": OK}}, components={"schemas": {"A": schema}}))
+    )
 
 
 def test_a_pattern_is_read_as_javascript_does(tmp_path: Path) -> None:
     schema = {"type": "string", "pattern": r"^[\p{L}]+$"}
-    assert warnings(tmp_path, document({}, components={"schemas": {"A": schema}})) == []
+    assert (
+        warnings(tmp_path, document({"/a": {"get": OK}}, components={"schemas": {"A": schema}}))
+        == []
+    )
 
 
 # Small faults
@@ -166,7 +172,9 @@ FAULTS: dict[str, tuple[Any, str]] = {
 def test_a_small_fault_of_a_schema_is_repaired_and_reported(
     tmp_path: Path, schema: Any, message: str
 ) -> None:
-    (line,) = warnings(tmp_path, document({}, components={"schemas": {"A": schema}}))
+    (line,) = warnings(
+        tmp_path, document({"/a": {"get": OK}}, components={"schemas": {"A": schema}})
+    )
     assert line.endswith(f": {message}")
 
 
@@ -183,7 +191,7 @@ def test_an_enum_with_a_value_twice_is_checked(tmp_path: Path, version: str) -> 
 
 
 def test_true_and_one_are_two_values(tmp_path: Path) -> None:
-    content = document({}, components={"schemas": {"A": {"enum": [True, 1, "1"]}}})
+    content = document({"/a": {"get": OK}}, components={"schemas": {"A": {"enum": [True, 1, "1"]}}})
     assert warnings(tmp_path, content) == []
 
 
@@ -284,7 +292,66 @@ def test_what_cannot_be_served_is_named_and_the_rest_is_served(
         assert client.get(path.replace("{id}", "1")).status_code == (200 if is_served else 404)
 
 
+QUERY: dict[str, Any] = {"name": "q", "in": "query", "schema": {"type": "integer"}}
+TWICE: dict[str, tuple[Any, Any]] = {
+    "equal": (QUERY, QUERY),
+    "different": (QUERY, {**QUERY, "schema": {"type": "boolean"}}),
+    "a reference and the same": ({"$ref": "#/components/parameters/Q"}, QUERY),
+    "without a schema": (QUERY, {"name": "q", "in": "query"}),
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("is_of_path", [False, True], ids=["operation", "path"])
+@pytest.mark.parametrize(("first", "second"), TWICE.values(), ids=TWICE)
+def test_of_a_parameter_that_is_declared_twice_the_first_counts(
+    tmp_path: Path, version: str, first: Any, second: Any, *, is_of_path: bool
+) -> None:
+    parameters = {"parameters": [first, second]}
+    item = {"get": OK, **parameters} if is_of_path else {"get": {**OK, **parameters}}
+    content = document({"/a": FINE, "/b": item}, openapi=version)
+    content["components"] = {"parameters": {"Q": QUERY}}
+    (line,) = [one for one in warnings(tmp_path, content) if "no 'schema'" not in one]
+    number, text = line.split(":", 1)
+    lines = (tmp_path / "api.json").read_text().splitlines()
+    assert lines[int(number) - 2].strip() == "},"  # the end of the first one
+    name = "/b" if is_of_path else "GET /b"
+    assert text.endswith(f" {name}: this is ignored: parameter 'q' in query is declared twice")
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/b?q=1").status_code == 200
+        assert client.get("/b?q=true").status_code == 400
+    with pytest.raises(DocumentError, match="parameter 'q' in query is declared twice"):
+        read_contract(tmp_path / "api.json")
+
+
+def test_of_two_schemas_with_one_address_the_first_has_it(tmp_path: Path) -> None:
+    schemas = {"A": {"$id": "A", "type": "string"}, "B": {"$id": "A", "type": "integer"}}
+    content = contract({"properties": {"a": {"$ref": "A"}}}, openapi="3.1.0")
+    content["components"] = {"schemas": schemas}
+    (line,) = warnings(tmp_path, content)
+    assert re.match(r"\d+:\d+: A: another schema has this \$id; it is ignored here", line)
+    lines = (tmp_path / "api.json").read_text().splitlines()
+    assert '"B"' in lines[int(line.split(":")[0]) - 2]
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/check", json={"a": "x"}).status_code == 204
+        assert client.post("/check", json={"a": 1}).status_code == 400
+
+
+def test_a_document_of_one_line_has_the_operation_in_its_warnings(tmp_path: Path) -> None:
+    paths = {"/a": {"get": {**OK, "callbacks": {"c": {}}}}, "/b": {"get": {"responses": {}}}}
+    schemas = {"A": {"required": ["a", "a"]}}
+    content = document({"/c": FINE, **paths}, components={"schemas": schemas})
+    file = tmp_path / "api.json"
+    file.write_text(json.dumps(content))
+    lines = [one.removeprefix(f"{file}:1:") for one in load_contract(file).warnings]
+    first, second, third = (one.split(": ", 1)[1] for one in lines)
+    assert first == "GET /a: callbacks are not called"
+    assert second.startswith("GET /b: this operation is not served: ")
+    assert third == "/components/schemas/A: duplicate names in 'required' are ignored"
+
+
 PATHS: dict[str, tuple[dict[str, Any], str]] = {
+    "no slash": ({"t": {"get": OK}}, "t: this is ignored: a path begins with '/'"),
     "a brace too many": (
         {"/t/{a": {"get": OK}},
         "/t/{a: this pathItem is not served: its braces are not in pairs",
@@ -693,6 +760,18 @@ def test_the_404_of_an_operation_that_is_left_out_has_the_reason(
         assert "this operation" not in client.get("/v1/c").text
 
 
+def test_the_404_of_a_path_that_is_left_out_has_the_reason(tmp_path: Path) -> None:
+    paths = {"/ok": FINE, "/a/{x": {"get": OK}, "b/{y}": {"get": OK}, "/{{c}}/d": {"get": OK}}
+    with serving_contract(tmp_path, document(paths)) as client:
+        for path, reason in (
+            ("/a/1", "/a/{x: this pathItem is not served: its braces are not in pairs"),
+            ("/a/%7Bx", "/a/{x: this pathItem is not served: its braces are not in pairs"),
+            ("/b/1", "b/{y}: this is ignored: a path begins with '/'"),
+            ("/c/d", "/{{c}}/d: this pathItem is not served: its braces are not in pairs"),
+        ):
+            assert client.get(path).json()["error"]["message"].startswith(reason)
+
+
 def test_a_project_reports_the_operations_that_it_leaves_out(tmp_path: Path) -> None:
     (tmp_path / "openapi").mkdir()
     content = document({"/a": FINE, "/b": {"get": {"responses": {}}}})
@@ -756,8 +835,9 @@ def test_a_document_of_which_no_operation_is_left_is_served_with_its_warnings(
     tmp_path: Path, version: str
 ) -> None:
     content = document({"/a": {"get": {"responses": {}}}}, openapi=version)
-    (line,) = warnings(tmp_path, content)
-    assert "GET /a: this operation is not served: " in line
+    first, second = warnings(tmp_path, content)
+    assert first.endswith(": no operation is served")
+    assert "GET /a: this operation is not served: " in second
     with serving_contract(tmp_path, content) as client:
         assert client.get("/openapi.json").status_code == 200
         assert "GET /a: this operation is not served: " in client.get("/a").text
@@ -819,33 +899,41 @@ REPORTED: dict[str, tuple[dict[str, Any], str, str]] = {
         "every operation is served below the first server of the document, not here",
     ),
     "examples elsewhere": (
-        document({}, components={"examples": {"A": {"externalValue": "a.json"}}}),
+        document({"/a": {"get": OK}}, components={"examples": {"A": {"externalValue": "a.json"}}}),
         '"externalValue"',
         "'externalValue' is not read: this example is not used",
     ),
     "a reference in an example": (
-        document({}, components={"examples": {"A": {"value": {"$ref": "a.json"}}}}),
+        document(
+            {"/a": {"get": OK}}, components={"examples": {"A": {"value": {"$ref": "a.json"}}}}
+        ),
         '"value"',
         "a '$ref' in an example is data, and is not followed",
     ),
     "client certificates": (
-        document({}, components={"securitySchemes": {"Tls": {"type": "mutualTLS"}}}),
+        document(
+            {"/a": {"get": OK}}, components={"securitySchemes": {"Tls": {"type": "mutualTLS"}}}
+        ),
         '"Tls"',
         "client certificates are not checked; the scheme always passes",
     ),
     "nullable in OpenAPI 3.1": (
-        document({}, components={"schemas": {"A": {"type": "string", "nullable": True}}}),
+        document(
+            {"/a": {"get": OK}}, components={"schemas": {"A": {"type": "string", "nullable": True}}}
+        ),
         '"nullable"',
         "'nullable' has no effect in OpenAPI 3.1, which has the type 'null'",
     ),
     "nullable without type in OpenAPI 3.0": (
-        document({}, components={"schemas": {"A": {"nullable": True}}}) | {"openapi": "3.0.3"},
+        document({"/a": {"get": OK}}, components={"schemas": {"A": {"nullable": True}}})
+        | {"openapi": "3.0.3"},
         '"nullable"',
         "'nullable' has an effect beside 'type' only",
     ),
     "nullable with an enum in OpenAPI 3.0": (
         document(
-            {}, components={"schemas": {"A": {"type": "string", "nullable": True, "enum": ["a"]}}}
+            {"/a": {"get": OK}},
+            components={"schemas": {"A": {"type": "string", "nullable": True, "enum": ["a"]}}},
         )
         | {"openapi": "3.0.3"},
         '"nullable"',
@@ -1002,10 +1090,46 @@ def test_operations_are_below_the_path_of_the_first_server(
         assert client.get(f"{path}/thing").status_code == 200
 
 
-def test_the_control_endpoints_keep_their_place(tmp_path: Path) -> None:
-    content = document({"/thing": {"get": OK}}, servers=[{"url": "/sandbox"}])
-    with pytest.raises(ProjectError, match="/sandbox is reserved for the control API"):
-        load_contract(written(tmp_path, content))
+@pytest.mark.parametrize(
+    ("path", "owner"),
+    [
+        ("/sandbox", "the control API"),
+        ("/console", "the console"),
+        ("/console/v2", "the console"),
+        ("/docs", "the API documentation"),
+    ],
+)
+def test_operations_are_apart_from_the_pages_of_the_sandbox(
+    tmp_path: Path, path: str, owner: str
+) -> None:
+    servers = [{"url": f"https://api.example.com{path}"}]
+    content = document({"/thing": {"get": OK}}, servers=servers)
+    (line,) = warnings(tmp_path, content)
+    text = f"{path} is reserved for {owner}: operations begin with /api{path}; --base-path changes"
+    assert re.match(rf"\d+:\d+: {text} it", line)
+    with serving_contract(tmp_path, content) as client:
+        assert client.get(f"/api{path}/thing").status_code == 200
+        assert client.get("/sandbox/clock").status_code == 200
+        served = client.get("/openapi.json").json()
+        assert served["servers"][0]["url"].endswith(f"/api{path}")
+    folder = tmp_path / "project"
+    (folder / "openapi").mkdir(parents=True)
+    (folder / "openapi" / "openapi.yaml").write_text(json.dumps(content))
+    assert load_project(folder).contract.base_path == f"/api{path}"
+    assert any("is reserved" in one for one in load_project(folder).warnings)
+    project = load_contract(written(tmp_path, content), base_path="/v1")
+    assert (project.contract.base_path, project.warnings) == ("/v1", ())
+
+
+def test_a_base_path_of_the_sandbox_is_an_error_of_the_option(tmp_path: Path) -> None:
+    given = {"contract": str(written(tmp_path, document({}))), "base-path": "/console/"}
+    with pytest.raises(SettingError, match="--base-path: /console/ is reserved for the console"):
+        read_settings(given)
+
+
+def test_a_path_below_the_console_is_reported(tmp_path: Path) -> None:
+    (line,) = warnings(tmp_path, document({"/a": FINE, "/console/b": {"get": OK}}))
+    assert line.endswith("the sandbox has pages of its own at this path")
 
 
 def test_other_operations_may_be_below_the_place_of_the_control_endpoints(tmp_path: Path) -> None:

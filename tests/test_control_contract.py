@@ -339,8 +339,9 @@ class TestForeignContracts:
     def test_the_control_endpoints_place_is_theirs(self, tmp_path: Path, url: str) -> None:
         file = tmp_path / "contract.json"
         file.write_text(json.dumps({**CONTRACT, "servers": [{"url": url}]}))
-        with pytest.raises(ProjectError, match="/sandbox is reserved for the control API"):
-            load_contract(file)
+        project = load_contract(file)
+        assert project.contract.base_path == "/api/sandbox"
+        assert project.control.base_path == "/sandbox"
 
     @pytest.mark.parametrize("path", ["/sandbox", "/sandbox/clock", "/sandbox/{b}", "/{a}/{b}"])
     def test_no_path_of_it_hides_a_control_endpoint(self, tmp_path: Path, path: str) -> None:

@@ -21,10 +21,10 @@ from invoice_sandbox.cli.output import plain
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
-from invoice_sandbox.openapi.operation import Contract, compile_contract
+from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
 from invoice_sandbox.project.code import ProjectError, function_name
-from invoice_sandbox.project.contracts import contract_warnings
+from invoice_sandbox.project.contracts import compile_apart, contract_warnings
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
 from invoice_sandbox.project.inference import Inferred, inferred
 from invoice_sandbox.project.stateful import Collection
@@ -89,7 +89,7 @@ def write_project(
     _check_free(folder)
     fetch = Fetcher() if allow_remote_refs else never
     read = read_contract(file, fetch, folders, whole=False)
-    contract = compile_contract(read.document)
+    contract = compile_apart(read.document)
     example = min(_examples(contract), key=lambda one: len(repr(one.body)), default=None)
     files = {
         "openapi/openapi.yaml": yaml_text(read.document),

@@ -16,6 +16,7 @@ from invoice_sandbox.base.errors import reject
 from invoice_sandbox.http.pipeline import JSON, Message, Receive, Reply, Request, Scope, Send
 from invoice_sandbox.http.route import Page, RouteTable, page_routes
 from invoice_sandbox.openapi.load.merge import with_vocabularies
+from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.openapi.security import BEARER, Scheme
 
@@ -29,8 +30,6 @@ Vocabularies = Callable[[], Mapping[str, tuple[str, ...]]]
 
 MayRead = Callable[[Request], Awaitable[bool]]
 
-DOCS: Final = "/docs"
-CONSOLE: Final = "/console"
 _THREADS: Final = 4
 _A_YEAR: Final = 365 * 24 * 3600
 _POLICY: Final = (

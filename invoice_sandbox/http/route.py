@@ -21,7 +21,7 @@ from invoice_sandbox.base.cache import entry, software
 from invoice_sandbox.base.errors import close_words, reject
 from invoice_sandbox.http.pipeline import Endpoint, OperationStages, Reply, Request, RoutedRequest
 from invoice_sandbox.http.read import check_length
-from invoice_sandbox.openapi.load.operations import path_names
+from invoice_sandbox.openapi.load.operations import path_names, without_names
 from invoice_sandbox.openapi.operation import Contract
 
 _METHODS: Final = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE")
@@ -415,9 +415,15 @@ def left_out_routes(base_path: str, left_out: Mapping[tuple[str, str], str]) -> 
     """The table of the operations that are not served, which are 404 with the reason."""
     table = RouteTable()
     for (path, method), why in left_out.items():
-        if path.startswith("/"):
-            table.add(base_path, path, method, Page(partial(_is_left_out, why)))
+        meant = "/".join(_readable(one) for one in f"/{path.removeprefix('/')}".split("/"))
+        table.add(base_path, meant, method, Page(partial(_is_left_out, why)))
     return table
+
+
+def _readable(segment: str) -> str:
+    """The segment of a path; a parameter if its braces are not in pairs."""
+    is_odd = set("{}") & set(without_names(segment).replace("{}", ""))
+    return "{}" if is_odd else segment
 
 
 async def _is_left_out(why: str, _request: Request) -> Reply:

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.cache import entry, kept, software
 from invoice_sandbox.openapi.load.bundling import bundle
-from invoice_sandbox.openapi.load.documents import Places, load_document, place_of, read_text
+from invoice_sandbox.openapi.load.documents import (
+    Places,
+    load_document,
+    place_of,
+    pointer_text,
+    read_text,
+)
 from invoice_sandbox.openapi.load.limitations import limitations, summarized
 from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
+from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.openapi_30 import as_31
-from invoice_sandbox.openapi.load.operations import Note, base_path, without_names
+from invoice_sandbox.openapi.load.operations import (
+    Note,
+    served_base_path,
+    subject,
+    without_names,
+)
 from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
-from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import check_openapi, check_version
@@ -103,6 +115,14 @@ def _merged(
     return as_31(merged), whole.document is document
 
 
+def compile_apart(document: dict[str, Any]) -> Contract:
+    """The compiled contract, below a base path that the sandbox does not need itself. Raises
+    ContractError."""
+    contract = compile_contract(document)
+    at = served_base_path(document)
+    return contract if at == contract.base_path else replace(contract, base_path=at)
+
+
 def control_names(folder: Path) -> dict[str, str]:
     """Handler function name to operationId, for the project's own control operations."""
     file = folder / "openapi" / "sandbox.yaml"
@@ -121,7 +141,6 @@ def webhook_place(folder: Path, kind: str) -> str:
 
 
 def control_contract(
-    contract: Contract,
     subject: str | None,
     words: Mapping[str, Sequence[str]],
     part: Path | None = None,
@@ -129,17 +148,16 @@ def control_contract(
 ) -> Contract:
     """The control contract merged with the project's additions.
 
-    Raises DocumentError, and ContractError if the base path is taken.
+    Raises DocumentError.
     """
     part = part if part is not None and part.exists() else None
-    inputs = contract.base_path, subject, words, for_tools
+    inputs = subject, words, for_tools
     make = partial(_control_document, *inputs, part)
     text = None if part is None else read_text(part)
     return compile_contract(kept(make, "control", *inputs, text))
 
 
 def _control_document(
-    taken: str,
     subject: str | None,
     words: Mapping[str, Sequence[str]],
     for_tools: Mapping[str, Any] | None,
@@ -148,8 +166,6 @@ def _control_document(
     """The document without the names of scenarios, which may change: they are inserted when it is
     served."""
     document: dict[str, Any] = load_document(_CONTROL)
-    if taken == base_path(document):
-        raise ContractError(f"{taken} is reserved for the control API; use another base path")
     if part is not None:
         own = load_document(part)
         check_form(own, part, _PART)
@@ -233,8 +249,21 @@ def contract_warnings(
     unanswerable = [Note(tuple(pointer), text) for pointer, text in rows]
     notes = [*read.limits, *contract.notes, *unanswerable]
     shown = [(one.pointer, one.text) for one in notes] if every else summarized(notes)
-    lines = [(read.place(pointer), text) for pointer, text in shown]
+    lines = [_located(read.place(pointer), pointer, text) for pointer, text in shown]
     return (f"{place}: {text}" for place, text in sorted(lines, key=_position))
+
+
+def _located(place: str, pointer: Pointer, text: str) -> tuple[str, str]:
+    """Place and text, which names the operation or component if the place is in the first line:
+    nobody finds a place in a document of one line."""
+    name = subject(pointer) or pointer_text(pointer[:_COMPONENT])
+    is_plain = _FIRST_LINE.search(place) is None or text.startswith(name)
+    return place, text if is_plain else f"{name}: {text}"
+
+
+_FIRST_LINE: Final = re.compile(r":1:\d+$")
+_COMPONENT: Final = 3
+"""The length of the pointer to a component."""
 
 
 def _position(line: tuple[str, str]) -> tuple[str, list[int], str]:

@@ -14,6 +14,7 @@ from invoice_sandbox.base.errors import did_you_mean, reject, suggestion
 from invoice_sandbox.base.ids import camel_case
 from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.fetching import Fetch, never
+from invoice_sandbox.openapi.load.limitations import BASE_PATH
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
@@ -28,6 +29,7 @@ from invoice_sandbox.project.code import (
     load_hooks,
 )
 from invoice_sandbox.project.contracts import (
+    compile_apart,
     contract_warnings,
     control_contract,
     left_out,
@@ -176,7 +178,7 @@ def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
             "'invoice-sandbox init DIR --contract FILE' creates one"
         )
     try:
-        contract = compile_contract(merged_document(folder))
+        contract = compile_apart(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
         _check_kinds(folder, contract, lifecycle)
         actions = load_actions(folder / "domain")
@@ -193,7 +195,7 @@ def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
         }
         named = members_for_tools(contract, conventions, subject)
         part = folder / "openapi" / "sandbox.yaml"
-        control = control_contract(contract, subject, words, part, named)
+        control = control_contract(subject, words, part, named)
         handlers = load_handlers(folder / "handlers", [contract, control])
         check_emitted([folder / "handlers", folder / "domain"], contract, lifecycle)
         warnings = partial(project_warnings, folder, contract, handlers)
@@ -243,12 +245,12 @@ def load_contract(
     """
     try:
         read = _at(base_path, read_contract(file, fetch, folders, whole=False))
-        contract = compile_contract(read.document)
+        contract = compile_apart(read.document)
         scenarios = _scenarios([], own_scenarios, vocabulary_of(contract, Lifecycle({}, {}), {}))
         conventions = plain_conventions(contract)
         words = {"operations": list(contract.operations), "mode": [conventions.mode]}
         named = members_for_tools(contract, conventions, None)
-        control = control_contract(contract, None, words, for_tools=named)
+        control = control_contract(None, words, for_tools=named)
         read = replace(read, limits=(*read.limits, *shadowed(contract, control)))
         warnings = contract_warnings(read, contract)
         found = inferred(contract) if stateful else Inferred()
@@ -272,7 +274,8 @@ def _at(base_path: str | None, read: ReadContract) -> ReadContract:
     if base_path is None:
         return read
     servers = [{"url": base_path}, *read.document.get("servers", [])]
-    return replace(read, document={**read.document, "servers": servers})
+    limits = tuple(one for one in read.limits if one.pointer != BASE_PATH)
+    return replace(read, document={**read.document, "servers": servers}, limits=limits)
 
 
 def vocabulary_of(

@@ -8,10 +8,22 @@ from itertools import groupby
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.model import DOCUMENT, Node, Pointer, node, walk
-from invoice_sandbox.openapi.load.operations import Note, base_path, without_names
+from invoice_sandbox.openapi.load.operations import (
+    Note,
+    base_path,
+    raw_operations,
+    reserved_for,
+    served_base_path,
+    without_names,
+)
+
+BASE_PATH: Final[Pointer] = ("servers", 0, "url")
+"""The place that the base path comes from."""
 
 _SHOWN: Final = 3
-_OWN_PAGES: Final = re.compile(r"/(?:openapi\.(?:json|yaml)|docs(?:/.*)?|sandbox/openapi\..*)")
+_OWN_PAGES: Final = re.compile(
+    r"/(?:openapi\.(?:json|yaml)|(?:docs|console)(?:/.*)?|sandbox/openapi\..*)"
+)
 
 
 def limitations(document: Mapping[str, Any]) -> tuple[Note, ...]:
@@ -53,18 +65,28 @@ def _limitations(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
     if _is_reference(value.get("example")) and here.type != "{schema}":
         yield Note((*pointer, "example"), _DATA)
     if here.type == DOCUMENT:
-        yield from _without_paths(value)
+        yield from _at_another_place(value)
+        yield from _without_operations(value)
     if here.type == "<pathItem>" and pointer == ("paths",):
         yield from _hidden(document, value)
 
 
-def _without_paths(document: Mapping[str, Any]) -> Iterator[Note]:
-    at = base_path(document)
-    for name in _TEMPLATE.findall(at):
-        text = f"{name} is not declared: operations begin with {at}; --base-path changes it"
-        yield Note(("servers", 0, "url"), text)
+def _at_another_place(document: Mapping[str, Any]) -> Iterator[Note]:
+    """Where operations begin, if that is not plain from the first server."""
+    path, at = base_path(document), served_base_path(document)
+    reasons = [f"{name} is not declared" for name in _TEMPLATE.findall(at)]
+    if at != path:
+        reasons.append(f"{path} is reserved for {reserved_for(path)}")
+    for reason in reasons:
+        text = f"{reason}: operations begin with {at}; --base-path changes it"
+        yield Note(BASE_PATH, text)
+
+
+def _without_operations(document: Mapping[str, Any]) -> Iterator[Note]:
     if "paths" not in document:
         yield Note((), "there are no paths: no operation is served")
+    elif not any(raw_operations(document)):
+        yield Note(("paths",), "no operation is served")
 
 
 _TEMPLATE: Final = re.compile(r"\{[^/]*?\}")
@@ -85,7 +107,7 @@ def _hidden(document: Mapping[str, Any], paths: Mapping[str, Any]) -> Iterator[N
     seen = set[str]()
     for path in paths:
         plain = without_names(path)
-        if _OWN_PAGES.fullmatch(base_path(document) + path):
+        if _OWN_PAGES.fullmatch(served_base_path(document) + path):
             yield Note(("paths", path), "the sandbox has pages of its own at this path")
         elif "#" in path or "?" in path:
             yield Note(("paths", path), "unreachable: '#' and '?' end a path")

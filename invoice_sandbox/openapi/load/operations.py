@@ -36,6 +36,26 @@ def base_path(document: Mapping[str, Any]) -> str:
     return "/".join(["", *(step for step in path.split("/") if step)])
 
 
+DOCS: Final = "/docs"
+CONSOLE: Final = "/console"
+CONTROL: Final = "/sandbox"
+
+
+def reserved_for(path: str) -> str:
+    """What the sandbox itself has at a base path, or nothing."""
+    if path == CONTROL:
+        return "the control API"
+    own = {DOCS: "the API documentation", CONSOLE: "the console"}
+    return own.get("/".join(path.split("/")[:2]), "")
+
+
+def served_base_path(document: Mapping[str, Any]) -> str:
+    """The base path that the operations are served below: ``base_path``, or one below ``/api`` if
+    the sandbox has pages of its own there."""
+    path = base_path(document)
+    return f"/api{path}" if reserved_for(path) else path
+
+
 def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """``path, method, operation object`` for every operation, in document order.
 
@@ -46,6 +66,16 @@ def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict
         for method in METHODS if isinstance(resolved, Mapping) else ():
             if isinstance(resolved.get(method), Mapping):
                 yield path, method, resolved[method]
+
+
+def subject(pointer: Pointer) -> str:
+    """``GET /orders`` for a place in an operation, ``/orders`` for one in a path, else nothing."""
+    match pointer:
+        case ("paths", str() as path, str() as method, *_) if method in METHODS:
+            return f"{method.upper()} {path}"
+        case ("paths", str() as path, *_):
+            return path
+    return ""
 
 
 def path_names(path: str) -> list[str]:

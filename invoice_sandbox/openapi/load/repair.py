@@ -30,6 +30,7 @@ from invoice_sandbox.openapi.load.operations import (
     named_operations,
     operation_id,
     path_names,
+    subject,
 )
 from invoice_sandbox.openapi.load.pointers import dereference, identified
 from invoice_sandbox.openapi.load.validate import (
@@ -70,6 +71,7 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     ]
     return (
         *notes,
+        *_repair_identifiers(schemas),
         *_repair_dialects(document, schemas),
         *_repair_security(document),
         *_numbered_names(document),
@@ -105,6 +107,20 @@ def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], st
             ("patternProperties", wrong),
             "this pattern cannot be compiled, and is not checked",
         )
+
+
+def _repair_identifiers(schemas: Sequence[Node]) -> Iterator[Note]:
+    """The first of several schemas with one address keeps it."""
+    seen = set[str]()
+    for here in schemas:
+        own = here.value.get("$id")
+        if not isinstance(own, str) or own.startswith("#"):
+            continue
+        if here.base in seen:
+            del here.value["$id"]
+            text = f"{own[:80]}: another schema has this $id; it is ignored here"
+            yield Note((*here.pointer, "$id"), text)
+        seen.add(here.base)
 
 
 def _repair_dialects(document: dict[str, Any], schemas: Sequence[Node]) -> Iterator[Note]:
@@ -300,6 +316,8 @@ def _name(here: Node) -> str:
     match here.type, here.pointer:
         case _, ("paths", path, method) if here.type in {"operation", "other"}:
             return f"{str(method).upper()} {path}: "
+        case "parameter", _:
+            return f"{subject(here.pointer)}: ".removeprefix(": ")
         case "operation", (*_, path, method):
             return f"{str(method).upper()} {path}: "
         case "pathItem", (*_, path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from functools import partial
 from itertools import islice
@@ -17,7 +18,7 @@ from invoice_sandbox.openapi.load.conformity import conforms
 from invoice_sandbox.openapi.load.documents import Places, pointer_text
 from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import base_path, path_names, without_names
-from invoice_sandbox.openapi.load.pointers import identified
+from invoice_sandbox.openapi.load.pointers import ContractError, dereference, identified
 from invoice_sandbox.openapi.load.text import DocumentError
 
 _OFFICIAL: Final = "https://json-schema.org/draft/"
@@ -45,7 +46,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 5
+_RULES: Final = 6
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -181,6 +182,10 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
     if schemas:  # over which the validator stumbles
         yield from schemas
         return
+    twice = list(_declared_twice(document))
+    if twice:  # which the validator reports without a place
+        yield from twice
+        return
     document = _readable(document)
     is_30 = document["openapi"].startswith("3.0.")
     validator = OpenAPIV30SpecValidator if is_30 else OpenAPIV31SpecValidator
@@ -193,6 +198,24 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
             found = _in_operation(document, error.message) or _in_schema(document, error)
             pointer, text = found or (tuple(error.absolute_path), error.message)
             yield Invalid(pointer, _short(text))
+
+
+def _declared_twice(document: dict[str, Any]) -> Iterator[Invalid]:
+    """Every parameter of a list that has one of the same name and location before it."""
+    for here in walk(node(document)):
+        if here.type != "[parameter]" or not isinstance(here.value, list):
+            continue
+        seen = set[tuple[str, str]]()
+        for index, declared in enumerate(here.value):
+            with suppress(ContractError):  # of a reference that names nothing
+                one = dereference(document, declared)
+                if not isinstance(one, Mapping):
+                    continue
+                key = str(one.get("name")), str(one.get("in"))
+                if key in seen:
+                    text = f"parameter '{key[0]}' in {key[1]} is declared twice"
+                    yield Invalid((*here.pointer, index), _short(text), is_extra=True)
+                seen.add(key)
 
 
 def _with_any_names(validator: Any) -> Any:
@@ -251,6 +274,7 @@ def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
         found = _innermost(error)
         pointer, text = tuple(found.instance_path), _short(found.message)
         extra = getattr(found.kind, "unexpected", None) or ()
+        text = "a path begins with '/'" if extra and pointer == ("paths",) else text
         yield from [Invalid((*pointer, one), text, is_extra=True) for one in extra]
         if not extra:
             types = tuple(getattr(found.kind, "types", ()))

@@ -54,6 +54,9 @@ MAX_BACKTRACKING: Final = 10_000
 
 _PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKING)
 _BASE: Final = "https://contract.invalid/schemas"
+_HERE: Final = "https://contract.invalid/schema"
+"""The address that the references of a schema start from: beside that of the components."""
+
 _ERRORS: Final = (ValueError, jsonschema_rs.ReferencingError)
 _OWN_ADDRESS: Final = re.compile(
     rb'"\$(?:ref":"(?!#/components/schemas/)|(?:id|anchor|schema|dynamic\w+|recursive\w+)":)'
@@ -256,6 +259,7 @@ class Schemas:
         return validator(
             portable,
             registry=self._registry_with(names),
+            base_uri=_HERE,
             validate_formats=True,
             offline=True,
             pattern_options=_PATTERNS,

@@ -17,7 +17,7 @@ from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import close_words
 from invoice_sandbox.cli import Command
 from invoice_sandbox.http.edge import MEMBERS, REQUESTS
-from invoice_sandbox.http.pages import CONSOLE, DOCS
+from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.serving import serve as serve_forever
 from invoice_sandbox.settings import (

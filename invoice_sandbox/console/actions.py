@@ -14,7 +14,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.console.client import is_repeated
 from invoice_sandbox.console.common import client, contents, pages, parsed
 from invoice_sandbox.console.visitor import COOKIE, Identity, cookie_text, session_cookie
-from invoice_sandbox.http.pages import CONSOLE
+from invoice_sandbox.openapi.load.operations import CONSOLE
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response as Redirect

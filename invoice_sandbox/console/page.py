@@ -24,9 +24,10 @@ from invoice_sandbox.console.client import CLIENT, POSITION, VISITOR, Client
 from invoice_sandbox.console.records import Contents
 from invoice_sandbox.console.visitor import visitor_of
 from invoice_sandbox.http.admit import check_reader, check_site
-from invoice_sandbox.http.pages import CONSOLE, ASGIApplication, respond_with
+from invoice_sandbox.http.pages import ASGIApplication, respond_with
 from invoice_sandbox.http.pipeline import Reply, Request
 from invoice_sandbox.http.route import Page, RouteTable, page_routes
+from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine, TooManyStreamsError
 from invoice_sandbox.runtime.journal import REQUESTS_LOG

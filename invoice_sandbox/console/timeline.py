@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from invoice_sandbox.console.client import Client
 from invoice_sandbox.console.records import Records, Source
-from invoice_sandbox.http.pages import CONSOLE
+from invoice_sandbox.openapi.load.operations import CONSOLE
 
 _JOURNAL: Final = 100
 _EVENTS: Final = 100

@@ -26,7 +26,8 @@ from invoice_sandbox.console.common import (
 )
 from invoice_sandbox.console.drawing import drawing_of
 from invoice_sandbox.console.timeline import anchor, timeline_of
-from invoice_sandbox.http.pages import CONSOLE, protect
+from invoice_sandbox.http.pages import protect
+from invoice_sandbox.openapi.load.operations import CONSOLE
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response as Redirect

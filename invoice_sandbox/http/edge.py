@@ -28,7 +28,6 @@ from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.credentials import workspace_of_caller
 from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.handling import ContractViolationError
-from invoice_sandbox.http.pages import CONSOLE
 from invoice_sandbox.http.pipeline import (
     READING,
     RECORDED,
@@ -44,6 +43,7 @@ from invoice_sandbox.http.pipeline import (
     printable,
 )
 from invoice_sandbox.http.route import Page, Target
+from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.project.code import place_of_error
 from invoice_sandbox.runtime.engine import Engine

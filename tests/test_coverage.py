@@ -150,6 +150,16 @@ def test_a_header_of_the_contract_does_not_make_a_response_a_preferred_one(tmp_p
         assert covered(client, "statuses", injected=True) == set()
 
 
+@pytest.mark.parametrize("declared", ["204", "2XX", "default"])
+def test_a_status_covers_the_response_that_declares_it(tmp_path: Path, declared: str) -> None:
+    document = contract({"type": "object"})
+    responses = document["paths"]["/check"]["post"]["responses"]
+    responses[declared] = responses.pop("204")
+    with serving_contract(tmp_path, document) as client:
+        client.post("/check", json={}, headers={"Prefer": "code=204"})
+        assert {one[2] for one in covered(client, "statuses")} == {declared}
+
+
 def test_an_injected_status_that_is_not_declared_touches_the_operation_only(
     client: httpx.Client,
 ) -> None:

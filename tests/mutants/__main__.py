@@ -60,7 +60,7 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/http/pipeline": "pipeline console_views http_corners docs_page",
     "invoice_sandbox/http/prefer": "preferring faults",
     "invoice_sandbox/http/read": (
-        "idempotency parameters forms body_limits limits_docs declared_secrets http_corners"
+        "idempotency parameters forms body_limits limits_docs declared_secrets http_corners journal"
     ),
     "invoice_sandbox/http/route": "pipeline operations parameters docs_page any_document uploads",
     "invoice_sandbox/http/send": "faults",

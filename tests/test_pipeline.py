@@ -34,6 +34,7 @@ from invoice_sandbox.http.pipeline import (
     RoutedRequest,
     Trace,
     head_of,
+    response_start,
 )
 from invoice_sandbox.http.respond import Responses
 from invoice_sandbox.http.route import (
@@ -659,6 +660,14 @@ def test_the_last_event_of_a_client_is_a_number_of_at_most_18_digits(
 ) -> None:
     call = PublicControlCall(server.sandbox.engine, {}, {}, {"last-event-id": text}, None, b"")
     assert call.last_event == number
+
+
+@pytest.mark.parametrize(
+    ("status", "has_length"), [(200, True), (204, False), (205, True), (304, False), (305, True)]
+)
+def test_a_response_that_cannot_have_a_body_has_no_length(status: int, has_length: bool) -> None:
+    names = {name for name, _ in response_start(Reply(status))["headers"]}
+    assert (b"content-length" in names) is has_length
 
 
 def test_a_public_operation_may_respond_with_403(server: Running) -> None:

@@ -57,7 +57,7 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/http/idempotency": "idempotency retention",
     "invoice_sandbox/http/inject": "faults choosing_scenarios",
     "invoice_sandbox/http/pages": "docs_page documents foreign_security",
-    "invoice_sandbox/http/pipeline": "pipeline console_views http_corners docs_page",
+    "invoice_sandbox/http/pipeline": "pipeline console_views http_corners",
     "invoice_sandbox/http/prefer": "preferring faults",
     "invoice_sandbox/http/read": (
         "idempotency parameters forms body_limits limits_docs declared_secrets http_corners journal"

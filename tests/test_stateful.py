@@ -987,3 +987,154 @@ def test_a_record_has_no_required_members_of_what_it_is_not(tmp_path: Path, keyw
         created = client.post("/things", json={"name": "a"}).json()
         assert {*created} == {"id", "name"}
         assert client.get(f"/things/{created['id']}").json() == created
+
+
+def below(path: str, item: str, record: Any) -> dict[str, Any]:
+    """A collection below the items of another one, with a list."""
+    paths = collection(path, item, record, {"type": "object"}, create=f"create{item}")
+    listed = closed("items", items={"type": "array", "items": record})
+    paths[path]["get"] = operation(f"list{item}", listed, "200")
+    given = {"in": "path", "required": True, "schema": WHOLE}
+    names = [one[1:-1] for one in path.split("/") if one.startswith("{")]
+    for one in paths.values():
+        one.setdefault("parameters", []).extend({"name": name, **given} for name in names)
+    paths[f"{path}/{{{item}}}"]["put"] = operation(f"put{item}", record, "200", {"type": "object"})
+    return paths
+
+
+def tickets(member: str, parameter: str, identity: Any = WHOLE) -> dict[str, Any]:
+    """Tickets with comments, which have notes."""
+    ticket = closed("id", id=WHOLE, name=TEXT)
+    comment = closed("id", id=WHOLE, text=TEXT, **{member: identity})
+    note = closed("id", id=WHOLE)
+    paths = collection("/tickets", "ticketId", ticket, {"type": "object"}, create="ticket")
+    gone = {"204": {"description": "gone"}, "404": {"description": "none"}}
+    paths["/tickets/{ticketId}"]["delete"] = {"operationId": "drop", "responses": gone}
+    paths["/tickets/{ticketId}"]["parameters"][0]["schema"] = WHOLE
+    at = f"/tickets/{{{parameter}}}/comments"
+    return with_paths(
+        {
+            **paths,
+            **below(at, "commentId", comment),
+            **below(f"{at}/{{commentId}}/notes", "noteId", note),
+        }
+    )
+
+
+@pytest.mark.parametrize("identity", [WHOLE, TEXT], ids=["number", "text"])
+@pytest.mark.parametrize(
+    ("member", "parameter"),
+    [("ticketId", "ticketId"), ("ticket_id", "id"), ("ticketId", "ticket"), ("ticket", "ticket")],
+)
+def test_a_record_has_the_id_of_what_it_belongs_to(
+    tmp_path: Path, member: str, parameter: str, identity: Any
+) -> None:
+    with served(tmp_path, tickets(member, parameter, identity)) as client:
+        number = [client.post("/tickets", json={}).json()["id"] for _ in range(3)][-1]
+        at, key = f"/tickets/{number}/comments", number if identity == WHOLE else str(number)
+        created = client.post(at, json={"text": "a"}).json()
+        assert created[member] == key
+        assert client.put(f"{at}/{created['id']}", json={"text": "b"}).json()[member] == key
+        other = 77 if identity == WHOLE else "77"
+        assert client.post(at, json={member: other}).json()[member] == other
+
+
+def test_a_record_is_there_as_long_as_what_it_belongs_to(tmp_path: Path) -> None:
+    content = tickets("ticketId", "id")
+    del content["paths"]["/tickets/{id}/comments"]["get"]["responses"]["404"]
+    with served(tmp_path, content) as client:
+        at = "/tickets/1/comments"
+        assert client.post(at, json={}).status_code == 404
+        client.post("/tickets", json={})
+        client.post("/tickets", json={})
+        for ticket in (1, 2):
+            comments = f"/tickets/{ticket}/comments"
+            assert client.post(comments, json={}).json()["id"] == 1
+            assert client.post(f"{comments}/1/notes", json={}).status_code == 201
+        assert client.post(f"{at}/9/notes", json={}).status_code == 404
+        assert client.delete("/tickets/1").status_code == 204
+        assert client.get(f"{at}/1").status_code == 404
+        assert client.get(f"{at}/1/notes").status_code == 404
+        assert client.get(f"{at}/1/notes/1").status_code == 404
+        assert client.get(at).json() == {"items": []}
+        assert client.get("/tickets/2/comments/1/notes/1").status_code == 200
+
+
+def test_put_makes_a_record_if_it_declares_201(tmp_path: Path) -> None:
+    content = things({})
+    thing = closed("id", "name", id=WHOLE, name=TEXT)
+    put = operation("put", thing, "201", {"type": "object"})
+    content["paths"]["/things/{thingId}"]["put"] = put
+    put["responses"] |= shown(thing, "200")
+    with served(tmp_path, content) as client:
+        created = client.put("/things/7", json={"name": "a"})
+        assert (created.status_code, created.json()) == (201, {"id": 7, "name": "a"})
+        changed = client.put("/things/7", json={"name": "b"})
+        assert (changed.status_code, changed.json()) == (200, {"id": 7, "name": "b"})
+        assert client.get("/things").json()["data"] == [changed.json()]
+        assert client.put("/things/text", json={"name": "b"}).json()["id"] != "text"
+
+
+def settings(**members: Any) -> dict[str, Any]:
+    """Settings that are made by PUT only."""
+    setting = closed("value", value=TEXT, **members)
+    paths = collection("/settings", "key", setting, {})
+    item = paths["/settings/{key}"]
+    item["put"] = operation("put", setting, "200", {"type": "object"})
+    item["delete"] = {"operationId": "drop", "responses": {"204": {"description": "gone"}}}
+    listed = {"type": "array", "items": setting}
+    paths["/settings"] = {"get": operation("list", listed, "200")}
+    paths["/profile"] = {
+        "get": operation("profile", setting, "200"),
+        "put": operation("putProfile", setting, "200", {"type": "object"}),
+    }
+    return with_paths(paths)
+
+
+def test_items_without_post_are_made_by_put(tmp_path: Path) -> None:
+    with served(tmp_path, settings(key=TEXT)) as client:
+        assert client.get("/settings/a").status_code == 404
+        made = client.put("/settings/a", json={"value": "1"})
+        assert (made.status_code, made.json()) == (200, {"key": "a", "value": "1"})
+        assert client.get("/settings/a").json() == made.json()
+        assert client.get("/settings").json() == [made.json()]
+        assert client.put("/settings/a", json={"value": "2"}).json()["value"] == "2"
+        assert client.delete("/settings/a").status_code == 204
+        assert client.get("/settings").json() == []
+
+
+def test_what_put_changes_and_is_not_kept_is_reported(tmp_path: Path) -> None:
+    found = load_contract(written(tmp_path, settings()), stateful=True).inferred
+    assert [*found.lines()] == [
+        "Not stateful: PUT /settings/{key}: its response has no 'id' that can be new",
+        "Not stateful: PUT /profile: what is changed has no id in the path",
+    ]
+
+
+def test_paths_may_have_an_extension(tmp_path: Path) -> None:
+    """As Twilio's."""
+    call = closed("sid", "account_sid", sid=TEXT, account_sid=TEXT)
+    account = closed("sid", sid=TEXT)
+    paths = collection("/Accounts", "Sid", account, {"type": "object"}, create="account")
+    paths |= collection("/Accounts/{AccountSid}/Calls", "Sid", call, {"type": "object"})
+    above = {"name": "AccountSid", "in": "path", "required": True, "schema": TEXT}
+    for path in ("/Accounts/{AccountSid}/Calls", "/Accounts/{AccountSid}/Calls/{Sid}"):
+        paths[path].setdefault("parameters", []).append(above)
+    paths = {f"{path}.json": one for path, one in paths.items()}
+    made = paths["/Accounts/{AccountSid}/Calls.json"]["post"]["responses"]["201"]
+    made["headers"] = {"Location": {"schema": TEXT}}
+    with served(tmp_path, with_paths(paths)) as client:
+        account = client.post("/Accounts.json", json={}).json()
+        at = f"/Accounts/{account['sid']}/Calls"
+        created = client.post(f"{at}.json", json={})
+        assert created.json()["account_sid"] == account["sid"]
+        assert client.get(f"{at}/{created.json()['sid']}.json").json() == created.json()
+        assert client.get(created.headers["location"]).json() == created.json()
+        assert client.post("/Accounts/none/Calls.json", json={}).status_code == 404
+
+
+def test_items_whose_id_is_not_that_of_the_path_are_not_made_by_put(tmp_path: Path) -> None:
+    """As GitHub's collaborators: the path has a name, the response another record's number."""
+    found = load_contract(written(tmp_path, settings(id=WHOLE)), stateful=True).inferred
+    line = "Not stateful: PUT /settings/{key}: its response has no 'id' that can be new"
+    assert next(found.lines()) == line

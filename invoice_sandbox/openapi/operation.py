@@ -74,7 +74,7 @@ class DeclaredResponse:
         return next((one for one in self.content if concrete(one) == media_type), None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Operation:
     """One operation of the contract, ready to serve.
 
@@ -112,7 +112,7 @@ class Operation:
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contract:
     """A served OpenAPI document and its compiled operations, by operationId.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
@@ -11,12 +11,14 @@ from typing import Any, Final
 from invoice_sandbox.base.cache import kept
 from invoice_sandbox.openapi.load.operations import path_names
 from invoice_sandbox.openapi.operation import Contract, Operation
-from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
+from invoice_sandbox.openapi.responses import NoResponseError, is_json
 from invoice_sandbox.project.declared import outline
 from invoice_sandbox.project.fitting import members
-from invoice_sandbox.project.stateful import TRIAL, Collection, Handler
+from invoice_sandbox.project.stateful import TRIAL, Collection, Handler, given_example
 from invoice_sandbox.project.view import nouns, response_schema, words
 
+_ITEM: Final = re.compile(r"(.*)/(\{[^}]+\})(\.\w+)?")
+"""The path of an item: that of its collection, its parameter, and what both paths end with."""
 _PARAMETER: Final = re.compile(r"\{[^}]+\}")
 _NOTHING: Final = "no path with POST has a path with one more parameter below it"
 _ON_ITEM: Final = {"GET": "get", "PUT": "replace", "PATCH": "change", "DELETE": "delete"}
@@ -60,25 +62,56 @@ def _inferred(contract: Contract) -> Inferred:
         paths.setdefault(operation.path, {})[operation.method] = operation
     collections, left_out, seen = list[Collection](), list[str](), set[str]()
     for path, on_item in paths.items():
-        base, _, last = path.rpartition("/")
-        on_all = paths.get(base, {})
-        if not _PARAMETER.fullmatch(last) or "POST" not in on_all or base in seen:
+        parts = _ITEM.fullmatch(path)
+        if parts is None:
+            continue
+        base, last, extension = parts[1], parts[2], parts[3] or ""
+        on_all = paths.get(base + extension, {})
+        is_put = "PUT" in on_item and ("GET" in on_item or "GET" in on_all)
+        if not ("POST" in on_all or is_put) or base in seen:
             continue
         seen.add(base)
-        wanted = {"create": on_all["POST"], "page": on_all.get("GET")}
+        wanted = {"create": on_all.get("POST"), "page": on_all.get("GET")}
         wanted |= {what: on_item.get(method) for method, what in _ON_ITEM.items()}
         unused = _unused_post(on_item)
         if "POST" in on_item and not unused:
             wanted["change"] = on_item["POST"]
         (parameter,) = path_names(last)
-        found, reasons = _collection(
-            contract, base, parameter, {what: one for what, one in wanted.items() if one}
-        )
+        known = {what: one for what, one in wanted.items() if one}
+        one = Collection(base + extension, parameter, "id", {}, extension=extension)
+        found, reasons = _collection(contract, one, known)
         collections += [found] if found else []
         left_out += [*reasons, *([f"POST {path}: {unused}"] if found and unused else [])]
     if not collections and not left_out:
         left_out.append(_NOTHING)
-    return Inferred(tuple(collections), tuple(left_out))
+    single = _singletons(paths, {one.path for one in collections})
+    return Inferred(tuple(_with_parents(collections)), (*left_out, *single))
+
+
+def _with_parents(collections: Sequence[Collection]) -> Iterator[Collection]:
+    """The collections, with the items of others that their records belong to."""
+    known = {_PARAMETER.sub("{}", one.base) for one in collections}
+    for one in collections:
+        ends = [found.end() for found in _PARAMETER.finditer(one.base)]
+        above = (one.base[:end] for end in reversed(ends))
+        parents = (it for it in above if _PARAMETER.sub("{}", it).removesuffix("/{}") in known)
+        yield replace(one, parent=next(parents, ""))
+
+
+def _singletons(
+    paths: Mapping[str, Mapping[str, Operation]], collections: Set[str]
+) -> Iterator[str]:
+    """A line about paths whose GET shows what their own PUT or PATCH changes, if there are any."""
+    found = [
+        f"{method} {path}"
+        for path, operations in paths.items()
+        for method in ("PUT", "PATCH")
+        if method in operations and "GET" in operations
+        if path not in collections and not _ITEM.fullmatch(path)
+    ]
+    if found:
+        others = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        yield f"{found[0]}{others}: what is changed has no id in the path"
 
 
 def _unused_post(on_item: Mapping[str, Operation]) -> str:
@@ -92,7 +125,7 @@ def _unused_post(on_item: Mapping[str, Operation]) -> str:
 
 
 def _collection(
-    contract: Contract, base: str, parameter: str, wanted: Mapping[str, Operation]
+    contract: Contract, one: Collection, wanted: Mapping[str, Operation]
 ) -> tuple[Collection | None, list[str]]:
     """The collection of these operations, if there is one, and why some are left out."""
     reasons, bodies = dict[str, str](), dict[str, Sequence[Any]]()
@@ -100,9 +133,10 @@ def _collection(
         reason, bodies[what] = _bodies(contract, operation)
         reasons |= {what: reason} if reason else {}
     usable = {what: one for what, one in wanted.items() if what not in reasons}
-    ids = {what: one.id for what, one in usable.items()}
-    shown = [one for what in usable for one in bodies[what]]
-    names = _identities(shown, base, parameter)
+    whole = replace(one, operations={what: it.id for what, it in usable.items()})
+    creator = "create" if "create" in wanted else "replace"
+    shown = [it for what in usable for it in bodies[what]]
+    names = _identities(shown, one.base, one.parameter)
     places: list[tuple[tuple[str, ...], str]] = [((), name) for name in names or ["id"]]
     places += [
         ((about,), name)
@@ -110,16 +144,18 @@ def _collection(
         for about in _ABOUT
         if any(name in members(members(one).get(about)) for one in shown)
     ]
-    every = [Collection(base, parameter, name, ids, below=below) for below, name in places]
-    found, record, reason = _best(contract, every if "create" in usable else [])
-    reasons |= {"create": reason} if reason else {}
+    every = [replace(whole, identity=name, below=below) for below, name in places]
+    found, record, reason = _best(contract, every if creator in usable else [])
+    reasons |= {creator: reason} if reason else {}
     if found is not None:
         lacking = ((what, found.lacks(contract, what, record)) for what in usable)
         reasons |= {what: reason for what, reason in lacking if reason}
-    lines = [f"{one.method} {one.path}: {reasons[w]}" for w, one in wanted.items() if w in reasons]
+    lines = [f"{it.method} {it.path}: {reasons[w]}" for w, it in wanted.items() if w in reasons]
     if found is None:
         return None, lines[:1]
-    operations = {what: name for what, name in ids.items() if what not in reasons}
+    operations = {what: it for what, it in whole.operations.items() if what not in reasons}
+    if creator == "replace" and operations.keys().isdisjoint({"get", "page"}):
+        return None, lines[:1]
     return (replace(found, operations=operations) if len(operations) > 1 else None), lines
 
 
@@ -150,7 +186,7 @@ def _bodies(contract: Contract, operation: Operation) -> tuple[str, Sequence[Any
     """Why an operation cannot show a record, or nothing; the body of its response, and all that its
     schema declares."""
     try:
-        given = contract_response(contract, operation, TRIAL)
+        given = given_example(contract, operation, TRIAL)
     except NoResponseError as error:
         return f"it returns 501 ({error})", ()
     if given.status >= HTTPStatus.BAD_REQUEST:

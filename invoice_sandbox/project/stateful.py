@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, Protocol
 from urllib.parse import quote
@@ -15,10 +16,12 @@ from uuid import NAMESPACE_URL, uuid5
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ERRORS, reject
-from invoice_sandbox.openapi.load.pointers import dereference
+from invoice_sandbox.openapi.load.pointers import at_pointer, dereference
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import (
     WITHOUT_BODY,
+    Choice,
+    ContractResponse,
     NoResponseError,
     allowed_headers,
     contract_response,
@@ -27,7 +30,7 @@ from invoice_sandbox.openapi.responses import (
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
 from invoice_sandbox.openapi.schema.problems import short_name
 from invoice_sandbox.project.declared import WriteOnly, outline, schemas_at
-from invoice_sandbox.project.fitting import at_steps, members, placed
+from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
 from invoice_sandbox.project.page import Page
 from invoice_sandbox.project.paging import page_of
 from invoice_sandbox.project.response import Response
@@ -35,6 +38,8 @@ from invoice_sandbox.project.view import View, generated, nouns, singular, words
 from invoice_sandbox.state import Transaction, Workspace
 
 _PARAMETER: Final = re.compile(r"\{([^}]+)\}")
+_BELOW: Final = "collections below {}"
+"""The collection of the names of those whose records belong to an item, by the item."""
 _WHOLE: Final = re.compile("0|[1-9][0-9]{0,17}")
 _NAMES: Final = frozenset({"slug", "name", "key", "login", "handle"})
 """Last words of members whose values people read: they are made of what was posted."""
@@ -46,6 +51,8 @@ _CONFLICT_STATUSES: Final = (409, 422)
 _EXAMPLE: Final = "the response is the example of the document, not what is kept"
 _NOT_KEPT: Final = "nothing was kept: the response cannot have the record"
 _MOST_NAMED: Final = 5
+_MOST_EXAMPLES: Final = 64
+"""How many responses of contracts are kept for the next request."""
 _OF_AN_ADDRESS: Final = frozenset({"link", "location"})
 """Response headers with URLs, which an example has for other servers."""
 
@@ -91,6 +98,9 @@ class Collection:
     ``parameter`` the parameter of its path. ``within`` are the members of a body that lead to the
     record, such as ``("data",)``; empty: the body is the record. ``below`` are the members of the
     record that lead to the object with its id, such as ``("metadata",)``; empty: the record has it.
+    ``extension`` is what paths of items end with as well, such as ``.json``. ``parent`` is the path
+    of the items of another collection that the records belong to, such as ``/pets/{petId}``, with
+    the names that parameters have in ``path``; empty: they belong to none.
 
     A record is kept as a whole body, with what is beside it.
     """
@@ -101,6 +111,18 @@ class Collection:
     operations: Mapping[str, str]
     within: Sequence[str] = ()
     below: Sequence[str] = ()
+    extension: str = ""
+    parent: str = ""
+
+    @property
+    def base(self) -> str:
+        """What paths of its items begin with."""
+        return self.path.removesuffix(self.extension)
+
+    @property
+    def creator(self) -> str:
+        """What makes records: POST, otherwise PUT."""
+        return "create" if "create" in self.operations else "replace"
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -119,6 +141,7 @@ class Collection:
     async def create(self, call: _Call) -> Response:
         """Keep the body, with an id if it has none."""
         name, view = self.name(call), self._view(call.contract, "create", call.workspace.seed)
+        await self._check_parent(call, view)
         number, step = await call.state.next_number(name), 1
         while await call.state.get(name, str(number)) is not None:
             number, step = number + step, 2 * step  # few lookups, however many ids were posted
@@ -130,16 +153,11 @@ class Collection:
                 if not is_sent:
                     continue
                 self._reject_known(view)
-            showing = self._showing(call.contract, view)
-            new = showing.with_instants(sent, sent, call.timestamp, is_new=True)
-            found = view.created(new, key, number, unique)
+            base = call.url.removesuffix(self.extension).rstrip("/")
+            at = f"{call.base_url}{base}/{quote(str(key), safe='')}{self.extension}"
+            found = await self._created(call, view, sent, key, number, unique, at)
             if found is not None:
-                kept, body = found
-                kept = self._completed(call, view, kept, sent)
-                await call.state.put(name, str(key), kept)
-                at = f"{call.base_url}{call.url.rstrip('/')}/{quote(str(key), safe='')}"
-                hints = _hints(view.changed(sent, body))
-                return _response(view, body, {"location": at}, hints)
+                return found
         return _response(view, hints=(_NOT_KEPT,))
 
     async def get(self, call: _Call) -> Response:
@@ -148,7 +166,12 @@ class Collection:
         return _response(view, view.shown(kept))
 
     async def replace(self, call: _Call) -> Response:
-        """The body instead of the record."""
+        """The body instead of the record; a new one if the operation declares 201, or if there is
+        no POST."""
+        declared = call.contract.operations[self.operations["replace"]].responses
+        is_new = await call.state.get(self.name(call), self._key(call)) is None
+        if is_new and ("201" in declared or self.creator == "replace"):
+            return await self._put_new(call)
         view, kept = await self._found(call, "replace")
         sent = self._sent(call, view)
         return await self._changed(call, view, kept, sent, sent)
@@ -164,12 +187,14 @@ class Collection:
         """The record is gone."""
         view, kept = await self._found(call, "delete")
         await call.state.delete(self.name(call), self._key(call))
+        await _delete_below(call.state, f"{self.name(call)}/{self._key(call)}")
         body = view.gone(kept)
         return _response(view, view.example.body if body is None else body)
 
     async def page(self, call: _Call) -> Response:
         """The records, the first one posted first, in the document's paging."""
         view = self._view(call.contract, "page", call.workspace.seed)
+        await self._check_parent(call, view)
         newest_first = await call.state.page(self.name(call))
         records = [*reversed(newest_first.records)]
         steps = (*self.within, *self.key)
@@ -184,7 +209,7 @@ class Collection:
 
     def name(self, call: _Call) -> str:
         """The name of the collection in the state: one for each record that it belongs to."""
-        return _PARAMETER.sub(lambda found: str(call.path.get(found[1])), self.path)
+        return _in_path(self.base, call)
 
     def place(self, contract: Contract) -> tuple[str, ...]:
         """What ``within`` is by the responses of its operations."""
@@ -197,12 +222,14 @@ class Collection:
 
         Raises NoResponseError if no client would know its id.
         """
-        view = self._view(contract, "create", TRIAL)
+        view = self._view(contract, self.creator, TRIAL)
         schema = _request_schema(contract, view.operation)
         sent = self._in_place(generated(contract, schema, TRIAL))
         declared = self._in_place(outline(contract.document, schema))
         is_sent = at_steps(declared, (*self.within, *self.key)) is not None
-        for key in self._keys(view, sent, 1, str(uuid5(NAMESPACE_URL, self.path))):
+        unique = str(uuid5(NAMESPACE_URL, self.path))
+        is_put = self.creator == "replace"
+        for key in self._asked(view) if is_put else self._keys(view, sent, 1, unique):
             found = view.created(sent, key, 1, "")
             if found is None:
                 continue
@@ -219,6 +246,8 @@ class Collection:
         ``Location``, or in the list."""
         if view.example.body:
             return False
+        if self.creator == "replace":
+            return True
         wanted = {"location": f"http://localhost{self.path}/1"}
         headers = allowed_headers(view.contract, view.operation, view.example.status, wanted)
         if at_steps(body, (*view.place, *self.key)) is not None or any(headers):
@@ -234,7 +263,7 @@ class Collection:
             is_shown = view.listed([kept], Page(1, 0, 1)) is not None
         else:
             is_shown = view.own_place is not None and view.shown(kept) is not None
-        if is_shown or what in {"create", "delete"} or not view.example.body:
+        if is_shown or what in {self.creator, "delete"} or not view.example.body:
             return ""
         return f"its response cannot have a record with '{'.'.join(self.key)}'"
 
@@ -245,12 +274,19 @@ class Collection:
         wanted = [] if posted is None else [posted]
         if _NAMES.intersection(words(self.identity)[-1:]):
             titles = (_slug(record[one]) for one in _TITLES if isinstance(record.get(one), str))
-            noun = singular(self.path.rpartition("/")[2])
+            noun = singular(self.base.rpartition("/")[2])
             title = next(filter(None, titles), None)
             wanted += [title, f"{title}-{number}"] if title else [f"{noun}-{number}"]
         for one in chain(wanted, (unique, number, str(number)), map(view.sampled, [number])):
             if view.may_have(one) and self._is_in_path(view.contract, one):
                 yield one
+
+    def _asked(self, view: View) -> Iterator[Any]:
+        """An id that the path may have, as the response may have it."""
+        for one in view.operation.parameters:
+            if (one.location, one.name) == ("path", self.parameter):
+                schema = at_pointer(view.contract.document, one.schema_pointer)
+                yield from filter(view.may_have, _as_ids(generated(view.contract, schema, TRIAL)))
 
     def has_type(self, contract: Contract, kept: Mapping[str, Any]) -> bool:
         """Whether the id of a record is of the type that the path has, not a number as text."""
@@ -307,6 +343,7 @@ class Collection:
         steps = (*self.within, *self.key)
         showing = self._showing(call.contract, view)
         after = showing.with_instants(after, sent, call.timestamp, is_new=False)
+        after = self._of_parents(call, showing, after)
         record = placed(after, steps, at_steps(kept, steps))
         body = view.shown(record, kept)
         if body is None and view.example.body is not None:
@@ -326,12 +363,88 @@ class Collection:
         error = error if status is None else replace(error, status=status)
         raise reject(error, member=self.parameter, value=self._key(call))
 
-    def _view(self, contract: Contract, what: str, seed: int | str) -> View:
+    async def _check_parent(self, call: _Call, view: View) -> None:
+        """Raises ApiError 404 or 410 if that is declared and what the records belong to is not
+        there."""
+        above, _, last = self.parent.rpartition("/")
+        status = _first_declared(view.operation, _ABSENT_STATUSES[:2])
+        if status is None or not self.parent:
+            return
+        parameter = last[1:-1]
+        key = str(call.path[parameter])
+        if await call.state.get(_in_path(above, call), key) is None:
+            error = replace(ERRORS["unknown_record"], status=status)
+            raise reject(error, member=parameter, value=key)
+
+    def _of_parents(self, call: _Call, view: View, new: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The body with the ids that its path has in front, in members with their names:
+        ``ticketId`` or ``ticket_id`` of ``/tickets/{id}/comments``. What was sent goes before."""
+        declared = members(at_steps(view.declared, view.place))
+        taken = {"id", self.identity, *members(at_steps(new, self.within))}
+        by_words = {(*words(one),): one for one in reversed([*declared]) if one not in taken}
+        for found in _PARAMETER.finditer(self.base):
+            parts = words(found[1])
+            noun = nouns(self.base[: found.start()].rstrip("/"))
+            ways = ((*parts,), (*noun, *parts), (*noun, *parts[-1:]), (*parts, "id"))
+            name = next((by_words[one] for one in ways if one in by_words), None)
+            if name is None:
+                continue
+            for one in _as_ids(call.path[found[1]]):
+                shown = view.example.body
+                if is_valid(view.checker, placed(shown, (*view.place, name), one)):
+                    new = placed(new, (*self.within, name), one)
+                    break
+        return new
+
+    async def _put_new(self, call: _Call) -> Response:
+        """A record with the id that the path has."""
+        view = self._view(call.contract, "replace", call.workspace.seed, is_new=True)
+        await self._check_parent(call, view)
+        sent, key = self._sent(call, view), call.path[self.parameter]
+        number = await call.state.next_number(self.name(call))
+        unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{self.name(call)}/{number}"))
+        at = f"{call.base_url}{call.url}"
+        for one in filter(view.may_have, _as_ids(key)):
+            found = await self._created(call, view, sent, one, number, unique, at)
+            if found is not None:
+                return found
+        return _response(view, hints=(_NOT_KEPT,))
+
+    async def _created(
+        self,
+        call: _Call,
+        view: View,
+        sent: Mapping[str, Any],
+        key: Any,
+        number: int,
+        unique: str,
+        at: str,
+    ) -> Response | None:
+        """Keep a new record with this id, whose URL is ``at``; None if no response can have it."""
+        showing = self._showing(call.contract, view)
+        new = showing.with_instants(sent, sent, call.timestamp, is_new=True)
+        found = view.created(self._of_parents(call, showing, new), key, number, unique)
+        if found is None:
+            return None
+        kept, body = found
+        kept = self._completed(call, view, kept, sent)
+        name = self.name(call)
+        await call.state.put(name, str(key), kept)
+        if self.parent:
+            steps = [*self.within, *self.key]
+            above = _BELOW.format(_in_path(self.parent, call))
+            await call.state.put(above, name, {"name": name, "steps": steps})
+        return _response(view, body, {"location": at}, _hints(view.changed(sent, body)))
+
+    def _view(
+        self, contract: Contract, what: str, seed: int | str, *, is_new: bool = False
+    ) -> View:
         operation = contract.operations[self.operations[what]]
-        example = contract_response(contract, operation, seed)
+        status = _status(operation, what, is_new=is_new)
+        example = given_example(contract, operation, seed, status)
         if example.status in WITHOUT_BODY:
             example = replace(example, body=None, media_type="")
-        within, names = (*self.within,), nouns(self.path)
+        within, names = (*self.within,), nouns(self.base)
         view = View(contract, operation, within, self.key, names, example, seed)
         if not _has_write_only(contract):
             return view
@@ -395,6 +508,46 @@ def _has_write_only(contract: Contract) -> bool:
 def _slug(text: str) -> str:
     """``Justice League!`` as ``justice-league``."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64]
+
+
+@lru_cache(maxsize=_MOST_EXAMPLES)
+def given_example(
+    contract: Contract, operation: Operation, seed: int | str, status: int | None = None
+) -> ContractResponse:
+    """The response of an operation by its contract, without any record. Raises NoResponseError."""
+    return contract_response(contract, operation, seed, Choice(status))
+
+
+def _status(operation: Operation, what: str, *, is_new: bool) -> int | None:
+    """The status of a success if it is not the first one that is declared: PUT makes a record with
+    201, and changes one with another status."""
+    if what != "replace" or "201" not in operation.responses:
+        return None
+    others = (one for one in operation.responses if one.isdigit() and one.startswith("2"))
+    return 201 if is_new else next((int(one) for one in others if one != "201"), None)
+
+
+def _in_path(path: str, call: _Call) -> str:
+    """A path with the parameters of a call."""
+    return _PARAMETER.sub(lambda found: str(call.path.get(found[1])), path)
+
+
+async def _delete_below(state: Transaction, item: str) -> None:
+    """Delete the records that belong to an item, and those that belong to them."""
+    above = _BELOW.format(item)
+    for one in (await state.page(above)).records:
+        for record in (await state.page(one["name"])).records:
+            key = str(at_steps(record, one["steps"]))
+            await state.delete(one["name"], key)
+            await _delete_below(state, f"{one['name']}/{key}")
+        await state.delete(above, one["name"])
+
+
+def _as_ids(value: Any) -> Iterator[Any]:
+    """A value of a path, as members may have it: itself, as text, and as a number."""
+    yield from (value, str(value))
+    if _WHOLE.fullmatch(str(value)):
+        yield int(value)
 
 
 def _first_declared(operation: Operation, statuses: Sequence[int]) -> int | None:

@@ -12,10 +12,11 @@ import logging
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import httpx
 from jsonschema.exceptions import ValidationError
@@ -35,10 +36,12 @@ from invoice_sandbox.openapi.schema.compile import request_response_schemas
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.fitting import at_steps
 from invoice_sandbox.project.loader import Project
+from invoice_sandbox.project.stateful import Collection
 from tests.foreign.requests import Maker, NoRequestError, Request
 from tests.support import FROZEN, serving
 
 _ADDRESS: Final = "urn:document"
+_PARAMETER: Final = re.compile(r"\{[^}]+\}")
 _ANCHORS_ELSEWHERE: Final = r"\\[AZz]"
 
 
@@ -119,36 +122,56 @@ def _play(played: Played, document: Mapping[str, Any], client: httpx.Client) -> 
 def _play_collections(
     played: Played, document: Mapping[str, Any], client: httpx.Client, project: Project
 ) -> None:
-    """Post a record to each collection; read, change, list and delete it."""
+    """Make a record of each collection; read, change, list and delete it."""
     maker, judge = _maker(client), _judge(document)
     raw = {(path, method): one for path, method, one in raw_operations(maker.document)}
+    by_path = {_PARAMETER.sub("{}", one.base): one for one in project.inferred.collections}
+
+    def sent(one: Collection, what: str, place: str, key: Any = None) -> httpx.Response:
+        """The response to an operation at ``place``, of the record with ``key`` if it has one.
+        Raises NoRequestError."""
+        operation = project.contract.operations[one.operations[what]]
+        path, method = operation.path, operation.method.lower()
+        made = maker.request(path, method, raw[path, method])
+        item = "" if key is None else f"/{quote(str(key), safe='')}"
+        made.path = f"{place}{item}{one.extension}"
+        reply = _sent(client, made)
+        problem = judge.problem(path, method, reply)
+        if problem is not None:
+            played.wrong.append(f"{what} in {one.path} {reply.status_code}: {problem}")
+        return reply
+
+    def made(one: Collection) -> tuple[str, Any]:
+        """Where the collection is, and the id of a new record; None if no response shows it.
+        Raises NoRequestError."""
+        of_items = (
+            what for what in ("get", "change", "replace", "delete") if what in one.operations
+        )
+        what = next(of_items, "create")
+        operation = project.contract.operations[one.operations[what]]
+        path, method = operation.path, operation.method.lower()
+        address = maker.request(path, method, raw[path, method]).path.removesuffix(one.extension)
+        place, _, last = (address, "", "") if what == "create" else address.rpartition("/")
+        key = last if one.creator == "replace" else None
+        if one.parent:
+            above, parent = made(by_path[_PARAMETER.sub("{}", one.parent).removesuffix("/{}")])
+            rest = one.base.removeprefix(one.parent).count("/")
+            inside = "/".join(place.split("/")[-rest:])
+            place = f"{above}/{quote(str(parent), safe='')}/{inside}"
+        reply = sent(one, one.creator, place, key and unquote(key))
+        if one.creator == "create" and reply.is_success and reply.content:
+            places = ((*one.within, one.identity), (one.identity,))
+            key = next(filter(None, (at_steps(reply.json(), at) for at in places)), None)
+        return place, key
+
     for one in project.inferred.collections:
         played.collections += 1
-        key, place = None, ""
-        for what in ("create", "get", "change", "replace", "page", "delete"):
-            name = one.operations.get(what)
-            if name is None or (key is None and what not in {"create", "page"}):
-                continue
-            operation = project.contract.operations[name]
-            path, method = operation.path, operation.method.lower()
-            try:
-                made = maker.request(path, method, raw[path, method])
-            except NoRequestError:
-                if what == "create":
-                    break
-                continue
-            if what == "create":
-                place = made.path
-            is_item = what not in {"create", "page"}
-            made.path = f"{place}/{quote(str(key), safe='')}" if is_item else place
-            reply = _sent(client, made)
-            problem = judge.problem(path, method, reply)
-            if problem is not None:
-                played.wrong.append(f"{what} in {one.path} {reply.status_code}: {problem}")
-            if what == "create" and reply.is_success and reply.content:
-                body = reply.json()
-                places = ((*one.within, one.identity), (one.identity,))
-                key = next(filter(None, (at_steps(body, place) for place in places)), None)
+        with suppress(NoRequestError):
+            place, key = made(one)
+            for what in ("get", "change", "replace", "page", "delete"):
+                if what in one.operations and (what == "page" or key is not None):
+                    with suppress(NoRequestError):
+                        sent(one, what, place, None if what == "page" else key)
 
 
 def _maker(client: httpx.Client) -> Maker:

@@ -18,8 +18,6 @@ from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.toy import contract, serving_contract
 
-pytestmark = pytest.mark.process
-
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 PAGES = ["/docs", "/docs/", "/docs/index.html"]
 ASSETS = {
@@ -220,6 +218,7 @@ def status(block: Locator) -> str:
 
 
 @pytest.mark.parametrize(("host", "path"), [("127.0.0.1", "/docs"), ("localhost", "/docs/")])
+@pytest.mark.process
 def test_an_operation_can_be_tried_out_at_once(
     browser: Browser, server: Running, host: str, path: str
 ) -> None:
@@ -231,6 +230,7 @@ def test_an_operation_can_be_tried_out_at_once(
 
 
 @pytest.mark.parametrize("example", ["complete", "minimal"])
+@pytest.mark.process
 def test_each_execute_registers_an_invoice_that_is_no_duplicate(
     browser: Browser, server: Running, example: str
 ) -> None:
@@ -252,6 +252,7 @@ def test_each_execute_registers_an_invoice_that_is_no_duplicate(
     assert len(set(sent)) == len(sent)
 
 
+@pytest.mark.process
 def test_every_operation_of_every_contract_is_shown(browser: Browser, server: Running) -> None:
     project = server.sandbox.engine.project
     contracts = [project.contract, *([project.control] if project.control else [])]
@@ -269,6 +270,7 @@ def test_every_operation_of_every_contract_is_shown(browser: Browser, server: Ru
             assert page.locator(".errors-wrapper").count() == 0
 
 
+@pytest.mark.process
 def test_what_is_ours_is_marked_as_an_assumption(browser: Browser, server: Running) -> None:
     scope = "Partners record offers and sellers only read them, so writing has a scope of its own."
     paging = "Paging by cursor is common and stays stable while records are added."
@@ -289,6 +291,7 @@ def test_what_is_ours_is_marked_as_an_assumption(browser: Browser, server: Runni
         body.get_by_text("x-assumption").first.wait_for()
 
 
+@pytest.mark.process
 def test_a_key_that_the_visitor_chose_stays(browser: Browser, server: Running) -> None:
     key = server.new_workspace()
     with visiting(browser, f"{server.url}/docs") as page:
@@ -303,6 +306,7 @@ def test_a_key_that_the_visitor_chose_stays(browser: Browser, server: Running) -
         assert f"Authorization: Bearer {key}" in block.locator(".curl-command").inner_text()
 
 
+@pytest.mark.process
 def test_without_the_demo_key_nothing_is_authorized(
     browser: Browser, private_server: Running
 ) -> None:

@@ -24,6 +24,7 @@ from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.runtime.journal import Body, Redactor
 from invoice_sandbox.runtime.recording import Secrets
 from invoice_sandbox.state import INPUTS_LOG, MEBIBYTE
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import DATED
 from tests.support import Running, serving
 
@@ -113,6 +114,15 @@ def test_what_the_journal_leaves_out_is_recorded(saved: Saved) -> None:
     assert [one["operation"] for one in inputs if not one["inJournal"]] == [
         *("setScenario", "advanceClock"),
     ]
+
+
+def test_only_requests_of_known_callers_have_a_number(server: Running, tmp_path: Path) -> None:
+    with server.client(None) as unknown, server.client() as known:
+        statuses = [one.get("/api/invoices").status_code for one in (unknown, known)]
+    assert statuses == [401, 200]
+    save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "x.zip")
+    rejected, listed = read_bundle(tmp_path / "x.zip").lines("inputs.ndjson")[-2:]
+    assert (rejected["number"], listed["number"] > 0) == (0, True)
 
 
 def test_the_same_parts_give_the_same_bytes(tmp_path: Path) -> None:

@@ -354,6 +354,12 @@ def test_a_cookie_in_quotation_marks_beside_a_list_in_the_query(server: httpx.Cl
     assert response.status_code == 204, response.text
 
 
+def test_an_optional_cookie_is_validated_where_nothing_else_is_sent(server: httpx.Client) -> None:
+    assert send(server, "/beside").status_code == 204
+    response = send(server, "/beside", ("Cookie", "color=c"))
+    assert (response.status_code, "color must be" in response.text) == (400, True), response.text
+
+
 UNIONS: dict[str, tuple[dict[str, Any], list[str], Any]] = {
     "a number, of a number or a text": (ANY_OF, ["7"], 7),
     "a text, of a number or a text": (ANY_OF, ["x7"], "x7"),

@@ -126,8 +126,9 @@ def test_a_sandbox_starts_and_stops_with_its_server() -> None:
     assert asyncio.run(run()) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
-def test_a_request_whose_client_is_unknown_is_served() -> None:
+def test_a_request_without_the_optional_members_of_asgi_is_served() -> None:
     """The operating system forgets the address of a client that is gone."""
+    unknown = {"client": None, "raw_path": None}
     body = json.dumps(DATED).encode().ljust(_PART)
     host = {"host": "127.0.0.1:8080"}
     key = {**host, "authorization": f"Bearer {DEMO_KEY}", "content-type": "application/json"}
@@ -141,8 +142,8 @@ def test_a_request_whose_client_is_unknown_is_served() -> None:
 
     async def serve() -> None:
         app = await create_app(FROZEN, url="http://127.0.0.1:8080")
-        await app(scope("GET", "/api/auth/session", host) | {"client": None}, receive, send)
-        await app(scope("POST", "/api/invoices", key) | {"client": None}, receive, send)
+        await app(scope("GET", "/api/auth/session", host) | unknown, receive, send)
+        await app(scope("POST", "/api/invoices", key) | unknown, receive, send)
         await app(scope("GET", "/api/audit-log", key), receive, send)
 
     asyncio.run(serve())

@@ -340,8 +340,7 @@ class Router:
 
     def _leaves(self, request: Request) -> Sequence[_End]:
         """The ends of the path, the most exact first, those of the first table before others."""
-        raw: bytes = request.scope.get("raw_path") or b""
-        path = raw if b"%" in raw else request.path
+        path = _path_as_sent(request)
         return self._known(path) if len(path) <= _MAX_KNOWN_PATH else self._find(path)
 
     def _find(self, path: str | bytes) -> Sequence[_End]:
@@ -372,8 +371,13 @@ def _without_target(request: Request, targets: Mapping[str, object]) -> Reply:
 
 def path_segments(request: Request) -> list[str]:
     """The segments of the path, decoded one by one, so that an encoded slash separates none."""
+    return _segments(_path_as_sent(request))
+
+
+def _path_as_sent(request: Request) -> str | bytes:
+    """The path; as bytes if some of its characters are encoded."""
     raw: bytes = request.scope.get("raw_path") or b""
-    return _segments(raw if b"%" in raw else request.path)
+    return raw if b"%" in raw else request.path
 
 
 def _segments(path: str | bytes) -> list[str]:

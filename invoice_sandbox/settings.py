@@ -459,14 +459,14 @@ def _existing(text: str | None, name: str, *, folder: bool) -> Path | None:
     if text is None:
         return None
     path = Path(text)
-    if not (path.is_dir() if folder else path.is_file()):
+    if not (path.is_dir() if folder else path.exists() and not path.is_dir()):
         advice = ""
         if text.startswith(("http://", "https://")):
             what = "a folder" if folder else "a file; download it first"
             typed = _without_password(text)
             raise SettingError(f"--{name}: '{typed}' is a URL, which is not read; pass {what}")
         if path.exists():
-            advice = f"; that is a {'file' if folder else 'folder'}"
+            advice = f"; that is {'a folder' if path.is_dir() else 'a file'}"
             advice += ", which --project serves" if name == "contract" and path.is_dir() else ""
             advice += ", which --contract serves" if name == "project" and path.is_file() else ""
         raise SettingError(

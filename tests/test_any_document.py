@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx
@@ -139,6 +141,35 @@ def test_a_pattern_is_read_as_javascript_does(tmp_path: Path) -> None:
         warnings(tmp_path, document({"/a": {"get": OK}}, components={"schemas": {"A": schema}}))
         == []
     )
+
+
+# A document that is no regular file
+
+
+def test_a_document_may_come_from_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = json.dumps(document({"/a": FINE, "b": {"get": OK}}), indent=1)
+    settings = read_settings({"contract": str(pipe)})
+    assert settings.contract == pipe
+    Thread(target=pipe.write_text, args=(text,), daemon=True).start()
+    (line,) = load_contract(pipe).warnings
+    number = next(at for at, one in enumerate(text.splitlines(), 1) if '"b"' in one)
+    assert line.startswith(f"{pipe}:{number}:3: b: this is ignored")
+
+
+def test_an_empty_device_is_like_an_empty_file(tmp_path: Path) -> None:
+    device, file = Path(os.devnull), tmp_path / "empty"
+    file.touch()
+    assert read_settings({"contract": os.devnull}).contract == device
+    messages = []
+    for one in (device, file):
+        with pytest.raises(DocumentError, match="not an OpenAPI document") as caught:
+            read_contract(one, whole=False)
+        messages.append(caught.value.clause)
+    assert messages[0] == messages[1]
+    with pytest.raises(SettingError, match="there is no folder '/dev/null'; that is a file"):
+        read_settings({"project": os.devnull})
 
 
 # Small faults
@@ -1002,6 +1033,24 @@ def test_operations_without_a_response_are_reported(tmp_path: Path) -> None:
     assert names == ["nothing", "text", "header", "header_again", "continue"]
 
 
+ENDLESS: dict[str, Any] = {
+    "a member": {"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#A"}}},
+    "an item": {"type": "array", "minItems": 1, "items": {"$ref": "#A"}},
+    "two schemas": {"type": "object", "required": ["b"], "properties": {"b": {"$ref": "#B"}}},
+}
+
+
+@pytest.mark.parametrize("schema", ENDLESS.values(), ids=ENDLESS)
+def test_a_schema_that_requires_itself_is_reported_as_endless(tmp_path: Path, schema: Any) -> None:
+    second = {"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#A"}}}
+    text = json.dumps({"schemas": {"A": schema, "B": second}})
+    components = json.loads(text.replace('"#', '"#/components/schemas/'))
+    get = with_schema({"$ref": "#/components/schemas/A"})
+    (line,) = warnings(tmp_path, document({"/a": {"get": get}}, components=components))
+    assert "this operation returns 501: get_a: #: a value would have no end: what" in line
+    assert "exclude each other" not in line
+
+
 def test_a_document_that_is_served_as_it_says_has_no_warnings(tmp_path: Path) -> None:
     assert warnings(tmp_path, document({"/a": {"get": OK}})) == []
 
@@ -1044,6 +1093,32 @@ def test_a_command_lists_every_place(tmp_path: Path) -> None:
     assert shown.exit_code == 0
     assert shown.stdout.count("callbacks are not called\n") == 5
     assert shown.stdout.endswith("5 places are not fully supported.\n")
+
+
+def test_the_command_lists_examples_that_are_not_used(tmp_path: Path) -> None:
+    schema = {"properties": {"a": {"type": "string", "example": 5}, "b": {"example": 5}}}
+    media = {"schema": schema, "example": {"a": 5}}
+    body = {"requestBody": {"content": {"application/json": media}}}
+    xml = {"application/xml": {"schema": schema, "example": "<a/>"}}
+    fine = {"application/json": {"schema": schema, "example": {"a": "x"}}}
+    responses = {
+        "200": {"description": "ok", "content": {"application/json": media} | xml},
+        "201": {"description": "ok", "content": fine},
+    }
+    component = {"type": "integer", "example": "5", "examples": ["6", 7]}
+    content = document({"/a": {"post": {**body, "responses": responses}}})
+    content["components"] = {"schemas": {"A": component}}
+    file = written(tmp_path, content)
+    shown = CliRunner().invoke(main, ["contract", "--limitations", str(file)])
+    texts = [re.split(r":\d+:\d+: ", one)[1] for one in shown.stdout.splitlines()[:-1]]
+    in_schema = "this example is not used: the value must be a string"
+    assert texts == [
+        in_schema,  # of the request body
+        f"post_a, response 200, example 'example': {in_schema.replace('the value', 'a')}",
+        *[in_schema] * 3,
+        *["this example is not used: the value must be a whole number"] * 2,
+    ]
+    assert load_contract(file).warnings == ()
 
 
 def test_the_command_says_that_there_is_nothing(tmp_path: Path) -> None:

@@ -781,7 +781,8 @@ class TestWhy:
 
     def test_every_parameter_that_is_wrong(self, client: httpx.Client) -> None:
         """The control API is in no journal, but it explains itself."""
-        response = client.get("/sandbox/requests?status=x&limit=0", headers=EXPLAIN)
+        wanted = {"X-Sandbox-Explain": "True"}
+        response = client.get("/sandbox/requests?status=x&limit=0", headers=wanted)
         explained = response.headers["x-sandbox-explain"]
         problems = "status must be a whole number; limit must be at least 1"
         assert f'problems="{problems}"' in explained

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import FAILED, FILE, OFFLINE, OneOf
 from invoice_sandbox.cli.output import Table, print_json, print_table
 from invoice_sandbox.openapi.diff import differences
-from invoice_sandbox.openapi.examples import bad_examples
+from invoice_sandbox.openapi.examples import bad_examples, unused_examples
 from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.overlay import assumptions, overlay_problems
 from invoice_sandbox.openapi.load.pointers import ContractError
@@ -141,8 +141,10 @@ _ANYWHERE: Final = (Path("/"),)
 def print_limitations(file: Path) -> None:
     """Write a line for every place of ``file`` that ``serve --contract`` ignores."""
     read = read_contract(file, folders=_ANYWHERE, whole=False)
-    count = 0
-    for line in contract_warnings(read, compile_contract(read.document), every=True):
+    contract, count = compile_contract(read.document), 0
+    unused = unused_examples(contract.document, contract.schemas)
+    read = replace(read, limits=(*read.limits, *unused))
+    for line in contract_warnings(read, contract, every=True):
         count += 1
         click.echo(line)
     click.echo(f"{count} places are not fully supported." if count else "fine")

@@ -53,6 +53,7 @@ from invoice_sandbox.state import NoWorkspaceError, Workspace, hits
 from invoice_sandbox.state.hits import API, SANDBOX, Hit
 
 EXPLAIN: Final = "x-sandbox-explain"
+_YES: Final = ("1", "true")
 _MAX_EXPLAIN_LENGTH: Final = 4096
 
 _IN_CONSOLE: Final = f"{CONSOLE}/"
@@ -311,7 +312,7 @@ class Edge:
                 _entry(request, reply, took, kept_why),
             )
             await self._engine.journal.record(None if owner is None else owner.id, sent_to, item)
-        if given.get(EXPLAIN) != "1":
+        if given.get(EXPLAIN, "").lower() not in _YES:
             return reply
         redactor = self._engine.journal.redactor
         shown = redactor.explanation(why, request.head.headers, _path_secrets(trace))

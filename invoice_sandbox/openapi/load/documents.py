@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
@@ -59,7 +60,19 @@ def readable_document(path: Path, text: str) -> tuple[Any, list[tuple[tuple[str 
 
 
 def read_text(path: Path) -> str:
-    """The text of a file. Raises DocumentError when it is missing or not UTF-8."""
+    """The text of a file; that of a pipe, which can be read once only, is kept.
+
+    Raises DocumentError when it is missing or not UTF-8.
+    """
+    return _text_of_pipe(path, path.stat().st_ino) if path.is_fifo() else _text_of(path)
+
+
+@lru_cache(maxsize=4)
+def _text_of_pipe(path: Path, _number: int) -> str:
+    return _text_of(path)
+
+
+def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -113,6 +126,8 @@ class Places:
         """Nothing has been read."""
         self._texts: dict[str, str] = {}
         self._nodes: dict[str, Any] = {}
+        self._inside: dict[tuple[str, int], _Inside] = {}
+        self._not_json = set[str]()
 
     def know(self, name: str, text: str) -> None:
         """Take ``text`` for what is in ``name``, which may be no file here."""
@@ -126,21 +141,36 @@ class Places:
         name = str(name)
         try:
             if name not in self._texts:
-                self._texts[name] = Path(name).read_text(encoding="utf-8-sig")
+                self._texts[name] = read_text(Path(name))
             return f"{name}{self._mark(name, pointer)}"
-        except (OSError, ValueError, RecursionError):
+        except (DocumentError, ValueError, RecursionError):
             return name
 
     def _mark(self, name: str, pointer: Sequence[str | int]) -> str:
         text = self._texts[name]
-        if text.lstrip().startswith("{"):
-            with suppress(ValueError, RecursionError):  # else it is the flow style of YAML
-                return line_and_column(text, _json_offset(text, pointer))
+        if text.lstrip().startswith("{") and name not in self._not_json:
+            try:
+                return line_and_column(text, self._json_offset(name, pointer))
+            except (ValueError, RecursionError):  # it is the flow style of YAML
+                self._not_json.add(name)
         from invoice_sandbox.openapi.load import yaml_12
 
         if name not in self._nodes:
             self._nodes[name] = yaml_12.composed(text)
         return yaml_12.line_and_column(self._nodes[name], pointer)
+
+    def _json_offset(self, name: str, pointer: Sequence[str | int]) -> int:
+        """Where the place is: a member's key, an item's value. ValueError: no JSON."""
+        text = self._texts[name]
+        mark = value = _after_space(text, 0)
+        for step in pointer:
+            if (name, value) not in self._inside:
+                self._inside[name, value] = _Inside(_json_children(text, value))
+            found = self._inside[name, value].at(str(step))
+            if found is None:
+                break
+            mark, value = found
+        return mark
 
 
 def pointer_text(pointer: Iterable[str | int]) -> str:
@@ -148,36 +178,41 @@ def pointer_text(pointer: Iterable[str | int]) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in pointer)
 
 
-def _json_offset(text: str, pointer: Sequence[str | int]) -> int:
-    """Where in JSON ``text`` the place is: a member's key, an item's value. ValueError: no JSON.
+def _json_children(text: str, start: int) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The steps to what is inside of the value at ``start`` of JSON ``text``, with two offsets: of
+    the key and the value of a member, or twice that of an item. ValueError: no JSON.
 
-    What lies beside the way is skipped by the decoder in C: nothing is composed.
+    What is between is skipped by the decoder in C: nothing is composed.
     """
-    mark = value = _after_space(text, 0)
-    for step in pointer:
-        found = _json_child(text, value, step)
-        if found is None:
-            break
-        mark, value = found
-    return mark
-
-
-def _json_child(text: str, start: int, step: str | int) -> tuple[int, int] | None:
-    """Offsets of the key and the value of a member, or twice that of an item."""
     opening = text[start : start + 1]
     if opening not in ("{", "["):
-        return None
+        return
     at, index = _after_space(text, start + 1), 0
     while text[at : at + 1] not in ("}", "]"):
-        value, is_it = at, index == step
+        step, value = str(index), at
         if opening == "{":
-            key, end = _DECODER.raw_decode(text, at)
-            value, is_it = _after_space(text, end, ":"), key == str(step)
-        if is_it:
-            return at, value
+            step, end = _DECODER.raw_decode(text, at)
+            value = _after_space(text, end, ":")
+        yield step, (at, value)
         _, at = _DECODER.raw_decode(text, value)
         at, index = _after_space(text, at, ","), index + 1
-    return None
+
+
+@dataclass
+class _Inside:
+    """What is inside of a value: what was found so far, and the rest."""
+
+    rest: Iterator[tuple[str, tuple[int, int]]]
+    found: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def at(self, step: str) -> tuple[int, int] | None:
+        """The offsets of one step. ValueError: no JSON."""
+        while step not in self.found:
+            following = next(self.rest, None)
+            if following is None:
+                return None
+            self.found.setdefault(*following)
+        return self.found[step]
 
 
 _DECODER: Final = json.JSONDecoder()

@@ -137,6 +137,8 @@ class Sources:
             validate_formats=True,
             retriever=self.retrieve,
         )
+        if not reasons:  # no keywords conflict
+            return "#: a value would have no end: what the schema requires leads back to itself"
         literal = canonical.UnsatisfiableReason.Literal
         conflicts = [one for one, why in reasons.items() if not isinstance(why, literal)]
         pointer = max(conflicts, key=len, default="")

@@ -1096,7 +1096,8 @@ def test_a_command_lists_every_place(tmp_path: Path) -> None:
 
 
 def test_the_command_lists_examples_that_are_not_used(tmp_path: Path) -> None:
-    schema = {"properties": {"a": {"type": "string", "example": 5}, "b": {"example": 5}}}
+    members = {"a": {"type": "string", "example": 5}, "b": {"example": 5}}
+    schema = {"type": "object", "properties": members}
     media = {"schema": schema, "example": {"a": 5}}
     body = {"requestBody": {"content": {"application/json": media}}}
     xml = {"application/xml": {"schema": schema, "example": "<a/>"}}

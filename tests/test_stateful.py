@@ -558,6 +558,16 @@ def test_init_reports_the_operations_that_no_function_can_be_called_like(tmp_pat
     assert not handlers.keys() & {*names[1:]}
 
 
+@pytest.mark.parametrize(("number", "is_reported"), [(201, True), (200, False)])
+def test_init_reports_that_it_takes_long(tmp_path: Path, number: int, is_reported: bool) -> None:
+    names = [f"name{one}" for one in range(number)]
+    paths = {f"/{name}": {"get": operation(name, TEXT, "200")} for name in names}
+    file = written(tmp_path, with_paths(paths))
+    command = ["init", str(tmp_path / "many"), "--contract", str(file), "--stateful"]
+    run = CliRunner().invoke(main, command)
+    assert ("Trying the collections of 201 operations" in run.stderr) == is_reported
+
+
 def test_stateful_is_for_a_contract() -> None:
     with pytest.raises(SettingError, match="--stateful needs --contract"):
         read_settings({"stateful": "on"})
@@ -1138,3 +1148,74 @@ def test_items_whose_id_is_not_that_of_the_path_are_not_made_by_put(tmp_path: Pa
     found = load_contract(written(tmp_path, settings(id=WHOLE)), stateful=True).inferred
     line = "Not stateful: PUT /settings/{key}: its response has no 'id' that can be new"
     assert next(found.lines()) == line
+
+
+def accounts(within: str, **statuses: Any) -> dict[str, Any]:
+    """Accounts that a JSON Patch changes."""
+    account = closed("id", "name", id=WHOLE, name=TEXT, tags={"type": "array"}, note=TEXT)
+    secret = {**TEXT, "writeOnly": True}
+    account["properties"]["pin"] = secret
+    whole = closed(within, **{within: account}) if within else account
+    content = with_paths(collection("/accounts", "accountId", whole, {"type": "object"}))
+    patch = operation("patch", whole, "200")
+    patch["responses"] |= {status: {"description": "no"} for status in statuses.values()}
+    steps = {"type": "array", "items": {"type": "object"}}
+    patch["requestBody"] = {"content": {"application/json-patch+json": {"schema": steps}}}
+    content["paths"]["/accounts/{accountId}"]["patch"] = patch
+    return content
+
+
+@pytest.mark.parametrize("above", ["", "/account"], ids=["of the record", "of the response"])
+@pytest.mark.parametrize("within", ["", "account"], ids=["record", "envelope"])
+def test_a_json_patch_changes_a_record(tmp_path: Path, within: str, above: str) -> None:
+    above = above if within else ""
+    with served(tmp_path, accounts(within)) as client:
+        sent = {"name": "a", "tags": ["x"], "note": "n"}
+        body = {within: sent} if within else sent
+        assert client.post("/accounts", json=body).status_code == 201
+        steps = [
+            {"op": "test", "path": f"{above}/name", "value": "a"},
+            {"op": "replace", "path": f"{above}/name", "value": "b"},
+            {"op": "add", "path": f"{above}/tags/-", "value": "y"},
+            {"op": "remove", "path": f"{above}/note"},
+            {"op": "add", "path": f"{above}/pin", "value": "4711"},
+        ]
+        headers = {"Content-Type": "application/json-patch+json"}
+        changed = client.patch("/accounts/1", content=json.dumps(steps), headers=headers)
+        record = {"id": 1, "name": "b", "tags": ["x", "y"]}
+        assert changed.json() == ({within: record} if within else record)
+        assert client.get("/accounts/1").json() == changed.json()
+
+
+@pytest.mark.parametrize(
+    ("declared", "status"), [({"a": "409"}, 409), ({"a": "422"}, 422), ({}, 400)]
+)
+def test_a_json_patch_that_does_not_apply_changes_nothing(
+    tmp_path: Path, declared: Any, status: int
+) -> None:
+    with served(tmp_path, accounts("", **declared)) as client:
+        created = client.post("/accounts", json={"name": "a"}).json()
+        steps = [
+            {"op": "replace", "path": "/name", "value": "b"},
+            {"op": "test", "path": "/note", "value": "n"},
+        ]
+        headers = {"Content-Type": "application/json-patch+json"}
+        rejected = client.patch("/accounts/1", content=json.dumps(steps), headers=headers)
+        assert rejected.status_code == status
+        reason = rejected.headers.get("x-sandbox-error", rejected.text)
+        assert "operation 2 is impossible or fails its test" in reason
+        assert client.get("/accounts/1").json() == created
+
+
+def test_a_response_has_the_record_and_no_others_beside_it(tmp_path: Path) -> None:
+    """As DigitalOcean's, which may create several."""
+    thing = closed("id", id=WHOLE, name=TEXT)
+    both = {"thing": thing, "things": {"type": "array", "items": thing}}
+    alternatives = [{"required": ["thing"]}, {"required": ["things"]}]
+    response = {"type": "object", "properties": both, "anyOf": alternatives}
+    response["example"] = {"thing": {"id": 8}, "things": [{"id": 9}], "note": "n"}
+    content = with_paths(collection("/things", "thingId", response, {"type": "object"}))
+    with served(tmp_path, content) as client:
+        created = client.post("/things", json={"name": "a"}).json()
+        assert created == {"thing": {"id": 1, "name": "a"}, "note": "n"}
+        assert client.get("/things/1").json() == created

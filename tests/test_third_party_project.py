@@ -177,6 +177,15 @@ def test_the_data_of_an_event_is_an_object(
         assert "payoutSettled: the data of an event is an object, not list" in caplog.text
 
 
+def test_a_member_of_an_event_may_be_the_response_of_a_collection(tmp_path: Path) -> None:
+    change = (", payout)", ', {"id": "1", "amount": 5, "payout": payout})')
+    with serving_payouts(tmp_path, change) as running, running.client() as client:
+        created = client.post("/payouts", json=CREATE)
+        assert created.status_code == 201
+        (event,) = ControlClient(running.url, DEMO_KEY).ask("GET", "/event-log")
+        assert event["payload"]["payout"] == created.json()
+
+
 def test_the_page_describes_every_name_of_the_api_and_no_other() -> None:
     reference = PAGE.partition("## Files of a project")[2]
     code = " ".join(re.findall(r"`([^`\n]+)`", reference))

@@ -160,6 +160,12 @@ _ERRORS: Final = (
         "Check {value}, and that the credential belongs to the same workspace.",
     ),
     ErrorType(
+        "patch_does_not_apply",
+        400,
+        "The JSON Patch does not apply: {problem}",
+        "Read the record again, and correct the patch.",
+    ),
+    ErrorType(
         "method_not_allowed", 405, "{method} is not allowed on this path", "Allowed: {allowed}."
     ),
     ErrorType(

@@ -95,6 +95,8 @@ def write_project(
         "openapi/openapi.yaml": yaml_text(read.document),
         "handlers/__init__.py": f'"""Handlers of {_title(contract)}."""\n',
     }
+    if stateful and len(contract.operations) > _MANY:
+        click.echo(f"Trying the collections of {len(contract.operations)} operations…", err=True)
     found = inferred(contract) if stateful else Inferred()
     if found.collections:
         files["handlers/collections.py"] = _collections(contract, found.collections)
@@ -198,6 +200,9 @@ def _readme(contract: Contract, folder: Path, begin: str) -> str:
         begin=begin,
     )
 
+
+_MANY: Final = 200
+"""With more operations a line reports that it takes a while."""
 
 _COLLECTIONS: Final = '''"""Collections keep what is posted. Others respond from the contract."""
 

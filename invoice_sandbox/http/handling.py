@@ -420,7 +420,7 @@ def _json_type(operation: Operation, status: int, response: DeclaredResponse) ->
     return found
 
 
-_OF_THE_SERVER: Final = frozenset({"quota_exceeded", "unknown_record"})
+_OF_THE_SERVER: Final = frozenset({"patch_does_not_apply", "quota_exceeded", "unknown_record"})
 """Errors about what the server keeps, which operations need not declare."""
 
 

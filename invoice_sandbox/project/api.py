@@ -439,13 +439,13 @@ Raise ApiError to roll back; return one to keep the changes.
 
 
 def _event_data(event_type: str, data: Any) -> Mapping[str, Any]:
-    """The members of an event's data. Raises PayloadError."""
+    """The members of an event's data, which may be Responses. Raises PayloadError."""
     members = data.data if isinstance(data, Response) else data
     if not isinstance(members, Mapping):
         raise PayloadError(
             f"{event_type}: the data of an event is an object, not {type(members).__name__}"
         )
-    return members
+    return {name: one.data if isinstance(one, Response) else one for name, one in members.items()}
 
 
 def event_type_problem(event_type: str, contract: Contract, lifecycle: Lifecycle) -> str | None:

@@ -145,7 +145,7 @@ class Collection:
         number, step = await call.state.next_number(name), 1
         while await call.state.get(name, str(number)) is not None:
             number, step = number + step, 2 * step  # few lookups, however many ids were posted
-        sent = self._sent(call, view)
+        sent = self._sent(call, view, call.body)
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{name}/{number}"))
         for key in self._keys(view, sent, number, unique):
             is_sent = at_steps(sent, (*self.within, *self.key)) == key
@@ -173,14 +173,17 @@ class Collection:
         if is_new and ("201" in declared or self.creator == "replace"):
             return await self._put_new(call)
         view, kept = await self._found(call, "replace")
-        sent = self._sent(call, view)
+        sent = self._sent(call, view, call.body)
         return await self._changed(call, view, kept, sent, sent)
 
     async def change(self, call: _Call) -> Response:
         """The record with the members of the body, of a PATCH or of a POST; null removes one (RFC
-        7396)."""
+        7396). A list is a JSON Patch (RFC 6902)."""
         view, kept = await self._found(call, "change")
-        sent = self._sent(call, view)
+        if isinstance(call.body, list):
+            after, sent = self._patched(call, view, kept)
+            return await self._changed(call, view, kept, after, sent)
+        sent = self._sent(call, view, call.body)
         return await self._changed(call, view, kept, jsonio.merge_patch(kept, sent), sent)
 
     async def delete(self, call: _Call) -> Response:
@@ -222,7 +225,7 @@ class Collection:
 
         Raises NoResponseError if no client would know its id.
         """
-        view = self._view(contract, self.creator, TRIAL)
+        view = self._view(contract, self.creator, TRIAL, is_new=True)
         schema = _request_schema(contract, view.operation)
         sent = self._in_place(generated(contract, schema, TRIAL))
         declared = self._in_place(outline(contract.document, schema))
@@ -311,17 +314,38 @@ class Collection:
         has_place = isinstance(at_steps(sent, self.within), Mapping)
         return sent if has_place else placed({}, self.within, sent)
 
-    def _sent(self, call: _Call, view: View) -> dict[str, Any]:
-        """The body in its place, without what is ``writeOnly``: no response may show that."""
+    def _sent(self, call: _Call, view: View, body: Any) -> dict[str, Any]:
+        """A body in its place, without what is ``writeOnly``: no response may show that."""
         if not _has_write_only(call.contract):
-            return self._in_place(call.body)
+            return self._in_place(body)
         secret = WriteOnly(call.contract.document)
         content = _content(call.contract, view.operation).values()
         schemas = [one.get("schema", True) for one in content]
-        sent = self._in_place(secret.removed(call.body, schemas))
+        sent = self._in_place(secret.removed(body, schemas))
         schemas = schemas_at(call.contract.document, view.schema, view.place)
         record = secret.removed(at_steps(sent, self.within), schemas)
         return {**members(placed(sent, self.within, record))}
+
+    def _patched(
+        self, call: _Call, view: View, kept: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The body after a JSON Patch of the record, or of the response that has it; and what is
+        new in it. Raises ApiError 409, 422 or 400 if it does not apply."""
+        record, place = members(at_steps(kept, self.within)), view.place
+        paths = (str(members(one).get("path")).split("/")[1:2] for one in call.body)
+        place = () if place and [place[0]] not in paths else place
+        try:
+            patched = jsonio.json_patch(placed({}, place, record), call.body)
+        except jsonio.PatchError as error:
+            status = _first_declared(view.operation, (*_CONFLICT_STATUSES, 400)) or 400
+            rejected = replace(ERRORS["patch_does_not_apply"], status=status)
+            raise reject(rejected, problem=str(error)) from None
+        now = members(at_steps(patched, place))
+        new = {name: one for name, one in now.items() if name not in record or record[name] != one}
+        sent = self._sent(call, view, placed({}, self.within, new))
+        same = {name: one for name, one in record.items() if name in now}
+        after = {**same, **members(at_steps(sent, self.within))}
+        return placed(kept, self.within, after), sent
 
     def _reject_known(self, view: View) -> None:
         """Raises ApiError 409, or the closest one that the operation declares, if it has one."""
@@ -400,7 +424,7 @@ class Collection:
         """A record with the id that the path has."""
         view = self._view(call.contract, "replace", call.workspace.seed, is_new=True)
         await self._check_parent(call, view)
-        sent, key = self._sent(call, view), call.path[self.parameter]
+        sent, key = self._sent(call, view, call.body), call.path[self.parameter]
         number = await call.state.next_number(self.name(call))
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{self.name(call)}/{number}"))
         at = f"{call.base_url}{call.url}"

@@ -22,8 +22,10 @@ from invoice_sandbox.project.declared import (
     schemas_at,
 )
 from invoice_sandbox.project.fitting import (
+    ABSENT,
     at_steps,
     different,
+    first_valid,
     fitted,
     is_valid,
     members,
@@ -129,8 +131,17 @@ class View:
         for one in (filled, last, placed(known, steps, key)):
             body = fitted(self.checker, one, known)
             if body is not None and (self.own_place is None or at_steps(body, steps) == key):
-                return body
+                return self._without_others(body)
         return None
+
+    def _without_others(self, body: Mapping[str, Any]) -> Any:
+        """The body without others that the example has beside the record, where the schema allows
+        that: without ``droplets`` beside ``droplet``."""
+        own = [*map(singular, words(self.place[0]))] if self.place else []
+        for name in body:
+            if own and name != self.place[0] and [*map(singular, words(name))] == own:
+                body = first_valid(self.checker, body, (name,), (ABSENT,))
+        return body
 
     def with_instants(
         self, record: Mapping[str, Any], sent: Mapping[str, Any], now: str, *, is_new: bool

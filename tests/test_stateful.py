@@ -1207,15 +1207,24 @@ def test_a_json_patch_that_does_not_apply_changes_nothing(
         assert client.get("/accounts/1").json() == created
 
 
-def test_a_response_has_the_record_and_no_others_beside_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("keyword", "example"),
+    [("anyOf", {"thing": {"id": 8, "kind": "big"}}), ("oneOf", {})],
+    ids=["both", "the others"],
+)
+def test_a_response_has_the_record_and_no_others_beside_it(
+    tmp_path: Path, keyword: str, example: Any
+) -> None:
     """As DigitalOcean's, which may create several."""
-    thing = closed("id", id=WHOLE, name=TEXT)
+    thing = closed("id", "kind", id=WHOLE, name=TEXT, kind=TEXT)
     both = {"thing": thing, "things": {"type": "array", "items": thing}}
-    alternatives = [{"required": ["thing"]}, {"required": ["things"]}]
-    response = {"type": "object", "properties": both, "anyOf": alternatives}
-    response["example"] = {"thing": {"id": 8}, "things": [{"id": 9}], "note": "n"}
+    alternatives = [closed(one, **{one: both[one]}, note=TEXT) for one in both]
+    for one in alternatives:
+        del one["additionalProperties"]
+    response: Any = {"type": "object", keyword: alternatives}
+    response["example"] = {**example, "things": [{"id": 9, "kind": "big"}], "note": "n"}
     content = with_paths(collection("/things", "thingId", response, {"type": "object"}))
     with served(tmp_path, content) as client:
         created = client.post("/things", json={"name": "a"}).json()
-        assert created == {"thing": {"id": 1, "name": "a"}, "note": "n"}
+        assert created == {"thing": {"id": 1, "name": "a", "kind": "big"}, "note": "n"}
         assert client.get("/things/1").json() == created

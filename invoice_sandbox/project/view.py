@@ -22,10 +22,8 @@ from invoice_sandbox.project.declared import (
     schemas_at,
 )
 from invoice_sandbox.project.fitting import (
-    ABSENT,
     at_steps,
     different,
-    first_valid,
     fitted,
     is_valid,
     members,
@@ -111,7 +109,7 @@ class View:
         readOnly, without those that it cannot have. None if it cannot have the id. ``before`` is
         what the record was: its members come before those of the example, and one that it did not
         have is not taken from the example unless the record needs it."""
-        example, place = self.example.body, self.place
+        example, place = self._alone, self.place
         if not isinstance(example, Mapping):
             return None
         own, steps = self._placed(record), (*place, *self.identity)
@@ -131,17 +129,20 @@ class View:
         for one in (filled, last, placed(known, steps, key)):
             body = fitted(self.checker, one, known)
             if body is not None and (self.own_place is None or at_steps(body, steps) == key):
-                return self._without_others(body)
+                return body
         return None
 
-    def _without_others(self, body: Mapping[str, Any]) -> Any:
-        """The body without others that the example has beside the record, where the schema allows
-        that: without ``droplets`` beside ``droplet``."""
-        own = [*map(singular, words(self.place[0]))] if self.place else []
-        for name in body:
-            if own and name != self.place[0] and [*map(singular, words(name))] == own:
-                body = first_valid(self.checker, body, (name,), (ABSENT,))
-        return body
+    @cached_property
+    def _alone(self) -> Any:
+        """The example without others beside its record, where the schema allows that: without
+        ``droplets`` beside ``droplet``, whose example may be the first of them."""
+        example = self.example.body
+        name, own = (self.place[0], nouns(self.place[0])) if self.place else ("", [])
+        others = [one for one in members(example) if one != name and nouns(one) == own]
+        alone = {one: value for one, value in members(example).items() if one not in others}
+        first = next((at_steps(example, (one, "0")) for one in others), None)
+        alone = alone if name in alone else {**alone, name: first}
+        return alone if others and is_valid(self.checker, alone) else example
 
     def with_instants(
         self, record: Mapping[str, Any], sent: Mapping[str, Any], now: str, *, is_new: bool

@@ -486,6 +486,31 @@ def test_a_key_twice_in_json_counts_once(tmp_path: Path) -> None:
     assert line.endswith("duplicate key 'title': the last one counts")
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_what_is_nested_too_deeply_is_named_and_the_rest_is_served(
+    tmp_path: Path, version: str
+) -> None:
+    schema: Any = {"type": "integer"}
+    for _ in range(400):
+        schema = {"type": "object", "properties": {"a": schema}}
+    content = document({"/a": FINE, "/b": {"get": with_schema(schema)}}, openapi=version)
+    file = tmp_path / "api.json"
+    file.write_text(json.dumps(content))
+    (line,) = load_contract(file).warnings
+    text = "GET /b: this is ignored: nested too deeply: more than 256 levels"
+    assert re.fullmatch(rf"{re.escape(str(file))}:1:\d+: {text}", line)
+    with serving(replace(FROZEN, contract=file, scenario=None)) as running:
+        assert httpx.get(f"{running.url}/a", timeout=10).status_code == 200
+        assert httpx.get(f"{running.url}/b", timeout=10).status_code == 501
+
+
+def test_what_nobody_can_read_to_its_end_is_an_error_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "api.json"
+    file.write_text(json.dumps({"openapi": "3.1.0", "x": []})[:-3] + "[" * 5000 + "]" * 5000 + "}")
+    with pytest.raises(ProjectError, match=r"json:1:\d+: nested too deeply: more than 256 levels"):
+        load_contract(file)
+
+
 def test_what_is_no_json_at_all_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "api.json"
     file.write_text(json.dumps(document({"/a": FINE})).replace('"title": "Toy"', "title: Toy"))

@@ -290,6 +290,9 @@ class _Source:
             )
         except CannotGenerate as error:
             raise NoResponseError(f"{self.operation.id}: {error}") from None
+        except RecursionError:
+            problem = "its schema is nested too deeply; add an example to the operation"
+            raise NoResponseError(f"{self.operation.id}: {problem}") from None
 
     def headers(self, response: DeclaredResponse) -> Iterator[tuple[str, str]]:
         """The headers that are required, or shown by an example. Raises NoResponseError."""

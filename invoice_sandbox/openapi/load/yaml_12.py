@@ -51,11 +51,11 @@ Fault = tuple[tuple[str | int, ...], str]
 def parse_yaml(text: str, name: str, faults: list[Fault] | None = None) -> Any:
     """The content of YAML ``text``; ``name`` stands for the file in messages.
 
-    With ``faults``, what JSON cannot represent is left out, and of duplicate keys the last one
-    counts: they get both. Raises DocumentError.
+    With ``faults``, what JSON cannot represent and what is nested too deeply is left out, and of
+    duplicate keys the last one counts: they get all of that. Raises DocumentError.
     """
     try:
-        _reject_depth(text, name)
+        _reject_depth(text, name, MAX_LEVELS if faults is None else _MOST_LEVELS)
         _reject_size(text, name)
         return _Builder(name, faults).value(_root(text))
     except yaml.MarkedYAMLError as error:
@@ -130,6 +130,8 @@ class _Builder:
         self.nodes += 1
         if self.nodes > MAX_VALUES:
             raise _at(self.name, node.start_mark, "the document grows too large by its aliases")
+        if isinstance(node, yaml.CollectionNode) and len(self.pointer) >= MAX_LEVELS:
+            return self.leave_out(node, _TOO_DEEP)
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self.mapping(node)
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
@@ -225,7 +227,7 @@ def _at(name: str, mark: Any, problem: str) -> DocumentError:
     return DocumentError(place, problem or "not YAML")
 
 
-def _reject_depth(text: str, name: str) -> None:
+def _reject_depth(text: str, name: str, most: int) -> None:
     """Deep nesting ends the process inside libyaml's composer; nobody writes 256 levels.
 
     Counting exactly means reading the document twice, so only one that might be deep is counted.
@@ -238,10 +240,13 @@ def _reject_depth(text: str, name: str) -> None:
             level += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             level -= 1
-        if level > MAX_LEVELS:
-            problem = f"nested too deeply: more than {MAX_LEVELS} levels"
-            raise _at(name, event.start_mark, problem)
+        if level > most:
+            raise _at(name, event.start_mark, _TOO_DEEP)
 
+
+_TOO_DEEP: Final = f"nested too deeply: more than {MAX_LEVELS} levels"
+_MOST_LEVELS: Final = 4 * MAX_LEVELS
+"""Levels of a text that is read up to MAX_LEVELS."""
 
 _DEEP_BLOCK: Final = re.compile(rf"^(?:[ ]{{{MAX_LEVELS}}}|[ ]*(?:[-?][ ]+){{100}})", re.MULTILINE)
 

@@ -1228,3 +1228,18 @@ def test_a_response_has_the_record_and_no_others_beside_it(
         created = client.post("/things", json={"name": "a"}).json()
         assert created == {"thing": {"id": 1, "name": "a", "kind": "big"}, "note": "n"}
         assert client.get("/things/1").json() == created
+
+
+def test_records_do_not_belong_to_what_their_own_collection_is_called_like(tmp_path: Path) -> None:
+    """As Bitbucket's snippets, which may be posted to two paths."""
+    thing = closed("id", id=WHOLE)
+    paths = collection("/snippets", "workspace", thing, {"type": "object"})
+    inner = collection("/snippets/{workspace}", "id", thing, {"type": "object"}, create="inner")
+    given = {"name": "workspace", "in": "path", "required": True, "schema": TEXT}
+    inner["/snippets/{workspace}"] |= paths["/snippets/{workspace}"]
+    inner["/snippets/{workspace}/{id}"]["parameters"].append(given)
+    content = with_paths({**paths, **inner})
+    with served(tmp_path, content) as client:
+        created = client.post("/snippets/none", json={})
+        assert created.status_code == 201
+        assert client.get(f"/snippets/none/{created.json()['id']}").json() == created.json()

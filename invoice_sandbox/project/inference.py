@@ -93,7 +93,7 @@ def _with_parents(collections: Sequence[Collection]) -> Iterator[Collection]:
     known = {_PARAMETER.sub("{}", one.base) for one in collections}
     for one in collections:
         ends = [found.end() for found in _PARAMETER.finditer(one.base)]
-        above = (one.base[:end] for end in reversed(ends))
+        above = (one.base[:end] for end in reversed(ends) if end < len(one.base))
         parents = (it for it in above if _PARAMETER.sub("{}", it).removesuffix("/{}") in known)
         yield replace(one, parent=next(parents, ""))
 

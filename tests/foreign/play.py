@@ -123,55 +123,86 @@ def _play_collections(
     played: Played, document: Mapping[str, Any], client: httpx.Client, project: Project
 ) -> None:
     """Make a record of each collection; read, change, list and delete it."""
-    maker, judge = _maker(client), _judge(document)
-    raw = {(path, method): one for path, method, one in raw_operations(maker.document)}
-    by_path = {_PARAMETER.sub("{}", one.base): one for one in project.inferred.collections}
+    player = _Player(played, client, project, _maker(client), _judge(document))
+    for one in project.inferred.collections:
+        played.collections += 1
+        with suppress(NoRequestError):
+            player.play(one)
 
-    def sent(one: Collection, what: str, place: str, key: Any = None) -> httpx.Response:
-        """The response to an operation at ``place``, of the record with ``key`` if it has one.
-        Raises NoRequestError."""
-        operation = project.contract.operations[one.operations[what]]
+
+class _Player:
+    """Plays the collections of a document."""
+
+    def __init__(
+        self, played: Played, client: httpx.Client, project: Project, maker: Maker, judge: Judge
+    ) -> None:
+        self._played, self._client, self._project = played, client, project
+        self._maker, self._judge = maker, judge
+        self._raw = {(path, way): one for path, way, one in raw_operations(maker.document)}
+        every = project.inferred.collections
+        self._by_path = {_PARAMETER.sub("{}", one.base): one for one in every}
+        self._made = dict[str, tuple[str, Any]]()
+
+    def play(self, one: Collection) -> None:
+        """Make, read, change, list and delete a record. Raises NoRequestError."""
+        place, key = self._place(one)
+        for what in ("get", "change", "replace", "page", "delete"):
+            if what in one.operations and (what == "page" or key is not None):
+                with suppress(NoRequestError):
+                    self._sent(one, what, place, None if what == "page" else key)
+        self._made.clear()
+
+    def _request(self, one: Collection, what: str) -> Request:
+        operation = self._project.contract.operations[one.operations[what]]
         path, method = operation.path, operation.method.lower()
-        made = maker.request(path, method, raw[path, method])
+        return self._maker.request(path, method, self._raw[path, method])
+
+    def _sent(self, one: Collection, what: str, place: str, key: Any = None) -> httpx.Response:
+        """The response to an operation at ``place``, of the record with ``key`` if it has one. A
+        JSON Patch is not judged: a generated one seldom applies."""
+        operation = self._project.contract.operations[one.operations[what]]
+        made = self._request(one, what)
         item = "" if key is None else f"/{quote(str(key), safe='')}"
         made.path = f"{place}{item}{one.extension}"
-        reply = _sent(client, made)
-        problem = judge.problem(path, method, reply)
-        if problem is not None:
-            played.wrong.append(f"{what} in {one.path} {reply.status_code}: {problem}")
+        reply = _sent(self._client, made)
+        problem = self._judge.problem(operation.path, operation.method.lower(), reply)
+        if problem is not None and "JSON Patch" not in reply.text:
+            self._played.wrong.append(f"{what} in {one.path} {reply.status_code}: {problem}")
         return reply
 
-    def made(one: Collection) -> tuple[str, Any]:
-        """Where the collection is, and the id of a new record; None if no response shows it.
-        Raises NoRequestError."""
+    def _place(self, one: Collection) -> tuple[str, Any]:
+        """Where the collection is, and the id of its record, which is made unless it is there; None
+        if no response shows it."""
+        if one.path in self._made:
+            return self._made[one.path]
         of_items = (
             what for what in ("get", "change", "replace", "delete") if what in one.operations
         )
         what = next(of_items, "create")
-        operation = project.contract.operations[one.operations[what]]
-        path, method = operation.path, operation.method.lower()
-        address = maker.request(path, method, raw[path, method]).path.removesuffix(one.extension)
+        address = self._request(one, what).path.removesuffix(one.extension)
         place, _, last = (address, "", "") if what == "create" else address.rpartition("/")
-        key = last if one.creator == "replace" else None
+        key: Any = unquote(last) if one.creator == "replace" else None
         if one.parent:
-            above, parent = made(by_path[_PARAMETER.sub("{}", one.parent).removesuffix("/{}")])
-            rest = one.base.removeprefix(one.parent).count("/")
-            inside = "/".join(place.split("/")[-rest:])
-            place = f"{above}/{quote(str(parent), safe='')}/{inside}"
-        reply = sent(one, one.creator, place, key and unquote(key))
+            place = f"{self._above(one)}/{'/'.join(place.split('/')[-_depth(one) :])}"
+        reply = self._sent(one, one.creator, place, key)
         if one.creator == "create" and reply.is_success and reply.content:
-            places = ((*one.within, one.identity), (one.identity,))
+            places = ((*one.within, *one.key), (one.identity,))
             key = next(filter(None, (at_steps(reply.json(), at) for at in places)), None)
+        self._made[one.path] = place, key
         return place, key
 
-    for one in project.inferred.collections:
-        played.collections += 1
-        with suppress(NoRequestError):
-            place, key = made(one)
-            for what in ("get", "change", "replace", "page", "delete"):
-                if what in one.operations and (what == "page" or key is not None):
-                    with suppress(NoRequestError):
-                        sent(one, what, place, None if what == "page" else key)
+    def _above(self, one: Collection) -> str:
+        """The path of a record that those of the collection belong to. Raises NoRequestError."""
+        parent = self._by_path[_PARAMETER.sub("{}", one.parent).removesuffix("/{}")]
+        place, key = self._place(parent)
+        if key is None:
+            raise NoRequestError
+        return f"{place}/{quote(str(key), safe='')}"
+
+
+def _depth(one: Collection) -> int:
+    """How many segments its path has below that of the parent."""
+    return one.base.removeprefix(one.parent).count("/")
 
 
 def _maker(client: httpx.Client) -> Maker:

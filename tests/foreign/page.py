@@ -85,10 +85,9 @@ def _lines(played: list[Played]) -> Iterator[str]:
         lines = ((one.name, line) for one in played for line in _LISTS[title](one))
         yield from _listed(f"{title}:", lines)
     yield "\nRejected at the start:\n\n"
-    for one in played:
-        if one.rejected:
-            yield f"- `{_FOLDER_OF_PACKAGE.sub('', one.rejected)}`\n"
-    yield "\n"
+    rejected = [one.rejected for one in played if one.rejected]
+    yield from (f"- `{_FOLDER_OF_PACKAGE.sub('', one)}`\n" for one in rejected)
+    yield "\n" if rejected else "- none\n\n"
 
 
 def _is_named(played: Played) -> bool:

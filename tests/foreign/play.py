@@ -150,7 +150,8 @@ class _Player:
             if what in one.operations and (what == "page" or key is not None):
                 with suppress(NoRequestError):
                     self._sent(one, what, place, None if what == "page" else key)
-        self._made.clear()
+        if "delete" in one.operations:  # with what belongs to it
+            self._made = {at: it for at, it in self._made.items() if not at.startswith(one.path)}
 
     def _request(self, one: Collection, what: str) -> Request:
         operation = self._project.contract.operations[one.operations[what]]
@@ -192,12 +193,25 @@ class _Player:
         return place, key
 
     def _above(self, one: Collection) -> str:
-        """The path of a record that those of the collection belong to. Raises NoRequestError."""
+        """The path of a record that those of the collection belong to. Raises NoRequestError, also
+        if a parameter is of another type in its path."""
         parent = self._by_path[_PARAMETER.sub("{}", one.parent).removesuffix("/{}")]
+        above, own = self._types(parent), self._types(one)
+        if any(own.get(name, above[name]) != above[name] for name in above):
+            raise NoRequestError
         place, key = self._place(parent)
         if key is None:
             raise NoRequestError
         return f"{place}/{quote(str(key), safe='')}"
+
+    def _types(self, one: Collection) -> Mapping[str, Any]:
+        """The types of the parameters in the path of the operation that makes records."""
+        operation = self._project.contract.operations[one.operations[one.creator]]
+        raw = self._raw[operation.path, operation.method.lower()]
+        declared = self._maker.parameters(operation.path, raw)
+        return {
+            at["name"]: at.get("schema", {}).get("type") for at in declared if at["in"] == "path"
+        }
 
 
 def _depth(one: Collection) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -52,9 +52,7 @@ class Maker:
         if "#" in path or "?" in path:
             raise NoRequestError("no request has this path")
         made = Request(method.upper(), path)
-        item = self.named(self.document["paths"][path])
-        declared = [self.named(one) for one in (*item.get("parameters", []), *_parameters(raw))]
-        for one in {(one["in"], one["name"]): one for one in declared}.values():
+        for one in self.parameters(path, raw):
             if one.get("required") or one["in"] == "path":
                 self._add(made, one)
         made.path = quote(self.base_path, safe="/:@!$&'()*+,;=") + made.path
@@ -62,6 +60,12 @@ class Maker:
         if "requestBody" in raw:
             self._fill(made, self.named(raw["requestBody"]))
         return made
+
+    def parameters(self, path: str, raw: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+        """The parameters of an operation, with those of its path."""
+        item = self.named(self.document["paths"][path])
+        declared = [self.named(one) for one in (*item.get("parameters", []), *_parameters(raw))]
+        return {(one["in"], one["name"]): one for one in declared}.values()
 
     def named(self, value: Any) -> Any:
         """``value``, or what its reference names."""

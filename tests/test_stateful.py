@@ -1143,6 +1143,30 @@ def test_paths_may_have_an_extension(tmp_path: Path) -> None:
         assert client.post("/Accounts/none/Calls.json", json={}).status_code == 404
 
 
+@pytest.mark.parametrize(("above", "item"), [("/", "/"), ("/", ""), ("", "/")])
+def test_paths_may_end_with_a_slash(tmp_path: Path, above: str, item: str) -> None:
+    """As those of Django REST framework, or as FastAPI's, where those of items have none."""
+    content = document(WHOLE)
+    path, one = content["paths"]
+    content["paths"] = {
+        f"{path}{above}": content["paths"][path],
+        f"{one}{item}": content["paths"][one],
+    }
+    made = content["paths"][f"{path}{above}"]["post"]["responses"]["201"]
+    made["headers"] = {"Location": {"schema": TEXT}}
+    lines = [*load_contract(written(tmp_path, content), stateful=True).inferred.lines()]
+    assert [one.partition(":")[0] for one in lines] == [f"Stateful /o/{{owner}}/pets{above}"]
+    with served(tmp_path, content) as client:
+        created = client.post(f"/o/1/pets{above}", json={"name": "Rex"})
+        at = f"/o/1/pets/{created.json()['id']}{item}"
+        assert created.headers["location"].endswith(at)
+        assert client.get(at).json() == created.json()
+        assert client.get(f"/o/1/pets{above}").json() == [created.json()]
+        assert client.put(at, json={"name": "Kim"}).json()["name"] == "Kim"
+        assert client.delete(at).status_code == 204
+        assert client.get(f"/o/1/pets{above}").json() == []
+
+
 def test_items_whose_id_is_not_that_of_the_path_are_not_made_by_put(tmp_path: Path) -> None:
     """As GitHub's collaborators: the path has a name, the response another record's number."""
     found = load_contract(written(tmp_path, settings(id=WHOLE)), stateful=True).inferred

@@ -17,8 +17,8 @@ from invoice_sandbox.project.fitting import members
 from invoice_sandbox.project.stateful import TRIAL, Collection, Handler, given_example
 from invoice_sandbox.project.view import nouns, response_schema, words
 
-_ITEM: Final = re.compile(r"(.*)/(\{[^}]+\})(\.\w+)?")
-"""The path of an item: that of its collection, its parameter, and what both paths end with."""
+_ITEM: Final = re.compile(r"(.*)/(\{[^}]+\})(\.\w+|/)?")
+"""The path of an item: that of its collection, its parameter, and what it ends with."""
 _PARAMETER: Final = re.compile(r"\{[^}]+\}")
 _NOTHING: Final = "no path with POST has a path with one more parameter below it"
 _ON_ITEM: Final = {"GET": "get", "PUT": "replace", "PATCH": "change", "DELETE": "delete"}
@@ -66,7 +66,10 @@ def _inferred(contract: Contract) -> Inferred:
         if parts is None:
             continue
         base, last, extension = parts[1], parts[2], parts[3] or ""
-        on_all = paths.get(base + extension, {})
+        ends = dict.fromkeys((extension, "/", "") if extension in {"", "/"} else (extension,))
+        known = [base + end for end in ends if base + end in paths] or [base + extension]
+        above = next((one for one in known if "POST" in paths.get(one, {})), known[0])
+        on_all = paths.get(above, {})
         is_put = "PUT" in on_item and ("GET" in on_item or "GET" in on_all)
         if not ("POST" in on_all or is_put) or base in seen:
             continue
@@ -77,9 +80,9 @@ def _inferred(contract: Contract) -> Inferred:
         if "POST" in on_item and not unused:
             wanted["change"] = on_item["POST"]
         (parameter,) = path_names(last)
-        known = {what: one for what, one in wanted.items() if one}
-        one = Collection(base + extension, parameter, "id", {}, extension=extension)
-        found, reasons = _collection(contract, one, known)
+        given = {what: one for what, one in wanted.items() if one}
+        one = Collection(above, parameter, "id", {}, extension=extension)
+        found, reasons = _collection(contract, one, given)
         collections += [found] if found else []
         left_out += [*reasons, *([f"POST {path}: {unused}"] if found and unused else [])]
     if not collections and not left_out:

@@ -98,9 +98,9 @@ class Collection:
     ``parameter`` the parameter of its path. ``within`` are the members of a body that lead to the
     record, such as ``("data",)``; empty: the body is the record. ``below`` are the members of the
     record that lead to the object with its id, such as ``("metadata",)``; empty: the record has it.
-    ``extension`` is what paths of items end with as well, such as ``.json``. ``parent`` is the path
-    of the items of another collection that the records belong to, such as ``/pets/{petId}``, with
-    the names that parameters have in ``path``; empty: they belong to none.
+    ``extension`` is what paths of items end with, such as ``.json`` or a slash. ``parent`` is the
+    path of the items of another collection that the records belong to, such as ``/pets/{petId}``,
+    with the names that parameters have in ``path``; empty: they belong to none.
 
     A record is kept as a whole body, with what is beside it.
     """
@@ -117,7 +117,7 @@ class Collection:
     @property
     def base(self) -> str:
         """What paths of its items begin with."""
-        return self.path.removesuffix(self.extension)
+        return self.path.removesuffix(self.extension).rstrip("/")
 
     @property
     def creator(self) -> str:
@@ -251,7 +251,7 @@ class Collection:
             return False
         if self.creator == "replace":
             return True
-        wanted = {"location": f"http://localhost{self.path}/1"}
+        wanted = {"location": f"http://localhost{self.base}/1"}
         headers = allowed_headers(view.contract, view.operation, view.example.status, wanted)
         if at_steps(body, (*view.place, *self.key)) is not None or any(headers):
             return True

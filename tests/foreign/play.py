@@ -164,7 +164,8 @@ class _Player:
         operation = self._project.contract.operations[one.operations[what]]
         made = self._request(one, what)
         item = "" if key is None else f"/{quote(str(key), safe='')}"
-        made.path = f"{place}{item}{one.extension}"
+        end = one.path.removeprefix(one.base) if key is None else one.extension
+        made.path = f"{place}{item}{end}"
         reply = _sent(self._client, made)
         problem = self._judge.problem(operation.path, operation.method.lower(), reply)
         if problem is not None and "JSON Patch" not in reply.text:
@@ -180,7 +181,7 @@ class _Player:
             what for what in ("get", "change", "replace", "delete") if what in one.operations
         )
         what = next(of_items, "create")
-        address = self._request(one, what).path.removesuffix(one.extension)
+        address = self._request(one, what).path.removesuffix(one.extension).rstrip("/")
         place, _, last = (address, "", "") if what == "create" else address.rpartition("/")
         key: Any = unquote(last) if one.creator == "replace" else None
         if one.parent:

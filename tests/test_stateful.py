@@ -729,6 +729,32 @@ def test_a_date_is_no_position_and_an_object_may_have_one(tmp_path: Path) -> Non
         assert [one["id"] for one in second["data"]] == [3]
 
 
+@pytest.mark.parametrize(
+    ("style", "query"),
+    [
+        ({}, "page={}&size=2&sort=name"),
+        ({"style": "deepObject"}, "pageable[page]={}&pageable[size]=2&pageable[sort]=name"),
+    ],
+    ids=["exploded", "deep"],
+)
+def test_the_page_may_be_asked_for_in_members_of_one_parameter(
+    tmp_path: Path, style: Any, query: str
+) -> None:
+    """As Spring's ``Pageable``."""
+    page = {"page": {**WHOLE, "minimum": 0}, "size": WHOLE, "sort": TEXT}
+    content = things({"number": WHOLE, "totalPages": WHOLE, "last": FLAG, "nextUrl": TEXT})
+    given = {"name": "pageable", "in": "query", "schema": closed(**page), **style}
+    content["paths"]["/things"]["get"]["parameters"] = [given]
+    with served(tmp_path, content) as client:
+        for name in "abc":
+            client.post("/things", json={"name": name})
+        pages = [client.get("/things?" + query.format(number)).json() for number in range(2)]
+        assert [[one["id"] for one in every["data"]] for every in pages] == [[1, 2], [3]]
+        facts = [(one["number"], one["totalPages"], one["last"]) for one in pages]
+        assert facts == [(0, 2, False), (1, 2, True)]
+        assert client.get(pages[0]["nextUrl"]).json() == pages[1]
+
+
 def user_paths() -> dict[str, Any]:
     """Users with members of the server, secrets, and one that nobody has to send."""
     moment = {**TEXT, "format": "date-time"}

@@ -34,8 +34,19 @@ _SHOWN: Final = frozenset({"number_of_elements", "current_item_count", "returned
 _RANGE: Final = ("from", "to")
 """Members with the numbers of the first and the last record of a page, if both are there."""
 _CURSORS: Final = frozenset({"cursor", "end_cursor", "after", "continuation_token", "continue"})
-_OBJECTS: Final = frozenset(
-    {"page", "pages", "paging", "pagination", "meta", "metadata", "cursor", "cursors", "info"}
+OBJECTS: Final = frozenset(
+    {
+        "page",
+        "pages",
+        "pageable",
+        "paging",
+        "pagination",
+        "meta",
+        "metadata",
+        "cursor",
+        "cursors",
+        "info",
+    }
 )
 _LINKS: Final = frozenset({"link", "links"})
 """Words in the names of objects about a page, and of objects with URLs."""
@@ -126,7 +137,7 @@ class Page:
             other = above or itself or ("next" if own in _CURSORS else "")
             values: Iterable[Any] = ()
             if is_object and other in {"next", "prev"} and other not in self.positions:
-                values = () if own in _OBJECTS else (None, ABSENT)
+                values = () if own in OBJECTS else (None, ABSENT)
             elif not is_object:
                 is_address = _is_address(shown.get(name), own) or (has_urls and itself != "")
                 facts = self._facts(of_this=not above, has_range=has_range)
@@ -136,7 +147,7 @@ class Page:
                 values = (*chain(*map(_spellings, found)), ABSENT) if found else values
             before = body
             body = first_valid(checker, body, place, values)
-            is_paging = other or (_OBJECTS | _LINKS).intersection(own.split("_"))
+            is_paging = other or (OBJECTS | _LINKS).intersection(own.split("_"))
             if body is before and is_object and is_paging and len(at) < 3:
                 body = self._filled(body, declared, place, checker)
         return body

@@ -12,8 +12,8 @@ from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.declared import keywords_at, outline
-from invoice_sandbox.project.fitting import members, placed, without
-from invoice_sandbox.project.page import LIMITS, Page, plain
+from invoice_sandbox.project.fitting import at_steps, members, placed, without
+from invoice_sandbox.project.page import LIMITS, OBJECTS, Page, plain
 
 _SIZES: Final = (*LIMITS, "size", "count", "take", "top", "rows", "first")
 _RECORDS: Final = ("starting_after", "start_after")
@@ -38,13 +38,15 @@ _OFFSETS: Final = {
 """Parameters with the number of a record, and that of the first one, as in SCIM (RFC 7644)."""
 _POSITIONS: Final = (*_TOKENS, *_MORE_TOKENS, *_RECORDS, *_OFFSETS, *_NUMBERS)
 """Parameters that say where a page begins; the first one of a query applies."""
+_KINDS: Final = frozenset({*_SIZES, *_POSITIONS})
 _MOST_DIGITS: Final = 18
 
 
 @dataclass(frozen=True)
 class _Input:
     """A query parameter, or a member of one that is an object. ``kind`` is its name as words,
-    ``base`` the number of the first page or record if this is a position."""
+    ``base`` the number of the first page or record if this is a position. A ``spread`` one is a
+    parameter of its own in the URL: a member of an exploded object."""
 
     kind: str
     name: str
@@ -52,6 +54,7 @@ class _Input:
     checker: Checker
     default: str
     base: int
+    spread: bool
 
     def value(self, query: Mapping[str, Any], wanted: Iterable[Any]) -> Any:
         """The first of these values that the parameter can have, or None."""
@@ -73,6 +76,9 @@ def page_of(
     page has is the end of the list."""
     every = [*_inputs(contract.document, operation)]
     given, usual = dict(_given(query)), {one.kind: one.default for one in every}
+    own = ((one.kind, at_steps(query, (one.name, *one.inner))) for one in every if one.inner)
+    given |= {kind: str(value) for kind, value in own if value is not None}
+    spread = {one.name for one in every if one.spread}
     ways = sorted(
         (one for one in every if _is_position(one, usual)),
         key=lambda one: _POSITIONS.index(one.kind),
@@ -89,9 +95,9 @@ def page_of(
         tried = {one: one.value(query, values) for one, values in wanted}
         found = {one: value for one, value in tried.items() if value is not None}
         if found or (ways and not at):
-            urls[other] = _address(address, _at(query, ways, found))
+            urls[other] = _address(address, _at(query, ways, found), spread)
             positions[other] = {one.kind: value for one, value in found.items()}
-    urls["self"] = _address(address, query)
+    urls["self"] = _address(address, query, spread)
     first, origin = (
         next((one.base for one in ways if one.kind in kinds), 1 - at)
         for at, kinds in enumerate((_NUMBERS, _OFFSETS))
@@ -120,13 +126,17 @@ def _inputs(document: Mapping[str, Any], operation: Operation) -> Iterator[_Inpu
             inside = members(outline(document, schema, 1))
             places: list[tuple[str, ...]] = [(name,) for name in inside] or [()]
             for inner in places:
-                kind = plain("_".join((one.name, *inner)))
+                spread = bool(inner) and one.members != ()
+                about = OBJECTS.intersection(plain(one.name).split("_"))
+                kinds = [plain("_".join((one.name, *inner)))]
+                kinds += [plain("_".join(inner))] if spread or about else []
+                kind = next((kind for kind in kinds if kind in _KINDS), kinds[0])
                 bounds = ("default", "minimum")
                 known = [keywords_at(document, schema, inner, keyword) for keyword in bounds]
                 base = {**_OFFSETS, **_NUMBERS}.get(kind, 0)
                 base = next((value for value in chain(*known) if str(value) in {"0", "1"}), base)
                 default = str(next(iter(known[0]), ""))
-                yield _Input(kind, one.name, inner, one.checker, default, int(base))
+                yield _Input(kind, one.name, inner, one.checker, default, int(base), spread)
 
 
 def _given(query: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
@@ -197,7 +207,10 @@ def _values_at(way: _Input, at: int, limit: int, keys: Sequence[str]) -> Iterato
         yield from (key, *([_whole(key)] if key.isdecimal() else []))
 
 
-def _address(address: str, query: Mapping[str, Any]) -> str:
+def _address(address: str, query: Mapping[str, Any], spread: Collection[str]) -> str:
+    inner = [members(one) for name, one in query.items() if name in spread]
+    query = {name: one for name, one in query.items() if name not in spread}
+    query |= dict(chain.from_iterable(one.items() for one in inner))
     return f"{address}?{urlencode([*_texts(query)])}".rstrip("?")
 
 

@@ -7,8 +7,11 @@ import json
 import logging
 import os
 import re
+from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from threading import Thread
 from typing import Any
 
@@ -19,6 +22,7 @@ from click.testing import CliRunner
 from invoice_sandbox.app import create_app
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.limitations import summarized
+from invoice_sandbox.openapi.load.model import METHODS
 from invoice_sandbox.openapi.load.operations import Note, base_path
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
@@ -826,6 +830,116 @@ def test_the_404_of_a_path_that_is_left_out_has_the_reason(tmp_path: Path) -> No
             ("/c/d", "/{{c}}/d: this pathItem is not served: its braces are not in pairs"),
         ):
             assert client.get(path).json()["error"]["message"].startswith(reason)
+
+
+STOPS: dict[str, dict[str, Any]] = {
+    "a member and a parameter": {
+        **OK,
+        "consumes": ["application/json"],
+        "parameters": [{"in": "body", "name": "body", "schema": {"type": "object"}}],
+    },
+    "a member and no response": {"responses": {}, "foo": "bar"},
+    "a member and responses that are a list": {"sumary": "x", "responses": ["ok"]},
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("operation", STOPS.values(), ids=STOPS)
+def test_an_operation_with_an_unknown_member_and_an_error_is_named_with_the_error(
+    tmp_path: Path, version: str, operation: dict[str, Any]
+) -> None:
+    content = document({"/a": FINE, "/b": {"get": operation}}, openapi=version)
+    (line,) = warnings(tmp_path, content)
+    assert re.match(r"\d+:\d+: GET /b: this operation is not served: ", line)
+    with serving_contract(tmp_path, content) as client:
+        message = client.get("/b").json()["error"]["message"]
+        assert message.removesuffix(". Correct the document; the server logs the place.") in line
+
+
+def test_a_path_that_refers_to_an_operation_that_is_left_out_has_the_reason(tmp_path: Path) -> None:
+    refers = {"/b": {"$ref": "#/components/pathItems/I"}, "/c": {"$ref": "#/paths/~1b"}}
+    items = {"I": {"get": {"responses": {}}, "put": OK}}
+    content = document(refers, components={"pathItems": items})
+    with serving_contract(tmp_path, content) as client:
+        for path in refers:
+            message = client.get(path).json()["error"]["message"]
+            assert message.startswith(f"GET {path}: this operation is not served: ")
+            assert client.put(path).status_code == 200
+    named = [one for one in warnings(tmp_path, content) if "this operation" in one]
+    assert [one.split(": ")[1] for one in named] == ["GET /b", "GET /c", "GET I"]
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("paths", [["/b", "/c"], ["/c", "/b"]], ids=["later", "before"])
+def test_paths_that_share_operations_are_served_without_their_operation_id(
+    tmp_path: Path, version: str, paths: list[str]
+) -> None:
+    items = {"/b": {"$ref": "#/paths/~1c"}, "/c": {"get": {**OK, "operationId": "c"}}}
+    content = document({path: items[path] for path in paths}, openapi=version)
+    file = written(tmp_path, content)
+    project = load_contract(file)
+    assert {one.path for one in project.contract.operations.values()} == {"/b", "/c"}
+    assert any("this is ignored: Operation ID 'c'" in one for one in project.warnings)
+
+
+WHOLE: dict[str, Any] = {
+    "summary": "Pay",
+    "tags": ["payments"],
+    "parameters": [{"name": "q", "in": "query", "schema": {"type": "integer"}}],
+    "requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}},
+    "responses": {
+        "200": {
+            "description": "Paid",
+            "headers": {"X-Id": {"schema": {"type": "string"}}},
+            "content": {"application/json": {"schema": {"properties": {"a": {"minimum": 1}}}}},
+        },
+        "400": {"$ref": "#/components/responses/Wrong"},
+    },
+}
+
+
+def containers(value: Any) -> Iterator[Any]:
+    """The objects and lists in a value, itself among them."""
+    if isinstance(value, (dict, list)):
+        yield value
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from containers(one)
+
+
+def with_fault(item: dict[str, Any], chance: Random) -> None:
+    """Make one place of a path item wrong."""
+    place = chance.choice([*containers(item)])
+    names = [*place] if isinstance(place, dict) else [*range(len(place))]
+    other = chance.choice([None, 5, "x", [], {}, ["x"], {"x": 1}, {"$ref": "#/nowhere"}])
+    if names and chance.randrange(2):
+        place[chance.choice(names)] = deepcopy(other)
+    elif isinstance(place, list):
+        place.append(deepcopy(other))
+    elif names and chance.randrange(2):
+        name = chance.choice(names)
+        place[name[:-1]] = place.pop(name)
+    else:
+        place["unknown"] = deepcopy(other)
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("seed", range(5))
+def test_each_operation_is_served_or_named(tmp_path: Path, version: str, seed: int) -> None:
+    chance = Random(seed)  # noqa: S311  what is wanted is that it can be repeated
+    items = {f"/{number}": deepcopy({"get": WHOLE, "put": OK}) for number in range(12)}
+    for item in items.values():
+        with_fault(item, chance)
+        with_fault(item, chance)
+    wanted = {(path, one.upper()) for path, item in items.items() for one in item if one in METHODS}
+    refers = {f"/refers{path}": {"$ref": f"#/paths/~1{path[1:]}"} for path in items}
+    wanted |= {(f"/refers{path}", method) for path, method in wanted}
+    components = {"responses": {"Wrong": {"description": "Wrong"}}}
+    content = document({**items, **refers}, openapi=version, components=components)
+    project = load_contract(written(tmp_path, content))
+    served = {(one.path, one.method) for one in project.contract.operations.values()}
+    assert wanted <= served | project.left_out.keys()
+    assert served
+    assert project.left_out
 
 
 def test_a_project_reports_the_operations_that_it_leaves_out(tmp_path: Path) -> None:

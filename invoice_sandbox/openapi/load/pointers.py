@@ -67,6 +67,14 @@ def steps_of(fragment: str) -> tuple[str, ...]:
 
 def dereference(document: Mapping[str, Any], value: Any) -> Any:
     """``value``, or what its local ``$ref`` names. Raises ContractError for any other reference."""
+    for _, found in followed(document, value):
+        value = found
+    return value
+
+
+def followed(document: Mapping[str, Any], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The steps to what the local ``$ref`` of ``value`` names, and it itself; if that is a
+    reference, too, what it names, and so on. Raises ContractError for any other reference."""
     seen: set[str] = set()
     while isinstance(value, Mapping) and isinstance(value.get("$ref"), str):
         reference = value["$ref"]
@@ -76,4 +84,4 @@ def dereference(document: Mapping[str, Any], value: Any) -> Any:
         value = at_pointer(document, reference[1:])
         if value is None:
             raise ContractError(f"cannot resolve {reference} in the document")
-    return value
+        yield steps_of(reference[1:]), value

@@ -27,6 +27,7 @@ from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.repair import (
     declare,
     last_words,
+    of_references,
     repair,
     take_out,
     whole_version,
@@ -160,7 +161,8 @@ def _rest(bundled: Bundle, wrong: Sequence[Invalid]) -> tuple[Note, ...]:
             notes += [*repair(document), *declare(document)]
             found = invalid_places(document, bundled.file)
         if not found:
-            return tuple(dict.fromkeys(last_words(document, notes)))
+            notes = last_words(document, notes)
+            return tuple(dict.fromkeys([*notes, *of_references(document, notes)]))
         taken = take_out(document, found)
         notes += taken
         if not taken:

@@ -16,6 +16,7 @@ import jsonschema_rs
 
 from invoice_sandbox.openapi.load.model import (
     DOCUMENT,
+    METHODS,
     OBJECTS,
     SCHEMA,
     Node,
@@ -32,7 +33,7 @@ from invoice_sandbox.openapi.load.operations import (
     path_names,
     subject,
 )
-from invoice_sandbox.openapi.load.pointers import dereference, identified
+from invoice_sandbox.openapi.load.pointers import dereference, followed, identified
 from invoice_sandbox.openapi.load.validate import (
     DRAFT_2020_12,
     Invalid,
@@ -197,7 +198,7 @@ def take_out(document: dict[str, Any], found: Sequence[Invalid]) -> list[Note]:
         is_done = any(note.pointer in pointers for note in notes)
         if len(around) > len(wrong.pointer) and not is_done:
             notes += _without(document, around, wrong)
-    return notes[::-1]
+    return notes
 
 
 def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
@@ -381,6 +382,18 @@ def last_words(document: dict[str, Any], notes: Sequence[Note]) -> list[Note]:
             around.update(above)
         found.append(note)
     return found[::-1]
+
+
+def of_references(document: Mapping[str, Any], notes: Sequence[Note]) -> Iterator[Note]:
+    """What ``notes`` say of an operation that is left out, for each path that refers to its path
+    item."""
+    texts = {one.pointer: one.text.partition(": ")[2] for one in notes}
+    for path, item in document.get("paths", {}).items():
+        for place, referred in [*followed(document, item)][-1:]:
+            for method in METHODS:
+                if method not in referred and (*place, method) in texts:
+                    text = f"{method.upper()} {path}: {texts[*place, method]}"
+                    yield Note(("paths", path, method), text)
 
 
 def _is_anything(document: dict[str, Any], pointer: Pointer) -> bool:

@@ -18,7 +18,12 @@ from invoice_sandbox.openapi.load.conformity import conforms
 from invoice_sandbox.openapi.load.documents import Places, pointer_text
 from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import base_path, path_names, without_names
-from invoice_sandbox.openapi.load.pointers import ContractError, dereference, identified
+from invoice_sandbox.openapi.load.pointers import (
+    ContractError,
+    dereference,
+    followed,
+    identified,
+)
 from invoice_sandbox.openapi.load.text import DocumentError
 
 _OFFICIAL: Final = "https://json-schema.org/draft/"
@@ -46,7 +51,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 6
+_RULES: Final = 7
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -177,6 +182,7 @@ def _readable(document: Any) -> Any:
 def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
     from jsonschema_path import SchemaPath
     from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
+    from openapi_spec_validator.validation.exceptions import DuplicateOperationIDError
 
     schemas = list(_invalid_schemas(document))
     if schemas:  # over which the validator stumbles
@@ -197,7 +203,9 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
         if not _is_opinion(error):
             found = _in_operation(document, error.message) or _in_schema(document, error)
             pointer, text = found or (tuple(error.absolute_path), error.message)
-            yield Invalid(pointer, _short(text))
+            is_name = isinstance(error, DuplicateOperationIDError)
+            pointer = (*pointer, "operationId") if is_name else pointer
+            yield Invalid(pointer, _short(text), is_extra=is_name)
 
 
 def _declared_twice(document: dict[str, Any]) -> Iterator[Invalid]:
@@ -312,9 +320,12 @@ def _is_opinion(error: Any) -> bool:
 def _in_operation(document: Mapping[str, Any], message: str) -> tuple[Pointer, str] | None:
     """Where an operation is that the validator names in its message only."""
     found = _OPERATION.search(message)
-    if found is None or found["method"] not in document["paths"].get(found["path"], {}):
+    if found is None:
         return None
-    return ("paths", found["path"], found["method"]), message
+    item = document["paths"].get(found["path"])
+    *_, place = ("paths", found["path"]), *(place for place, _ in followed(document, item))
+    is_there = found["method"] in (dereference(document, item) or {})
+    return ((*place, found["method"]), message) if is_there else None
 
 
 def _in_schema(document: Mapping[str, Any], error: Any) -> tuple[Pointer, str] | None:

@@ -26,7 +26,6 @@ from invoice_sandbox.base.ids import (
     key_problem,
     new_key,
 )
-from invoice_sandbox.openapi.load.operations import reserved_for
 from invoice_sandbox.state.credentials import DEMO_KEY
 
 _MAX_DIGITS: Final = 19
@@ -368,6 +367,8 @@ def _base_path(given: Mapping[str, str | None]) -> str | None:
         raise SettingError("--base-path needs --contract; a project has it in its contract")
     if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*/?", text) or not text:
         raise SettingError(f"--base-path must be a path such as '/v1', or '/', not '{text}'")
+    from invoice_sandbox.openapi.load.operations import reserved_for  # a client has no contract
+
     if reserved_for(text.rstrip("/")):
         reason = f"{text} is reserved for {reserved_for(text.rstrip('/'))}"
         raise SettingError(f"--base-path: {reason}; choose another path, such as /api{text}")

@@ -231,9 +231,10 @@ def test_a_strict_server_does_not_start_with_an_operation_that_is_not_served(
     file.write_text(f"{head}  /a: {{get: {{responses: {{}}}}}}\n")
     rejected = run("serve", "--port", "0", "--contract", file, "--strict")
     assert rejected.exit_code == 2
-    error, warning = rejected.stderr.splitlines()
-    assert error == "Error: --strict: 1 warning"
+    error, limitation, warning = rejected.stderr.splitlines()
+    assert error == "Error: --strict: 2 warnings"
     assert warning.startswith(f"{file}:4:8: GET /a: this operation is not served: ")
+    assert limitation == f"{file}:3:1: no operation is served"
 
 
 # --- the contract

@@ -932,7 +932,9 @@ def test_an_id_may_be_in_an_object_about_the_record(tmp_path: Path, about: str) 
 
 def test_it_is_reported_that_a_document_has_no_collection(tmp_path: Path) -> None:
     file = written(tmp_path, with_paths({"/things": {"get": operation("list", {}, "200")}}))
-    expected = ["Not stateful: no path with POST has a path with one more parameter below it"]
+    expected = [
+        "Not stateful: no path with POST has a path with one more parameter below it, or a list"
+    ]
     assert [*load_contract(file, stateful=True).inferred.lines()] == expected
     assert [*load_contract(file).inferred.lines()] == []
 
@@ -1145,6 +1147,68 @@ def test_what_put_changes_and_is_not_kept_is_reported(tmp_path: Path) -> None:
         "Not stateful: PUT /settings/{key}: its response has no 'id' that can be new",
         "Not stateful: PUT /profile: what is changed has no id in the path",
     ]
+
+
+def test_the_id_in_a_list_is_called_as_those_of_the_other_collections(tmp_path: Path) -> None:
+    """As Asana's ``gid``, which no path names in a list alone."""
+    content = messages(lambda one: closed(data={"type": "array", "items": one}))
+    text = json.dumps(content).replace('"id"', '"gid"')
+    other = collection("/rooms", "roomGid", closed(gid=TEXT), {"type": "object"})
+    content = json.loads(text)
+    content["paths"] |= other
+    with served(tmp_path, content) as client:
+        room = client.post("/rooms", json={}).json()["gid"]
+        created = client.post(f"/rooms/{room}/messages", json={"text": "x"}).json()
+        assert client.get(f"/rooms/{room}/messages").json() == {"data": [created]}
+
+
+def messages(listed: Any, *, shown: Any = None) -> dict[str, Any]:
+    """Messages of a room, in a list, without a path of their own."""
+    message = closed("id", "text", id=WHOLE, text=TEXT)
+    post = operation("send", shown or message, "201", closed(text=TEXT))
+    post["responses"]["201"]["headers"] = {"Location": {"schema": TEXT}}
+    room = {"name": "room", "in": "path", "required": True, "schema": TEXT}
+    get = operation("list", listed(message), "200")
+    return with_paths({"/rooms/{room}/messages": {"parameters": [room], "get": get, "post": post}})
+
+
+def test_what_is_posted_to_a_list_whose_items_have_no_path_is_in_it(tmp_path: Path) -> None:
+    content = messages(lambda one: {"type": "array", "items": one})
+    with served(tmp_path, content) as client:
+        created = [client.post("/rooms/a/messages", json={"text": text}) for text in "xy"]
+        assert client.get("/rooms/a/messages").json() == [one.json() for one in created]
+        assert [one.json() for one in created] == [{"id": 1, "text": "x"}, {"id": 2, "text": "y"}]
+        assert client.get("/rooms/b/messages").json() == []
+        assert "location" not in created[0].headers
+
+
+@pytest.mark.parametrize(
+    ("listed", "posted", "lines"),
+    [
+        (
+            lambda _: closed(messages={"type": "array", "items": closed(text=TEXT)}),
+            None,
+            ["GET /rooms/{room}/messages: its response cannot have a record with 'id'"],
+        ),
+        (
+            lambda one: {"type": "array", "items": one},
+            closed("sent", sent=FLAG),
+            ["POST /rooms/{room}/messages: its response has no 'id' that can be new"],
+        ),
+        (
+            lambda one: closed(pinned={"type": "array", "items": one}),
+            None,
+            ["no path with POST has a path with one more parameter below it, or a list"],
+        ),
+    ],
+    ids=["no id in the list", "no id in the response", "another list"],
+)
+def test_a_list_that_cannot_have_what_is_posted_is_left_out(
+    tmp_path: Path, listed: Any, posted: Any, lines: list[str]
+) -> None:
+    file = written(tmp_path, messages(listed, shown=posted))
+    found = load_contract(file, stateful=True).inferred
+    assert [*found.lines()] == [f"Not stateful: {one}" for one in lines]
 
 
 def test_paths_may_have_an_extension(tmp_path: Path) -> None:

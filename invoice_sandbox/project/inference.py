@@ -20,7 +20,8 @@ from invoice_sandbox.project.view import nouns, response_schema, words
 _ITEM: Final = re.compile(r"(.*)/(\{[^}]+\})(\.\w+|/)?")
 """The path of an item: that of its collection, its parameter, and what it ends with."""
 _PARAMETER: Final = re.compile(r"\{[^}]+\}")
-_NOTHING: Final = "no path with POST has a path with one more parameter below it"
+_LISTED: Final = {"GET", "POST"}
+_NOTHING: Final = "no path with POST has a path with one more parameter below it, or a list"
 _ON_ITEM: Final = {"GET": "get", "PUT": "replace", "PATCH": "change", "DELETE": "delete"}
 
 _ABOUT: Final = ("metadata", "meta", "sys")
@@ -85,15 +86,38 @@ def _inferred(contract: Contract) -> Inferred:
         found, reasons = _collection(contract, one, given)
         collections += [found] if found else []
         left_out += [*reasons, *([f"POST {path}: {unused}"] if found and unused else [])]
+    ids = [*dict.fromkeys(("id", *(one.identity for one in collections)))]
+    for path, on_all in paths.items():
+        if _ITEM.fullmatch(path) or path.rstrip("/") in seen or not on_all.keys() >= _LISTED:
+            continue
+        if path not in {one.path for one in collections}:
+            found, reasons = _list_alone(contract, path, on_all, ids)
+            collections += [found] if found else []
+            left_out += reasons
     if not collections and not left_out:
         left_out.append(_NOTHING)
     single = _singletons(paths, {one.path for one in collections})
     return Inferred(tuple(_with_parents(collections)), (*left_out, *single))
 
 
+def _list_alone(
+    contract: Contract, path: str, on_all: Mapping[str, Operation], ids: Iterable[str]
+) -> tuple[Collection | None, list[str]]:
+    """The collection of what is posted to a list whose items have no path, if there is one, and
+    why there is none. ``ids`` are members that may have the id of a record."""
+    wanted = {"create": on_all["POST"], "page": on_all["GET"]}
+    if any(_bodies(contract, it)[0] for it in wanted.values()):
+        return None, []
+    one = Collection(path, "", "id", {"page": wanted["page"].id})
+    if not one.is_list(contract):
+        return None, []
+    known = (replace(one, identity=name) for name in ids)
+    return _collection(contract, next((it for it in known if it.has_list(contract)), one), wanted)
+
+
 def _with_parents(collections: Sequence[Collection]) -> Iterator[Collection]:
     """The collections, with the items of others that their records belong to."""
-    known = {_PARAMETER.sub("{}", one.base) for one in collections}
+    known = {_PARAMETER.sub("{}", one.base) for one in collections if one.parameter}
     for one in collections:
         ends = [found.end() for found in _PARAMETER.finditer(one.base)]
         above = (one.base[:end] for end in reversed(ends) if end < len(one.base))
@@ -139,7 +163,7 @@ def _collection(
     whole = replace(one, operations={what: it.id for what, it in usable.items()})
     creator = "create" if "create" in wanted else "replace"
     shown = [it for what in usable for it in bodies[what]]
-    names = _identities(shown, one.base, one.parameter)
+    names = _identities(shown, one.base, one.parameter or one.identity)
     places: list[tuple[tuple[str, ...], str]] = [((), name) for name in names or ["id"]]
     places += [
         ((about,), name)

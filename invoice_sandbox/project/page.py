@@ -36,16 +36,8 @@ _RANGE: Final = ("from", "to")
 _CURSORS: Final = frozenset({"cursor", "end_cursor", "after", "continuation_token", "continue"})
 OBJECTS: Final = frozenset(
     {
-        "page",
-        "pages",
-        "pageable",
-        "paging",
-        "pagination",
-        "meta",
-        "metadata",
-        "cursor",
-        "cursors",
-        "info",
+        *("page", "pages", "pageable", "paging", "pagination", "info"),
+        *("meta", "metadata", "cursor", "cursors"),
     }
 )
 _LINKS: Final = frozenset({"link", "links"})

@@ -95,9 +95,10 @@ Handler = Callable[[Any], Awaitable[Response]]
 class Collection:
     """What is posted to ``path``. ``operations`` are the ids of its operations by what they do:
     create, page, get, replace, change, delete. ``identity`` is the member with a record's id,
-    ``parameter`` the parameter of its path. ``within`` are the members of a body that lead to the
-    record, such as ``("data",)``; empty: the body is the record. ``below`` are the members of the
-    record that lead to the object with its id, such as ``("metadata",)``; empty: the record has it.
+    ``parameter`` the parameter of its path; empty: records are in the list only. ``within`` are the
+    members of a body that lead to the record, such as ``("data",)``; empty: the body is the record.
+    ``below`` are the members of the record that lead to the object with its id, such as
+    ``("metadata",)``; empty: the record has it.
     ``extension`` is what paths of items end with, such as ``.json`` or a slash. ``parent`` is the
     path of the items of another collection that the records belong to, such as ``/pets/{petId}``,
     with the names that parameters have in ``path``; empty: they belong to none.
@@ -155,6 +156,7 @@ class Collection:
                 self._reject_known(view)
             base = call.url.removesuffix(self.extension).rstrip("/")
             at = f"{call.base_url}{base}/{quote(str(key), safe='')}{self.extension}"
+            at = at if self.parameter else ""
             found = await self._created(call, view, sent, key, number, unique, at)
             if found is not None:
                 return found
@@ -259,11 +261,20 @@ class Collection:
             return False
         return self._view(view.contract, "page", TRIAL).list_place is not None
 
+    def is_list(self, contract: Contract) -> bool:
+        """Whether its page is a list of what is posted."""
+        return self._view(contract, "page", TRIAL).is_list
+
+    def has_list(self, contract: Contract) -> bool:
+        """The same, and its items have the member with the id."""
+        return self._view(contract, "page", TRIAL).is_list_with_id
+
     def lacks(self, contract: Contract, what: str, kept: Mapping[str, Any]) -> str:
         """Why an operation cannot show a record; empty if it can."""
         view = self._view(contract, what, TRIAL)
         if what == "page":
             is_shown = view.listed([kept], Page(1, 0, 1)) is not None
+            is_shown = is_shown and (bool(self.parameter) or view.is_list_with_id)
         else:
             is_shown = view.own_place is not None and view.shown(kept) is not None
         if is_shown or what in {self.creator, "delete"} or not view.example.body:
@@ -444,7 +455,8 @@ class Collection:
         unique: str,
         at: str,
     ) -> Response | None:
-        """Keep a new record with this id, whose URL is ``at``; None if no response can have it."""
+        """Keep a new record with this id, whose URL is ``at``, empty if it has none; None if no
+        response can have it."""
         showing = self._showing(call.contract, view)
         new = showing.with_instants(sent, sent, call.timestamp, is_new=True)
         found = view.created(self._of_parents(call, showing, new), key, number, unique)

@@ -281,10 +281,28 @@ class View:
     def list_place(self) -> tuple[str, ...] | None:
         """Where the response has its list, if it has one: the one that is most like the records of
         the collection."""
+        found = self._all_lists
+        return max(found, key=lambda place: self._likeness(place, found[place]), default=None)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the list is the response itself, or called like the records or as lists are."""
+        place = self.list_place
+        return place is not None and bool(self._likeness(place, self._all_lists[place])[1])
+
+    @property
+    def is_list_with_id(self) -> bool:
+        """Whether its items have the member with the id as well."""
+        place = self.list_place
+        return place is not None and self.is_list and self.identity[0] in self._all_lists[place]
+
+    @cached_property
+    def _all_lists(self) -> dict[tuple[str, ...], dict[str, Any]]:
+        """The members of the items of each list, by the members that lead to it."""
         found: dict[tuple[str, ...], dict[str, Any]] = {}
         for place, items in chain.from_iterable(map(_lists, (self.example.body, self.declared))):
             found.setdefault(place, {}).update(members(items[0] if items else None))
-        return max(found, key=lambda place: self._likeness(place, found[place]), default=None)
+        return found
 
     def _likeness(self, place: Sequence[str], declared: Mapping[str, Any]) -> tuple[int, ...]:
         """How much a list there, whose items have these members, is like that of the records: its

@@ -840,6 +840,7 @@ STOPS: dict[str, dict[str, Any]] = {
     },
     "a member and no response": {"responses": {}, "foo": "bar"},
     "a member and responses that are a list": {"sumary": "x", "responses": ["ok"]},
+    "a member and responses that are a list of an extension": {"x": 1, "responses": ["x-ok"]},
 }
 
 
@@ -910,7 +911,7 @@ def with_fault(item: dict[str, Any], chance: Random) -> None:
     """Make one place of a path item wrong."""
     place = chance.choice([*containers(item)])
     names = [*place] if isinstance(place, dict) else [*range(len(place))]
-    other = chance.choice([None, 5, "x", [], {}, ["x"], {"x": 1}, {"$ref": "#/nowhere"}])
+    other = chance.choice([None, 5, "x", [], {}, ["x-a"], {"x": 1}, {"$ref": "#/nowhere"}])
     if names and chance.randrange(2):
         place[chance.choice(names)] = deepcopy(other)
     elif isinstance(place, list):

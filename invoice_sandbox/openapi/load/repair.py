@@ -61,10 +61,15 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     operationId that are numbered are noted, too. Extensions among paths or responses, which mean
     nothing here, are left out unnoted.
     """
-    for here in [one for one in walk(node(document)) if one.type[0] == "<"]:
-        for name in [one for one in here.value if str(one).startswith("x-")]:
+    schemas, extensible = list[Node](), list[Node]()
+    for here in walk(node(document)):
+        if here.is_schema:
+            schemas.append(here)
+        elif here.type[0] == "<":
+            extensible.append(here)
+    for here in extensible:
+        for name in [one for one in _keys(here.value) if str(one).startswith("x-")]:
             del here.value[name]
-    schemas = [here for here in walk(node(document)) if here.is_schema]
     notes = [
         Note((*here.pointer, *place), text)
         for here in schemas

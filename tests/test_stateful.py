@@ -1211,6 +1211,33 @@ def test_a_list_that_cannot_have_what_is_posted_is_left_out(
     assert [*found.lines()] == [f"Not stateful: {one}" for one in lines]
 
 
+def with_put_above(body: Any) -> dict[str, Any]:
+    """PUT on the path of the collection, as the Petstore has it."""
+    pet = closed("id", "name", id=WHOLE, name=TEXT)
+    paths = collection("/pets", "petId", pet, closed(name=TEXT))
+    paths["/pets"]["put"] = operation("put", pet, "200", body)
+    return with_paths(paths)
+
+
+def test_put_without_an_id_in_the_path_changes_the_record_that_its_body_names(
+    tmp_path: Path,
+) -> None:
+    with served(tmp_path, with_put_above(closed(id=WHOLE, name=TEXT))) as client:
+        created = [client.post("/pets", json={"name": name}).json() for name in ("Rex", "Max")]
+        changed = {**created[1], "name": "Kim"}
+        assert client.put("/pets", json=changed).json() == changed
+        assert client.get(f"/pets/{changed['id']}").json() == changed
+        assert client.get(f"/pets/{created[0]['id']}").json() == created[0]
+        assert client.put("/pets", json={"id": 9, "name": "Kim"}).status_code == 404
+        assert client.put("/pets", json={"name": "Kim"}).status_code == 404
+
+
+def test_put_whose_path_and_body_have_no_id_is_left_out(tmp_path: Path) -> None:
+    file = written(tmp_path, with_put_above(closed(name=TEXT)))
+    *_, last = load_contract(file, stateful=True).inferred.lines()
+    assert last == "Not stateful: PUT /pets: its path has no id, and its body no 'id'"
+
+
 def test_paths_may_have_an_extension(tmp_path: Path) -> None:
     """As Twilio's."""
     call = closed("sid", "account_sid", sid=TEXT, account_sid=TEXT)

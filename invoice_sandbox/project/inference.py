@@ -77,6 +77,7 @@ def _inferred(contract: Contract) -> Inferred:
         seen.add(base)
         wanted = {"create": on_all.get("POST"), "page": on_all.get("GET")}
         wanted |= {what: on_item.get(method) for method, what in _ON_ITEM.items()}
+        wanted["replace"] = wanted["replace"] or on_all.get("PUT")
         unused = _unused_post(on_item)
         if "POST" in on_item and not unused:
             wanted["change"] = on_item["POST"]

@@ -169,10 +169,14 @@ class Collection:
 
     async def replace(self, call: _Call) -> Response:
         """The body instead of the record; a new one if the operation declares 201, or if there is
-        no POST."""
+        no POST. Without the id in the path it is that of the body, which has to be known."""
         declared = call.contract.operations[self.operations["replace"]].responses
         is_new = await call.state.get(self.name(call), self._key(call)) is None
-        if is_new and ("201" in declared or self.creator == "replace"):
+        if (
+            is_new
+            and self.parameter in call.path
+            and ("201" in declared or self.creator == "replace")
+        ):
             return await self._put_new(call)
         view, kept = await self._found(call, "replace")
         sent = self._sent(call, view, call.body)
@@ -272,6 +276,11 @@ class Collection:
     def lacks(self, contract: Contract, what: str, kept: Mapping[str, Any]) -> str:
         """Why an operation cannot show a record; empty if it can."""
         view = self._view(contract, what, TRIAL)
+        name = ".".join(self.key)
+        if what == "replace" and view.operation.path == self.path:
+            declared = outline(contract.document, _request_schema(contract, view.operation))
+            if at_steps(self._in_place(declared), (*self.within, *self.key)) is None:
+                return f"its path has no id, and its body no '{name}'"
         if what == "page":
             is_shown = view.listed([kept], Page(1, 0, 1)) is not None
             is_shown = is_shown and (bool(self.parameter) or view.is_list_with_id)
@@ -279,7 +288,7 @@ class Collection:
             is_shown = view.own_place is not None and view.shown(kept) is not None
         if is_shown or what in {self.creator, "delete"} or not view.example.body:
             return ""
-        return f"its response cannot have a record with '{'.'.join(self.key)}'"
+        return f"its response cannot have a record with '{name}'"
 
     def _keys(self, view: View, sent: Any, number: int, unique: str) -> Iterator[Any]:
         """Ids for a record, the best first: what was sent, a name, something unique, a number."""
@@ -513,7 +522,10 @@ class Collection:
         return kept if body is None else other.kept(record, body)
 
     def _key(self, call: _Call) -> str:
-        return str(call.path[self.parameter])
+        """The id in the path, or in the body if the path has none."""
+        if self.parameter in call.path:
+            return str(call.path[self.parameter])
+        return str(at_steps(self._in_place(call.body), (*self.within, *self.key)))
 
 
 _WITH_RECORD: Final = ("create", "get", "replace", "change")

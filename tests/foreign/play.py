@@ -146,12 +146,24 @@ class _Player:
     def play(self, one: Collection) -> None:
         """Make, read, change, list and delete a record. Raises NoRequestError."""
         place, key = self._place(one)
+        of_items = [] if key is None else self._of_items(one)
+        known = {*of_items, *({"page"} & one.operations.keys())}
         for what in ("get", "change", "replace", "page", "delete"):
-            if what in one.operations and (what == "page" or key is not None):
+            if what in known:
                 with suppress(NoRequestError):
                     self._sent(one, what, place, None if what == "page" else key)
         if "delete" in one.operations:  # with what belongs to it
             self._made = {at: it for at, it in self._made.items() if not at.startswith(one.path)}
+
+    def _of_items(self, one: Collection) -> list[str]:
+        """What is done by operations on the path of an item: PUT may have the id in its body."""
+        known = self._project.contract.operations
+        every = ("get", "change", "replace", "delete")
+        return [
+            what
+            for what in every
+            if what in one.operations and known[one.operations[what]].path != one.path
+        ]
 
     def _request(self, one: Collection, what: str) -> Request:
         operation = self._project.contract.operations[one.operations[what]]
@@ -177,10 +189,7 @@ class _Player:
         if no response shows it."""
         if one.path in self._made:
             return self._made[one.path]
-        of_items = (
-            what for what in ("get", "change", "replace", "delete") if what in one.operations
-        )
-        what = next(of_items, "create")
+        what = next(iter(self._of_items(one)), "create")
         address = self._request(one, what).path.removesuffix(one.extension).rstrip("/")
         place, _, last = (address, "", "") if what == "create" else address.rpartition("/")
         key: Any = unquote(last) if one.creator == "replace" else None

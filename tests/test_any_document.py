@@ -832,6 +832,22 @@ def test_the_404_of_a_path_that_is_left_out_has_the_reason(tmp_path: Path) -> No
             assert client.get(path).json()["error"]["message"].startswith(reason)
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("components", [None, 5, ["x"], {"schemas": None}, {"schemas": ["x"]}])
+def test_components_that_are_no_object_keep_no_reference_to_a_file_from_being_served(
+    tmp_path: Path, version: str, components: Any
+) -> None:
+    (tmp_path / "part.json").write_text(json.dumps({"type": "integer"}))
+    paths = {"/b": {"get": with_schema({"$ref": "part.json"})}}
+    file = written(tmp_path, document(paths, openapi=version, components=components))
+    project = load_contract(file)
+    assert [one.path for one in project.contract.operations.values()] == ["/b"]
+    (line,) = project.warnings
+    assert re.search(r'this is ignored: (null|5|\["x"\]) is not of type "object"', line)
+    with pytest.raises(DocumentError, match='is not of type "object"'):
+        read_contract(file)
+
+
 STOPS: dict[str, dict[str, Any]] = {
     "a member and a parameter": {
         **OK,

@@ -38,6 +38,7 @@ from invoice_sandbox.openapi.load.validate import (
     check_openapi,
     check_version,
     invalid_places,
+    misplaced_components,
     not_valid,
 )
 
@@ -102,6 +103,8 @@ def _read(file: Path, fetch: Fetch, folders: Sequence[Path], *, whole: bool) -> 
         return _read_what_can_be_served(file, fetch, folders)
     document = load_document(file)
     _check(document, file)
+    for found in misplaced_components(document):
+        raise not_valid(found, partial(place_of, file))
     bundled = bundle(document, file, fetch, folders)
     repairs = repair(bundled.document)
     check_openapi(bundled.document, file, bundled.place)
@@ -123,6 +126,7 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
     (document, faults), wrong = readable_document(file, text), list[Invalid]()
     notes = [*(Note(*one) for one in faults), *whole_version(document)]
     _check(document, file)
+    notes += take_out(document, list(misplaced_components(document)))
     bundled = bundle(
         document,
         file,

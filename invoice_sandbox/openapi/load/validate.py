@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ import jsonschema_rs
 from invoice_sandbox.base.cache import entry
 from invoice_sandbox.openapi.load.conformity import conforms
 from invoice_sandbox.openapi.load.documents import Places, pointer_text
-from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.model import SECTIONS, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import base_path, path_names, without_names
 from invoice_sandbox.openapi.load.pointers import (
     ContractError,
@@ -160,6 +161,18 @@ def invalid_places(document: Any, file: Path) -> list[Invalid]:
         raise DocumentError(str(file), "nested too deeply") from None
     known.write([list(astuple(one)) for one in found])
     return found
+
+
+def misplaced_components(document: Mapping[str, Any]) -> Iterator[Invalid]:
+    """Where the components, or a section of them, are no object, which nothing can be added to."""
+    components = document.get("components", {})
+    sections = components if isinstance(components, dict) else {}
+    places: dict[Pointer, Any] = {("components",): components}
+    places |= {("components", one): sections.get(one, {}) for one in SECTIONS.values()}
+    for pointer, value in places.items():
+        if not isinstance(value, dict):
+            text = f'{json.dumps(value, default=str)} is not of type "object"'
+            yield Invalid(pointer, _short(text), types=("object",))
 
 
 def _unusable(document: dict[str, Any]) -> Iterator[Invalid]:

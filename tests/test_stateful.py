@@ -755,6 +755,19 @@ def test_the_page_may_be_asked_for_in_members_of_one_parameter(
         assert client.get(pages[0]["nextUrl"]).json() == pages[1]
 
 
+@pytest.mark.parametrize("name", ["total_entries", "itemCount", "articlesCount", "total_articles"])
+def test_the_length_of_a_list_may_be_called_like_its_records(tmp_path: Path, name: str) -> None:
+    """As Hetzner's, and as those of others."""
+    articles = {"type": "array", "items": {"type": "object"}}
+    listed = closed("articles", name, articles=articles, **{name: {**WHOLE, "example": 57}})
+    article = closed("id", id=WHOLE)
+    paths = collection("/articles", "articleId", article, {"type": "object"})
+    paths["/articles"]["get"] = operation("list", listed, "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        created = client.post("/articles", json={}).json()
+        assert client.get("/articles").json() == {"articles": [created], name: 1}
+
+
 def user_paths() -> dict[str, Any]:
     """Users with members of the server, secrets, and one that nobody has to send."""
     moment = {**TEXT, "format": "date-time"}

@@ -18,7 +18,8 @@ LIMITS: Final = (
 _COUNTS: Final = frozenset(
     {
         *("total", "count", "total_count", "total_items", "total_results", "total_elements"),
-        *("total_records", "total_size", "items_total", "records_total"),
+        *("total_records", "total_size", "items_total", "records_total", "total_entries"),
+        *("item_count", "items_count", "record_count", "records_count", "entries_count"),
     }
 )
 _PAGES: Final = frozenset({"pages", "total_pages", "page_count", "pages_total", "last_page"})
@@ -125,6 +126,7 @@ class Page:
             place, own = (*at, name), _own_name(name)
             if name == besides:
                 continue
+            own = "total" if besides and own in _totals_of(plain(besides)) else own
             is_object, itself = isinstance(names[name], Mapping), _relation(own)
             other = above or itself or ("next" if own in _CURSORS else "")
             values: Iterable[Any] = ()
@@ -191,6 +193,15 @@ class Page:
         named = (one for one in found if plain(one).endswith(wanted))
         for name in (*named, *found)[:1]:
             yield from (found[name], str(found[name]))
+
+
+def _totals_of(name: str) -> Collection[str]:
+    """How many records there are is called like this beside a list: ``articles_count``."""
+    return {
+        found
+        for one in (name, name.removesuffix("s"))
+        for found in (f"{one}_count", f"{one}_total", f"total_{one}")
+    }
 
 
 def _spellings(fact: Any) -> Iterator[Any]:

@@ -585,6 +585,21 @@ def test_null_is_a_value_for_put(tmp_path: Path) -> None:
         assert client.get(at).json()["chip"] is None
 
 
+def test_null_is_a_value_for_patch_where_the_response_can_have_it(tmp_path: Path) -> None:
+    content, anything = document(TEXT), {"type": "object"}
+    pet = closed("id", "chip", "name", id=TEXT, chip=NULLABLE, name=TEXT, tag=NULLABLE, note=TEXT)
+    content["paths"]["/o/{owner}/pets"]["post"] |= operation("createPet", pet, "201", anything)
+    item = content["paths"]["/o/{owner}/pets/{petId}"]
+    item["get"] |= operation("getPet", pet, "200")
+    item["patch"] |= operation("changePet", pet, "200", anything)
+    sent = dict.fromkeys(("chip", "name", "tag", "note"), "a")
+    with served(tmp_path, content) as client:
+        at = f"/o/1/pets/{client.post('/o/1/pets', json=sent).json()['id']}"
+        changed = client.patch(at, json=dict.fromkeys(sent)).json()
+        assert {**changed, "id": ""} == {"id": "", "chip": None, "name": "a", "tag": None}
+        assert client.get(at).json() == changed
+
+
 def test_a_record_may_be_created_by_its_own_name_without_a_body_in_return(tmp_path: Path) -> None:
     content = document({"type": "string"})
     post = content["paths"]["/o/{owner}/pets"]["post"]

@@ -14,6 +14,7 @@ from invoice_sandbox.project.fitting import ABSENT, at_steps, first_valid, membe
 
 LIMITS: Final = (
     *("limit", "page_size", "per_page", "page_limit", "max_results", "items_per_page", "pagelen"),
+    *("results_per_page", "perpage", "pagesize", "batch_size", "max_page_size", "max_result_count"),
 )
 _COUNTS: Final = frozenset(
     {
@@ -23,8 +24,9 @@ _COUNTS: Final = frozenset(
     }
 )
 _PAGES: Final = frozenset({"pages", "total_pages", "page_count", "pages_total", "last_page"})
-_PAGE: Final = frozenset({"page", "current_page", "page_number", "page_index", "number"})
-_OFFSETS: Final = frozenset({"offset", "skip", "start_at", "start_index"})
+NUMBERS: Final = ("page", "page_number", "page_num", "page_no", "pagenumber", "current_page")
+_PAGE: Final = frozenset({*NUMBERS, "page_index", "number"})
+_OFFSETS: Final = frozenset({"offset", "skip", "skip_count", "start_at", "start_index"})
 _LEFT: Final = frozenset({"remaining", "remaining_item_count"})
 _MORE: Final = frozenset({"has_more", "has_next", "has_next_page", "is_truncated", "more"})
 _LESS: Final = frozenset({"has_previous", "has_prev", "has_previous_page", "has_prev_page"})

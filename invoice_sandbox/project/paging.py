@@ -13,7 +13,7 @@ from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.declared import keywords_at, outline
 from invoice_sandbox.project.fitting import at_steps, members, placed, without
-from invoice_sandbox.project.page import LIMITS, OBJECTS, Page, plain
+from invoice_sandbox.project.page import LIMITS, NUMBERS, OBJECTS, Page, plain
 
 _SIZES: Final = (*LIMITS, "size", "count", "take", "top", "rows", "first")
 _RECORDS: Final = ("starting_after", "start_after")
@@ -27,12 +27,12 @@ _TOKENS: Final = (
     "continue",
 )
 _MORE_TOKENS: Final = ("pagination_token", "continuation_token", "after", "page_after", "marker")
-_NUMBERS: Final = {"page": 1, "page_number": 1, "page_index": 0}
+_NUMBERS: Final = {**dict.fromkeys(NUMBERS, 1), "page_index": 0}
 """Parameters with the number of a page, and of the first one if the document has no other."""
 _ENDS: Final = {"start": "end", "from": "to"}
 """Parameters with the number of a record, unless the operation has the other one as well."""
 _OFFSETS: Final = {
-    **dict.fromkeys(("offset", "skip", "page_offset", "start_at", *_ENDS), 0),
+    **dict.fromkeys(("offset", "skip", "skip_count", "page_offset", "start_at", *_ENDS), 0),
     "start_index": 1,
 }
 """Parameters with the number of a record, and that of the first one, as in SCIM (RFC 7644)."""

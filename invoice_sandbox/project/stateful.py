@@ -184,13 +184,21 @@ class Collection:
 
     async def change(self, call: _Call) -> Response:
         """The record with the members of the body, of a PATCH or of a POST; null removes one (RFC
-        7396). A list is a JSON Patch (RFC 6902)."""
+        7396), or is its value where the response can have it. A list is a JSON Patch (RFC 6902)."""
         view, kept = await self._found(call, "change")
         if isinstance(call.body, list):
             after, sent = self._patched(call, view, kept)
             return await self._changed(call, view, kept, after, sent)
         sent = self._sent(call, view, call.body)
-        return await self._changed(call, view, kept, jsonio.merge_patch(kept, sent), sent)
+        merged = jsonio.merge_patch(kept, sent)
+        after = {**members(at_steps(merged, self.within))}
+        own = members(at_steps(sent, self.within))
+        nulls = {name: None for name, one in own.items() if one is None}
+        if nulls:
+            body = view.shown(placed(merged, self.within, {**after, **nulls}), kept)
+            can_have = members(at_steps(body, view.place))
+            after |= {name: None for name in nulls if can_have.get(name, name) is None}
+        return await self._changed(call, view, kept, placed(merged, self.within, after), sent)
 
     async def delete(self, call: _Call) -> Response:
         """The record is gone."""

@@ -81,8 +81,8 @@ def _place(scenario: Scenario, pointer: Pointer) -> str:
 
 
 async def _for_workspace(call: ControlCall, scenario: Scenario) -> int:
-    dropped = 0
-    conditions = scenario.conditions
+    """How many steps were dropped."""
+    dropped, conditions = 0, scenario.conditions
     async with call.engine.store.transaction(call.workspace.id) as state:
         workspace = await state.workspace()
         if (workspace.scenario, workspace.conditions) == (scenario.name, conditions):
@@ -105,6 +105,7 @@ async def _for_workspace(call: ControlCall, scenario: Scenario) -> int:
 
 
 async def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> int:
+    """How many steps were dropped."""
     dropped = 0
     if scenario.faults:
         raise reject(

@@ -626,11 +626,8 @@ def _response(
 ) -> Response:
     """The body, or that of the example. Headers with URLs are those of ``own``, unless the contract
     requires one: an example has URLs of other servers. Others of ``own`` are as there, too."""
-    own = own or {}
-    example, wanted = (
-        view.example,
-        {name: one for name, one in own.items() if one not in ("", None)},
-    )
+    example, own = view.example, own or {}
+    wanted = {name: one for name, one in own.items() if one not in ("", None)}
     left_out = (_OF_AN_ADDRESS | own.keys()) - view.required_headers
     headers = {name: one for name, one in example.headers if name.lower() not in left_out}
     headers |= allowed_headers(view.contract, view.operation, example.status, wanted)

@@ -262,6 +262,47 @@ def test_an_envelope_is_not_put_into_itself(tmp_path: Path) -> None:
         assert client.get(f"/consents/{key}").json()["Data"]["Amount"] == "165.88"
 
 
+@pytest.mark.parametrize("beside", [{}, {"notify": FLAG}], ids=["alone", "called like the record"])
+@pytest.mark.parametrize("within", ["", "data"], ids=["record", "envelope"])
+def test_a_request_may_have_an_envelope_that_the_response_has_not(
+    tmp_path: Path, within: str, beside: Any
+) -> None:
+    """As Magento's ``group``, or YNAB's ``transaction``."""
+    content = document(WHOLE, wrapper=within)
+    sent = {"group": {"type": "object", "properties": {"name": TEXT, "note": TEXT}}, **beside}
+    body = media({"type": "object", "properties": sent})
+    paths = content["paths"] = json.loads(json.dumps(content["paths"]).replace("pets", "groups"))
+    for method in ("put", "patch"):
+        paths["/o/{owner}/groups/{petId}"][method]["requestBody"] = body
+    paths["/o/{owner}/groups"]["post"]["requestBody"] = body
+    others = dict.fromkeys(beside, True)
+
+    def record(reply: httpx.Response) -> Any:
+        return reply.json()[within] if within else reply.json()
+
+    with served(tmp_path, content) as client:
+        created = client.post("/o/1/groups", json={"group": {"name": "a"}, **others})
+        assert (record(created)["name"], "group" in record(created)) == ("a", False)
+        at = f"/o/1/groups/{record(created)['id']}"
+        assert client.get(at).json() == created.json()
+        for method, name in (("PUT", "b"), ("PATCH", "c")):
+            changed = client.request(method, at, json={"group": {"name": name}, **others})
+            assert record(changed) == {**record(created), "name": name}
+        assert client.get("/o/1/groups").json() == [record(changed)]
+        bare = record(client.post("/o/1/groups", json={"name": "d"}))
+        assert bare["name"] == "d"
+
+
+def test_a_member_that_the_record_has_is_no_envelope_of_a_request(tmp_path: Path) -> None:
+    owner = {"type": "object", "properties": {"name": TEXT}}
+    shown = {"type": "object", "properties": {"id": WHOLE, "name": TEXT, "owner": owner}}
+    sent = {"type": "object", "properties": {"owner": owner}}
+    with served(tmp_path, with_paths(collection("/owners", "id", shown, sent))) as client:
+        created = client.post("/owners", json={"owner": {"name": "a"}}).json()
+        assert created["owner"] == {"name": "a"}
+        assert created.get("name") != "a"
+
+
 ISSUE = {
     "type": "object",
     "required": ["id", "number", "title", "assignees"],

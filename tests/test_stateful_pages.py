@@ -366,3 +366,24 @@ def test_an_item_of_a_list_may_have_the_record_in_a_node(tmp_path: Path) -> None
         assert first["pageInfo"] == {"hasNextPage": True, "endCursor": cursors[-1]}
         after = client.get("/things", params={"limit": 2, "after": cursors[0]}).json()
         assert [one["node"]["id"] for one in after["edges"]] == [2, 3]
+
+
+@pytest.mark.parametrize("items", [WHOLE, {**TEXT, "maxLength": 5}], ids=["number", "text"])
+def test_a_list_without_objects_has_the_ids(tmp_path: Path, items: Any) -> None:
+    content = things({}, page=WHOLE)
+    body = listing(content)["responses"]["200"]["content"]["application/json"]["schema"]
+    body["properties"]["data"]["items"] = items
+    thing = closed("id", "name", id=items, name=TEXT)
+    content["paths"]["/things"]["post"]["responses"]["201"] = {"description": "ok", "content": {"application/json": {"schema": thing}}}
+    with served(tmp_path, content) as client:
+        first, last = pages(client, "page", 1, 3)
+        assert [*first.json()["data"], *last.json()["data"]] in ([1, 2, 5], ["1", "2", "5"])
+
+
+def test_a_list_that_shows_nothing_of_the_records_is_the_example(tmp_path: Path) -> None:
+    content = things({}, page=WHOLE)
+    body = listing(content)["responses"]["200"]["content"]["application/json"]["schema"]
+    body["properties"]["data"]["items"] = closed("url", url=TEXT)
+    (one, line) = load_contract(written(tmp_path, content), stateful=True).inferred.lines()
+    assert "(page)" not in one
+    assert line == "Not stateful: GET /things: its response cannot have a record with 'id'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import filterfalse
 from pathlib import Path
 from pprint import pformat
@@ -171,7 +171,7 @@ def _collections(contract: Contract, collections: Sequence[Collection]) -> str:
     """The module with a handler for each operation of the collections."""
     parts = [_COLLECTIONS]
     for number, one in enumerate(collections, 1):
-        members = json.loads(jsonio.dumps({**vars(one), "operations": dict(one.operations)}))
+        members = json.loads(jsonio.dumps(asdict(one)))
         values = "".join(f"    {name}={value!r},\n" for name, value in members.items())
         parts.append(f"COLLECTION_{number} = Collection(\n{values})\n")
         for what, name in one.operations.items():

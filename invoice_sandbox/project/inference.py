@@ -207,6 +207,7 @@ def _best(
 def _tried(contract: Contract, one: Collection) -> tuple[Collection, dict[str, Any]]:
     """The collection with its place in responses, and a record. Raises NoResponseError."""
     whole = replace(one, within=one.place(contract))
+    whole = replace(whole, wrapped=whole.wrappers(contract))
     return whole, whole.first(contract)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, Protocol
@@ -34,7 +34,7 @@ from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
 from invoice_sandbox.project.page import Page
 from invoice_sandbox.project.paging import page_of
 from invoice_sandbox.project.response import Response
-from invoice_sandbox.project.view import View, generated, nouns, singular, words
+from invoice_sandbox.project.view import View, generated, is_envelope, nouns, singular, words
 from invoice_sandbox.state import Transaction, Workspace
 
 _PARAMETER: Final = re.compile(r"\{([^}]+)\}")
@@ -102,6 +102,9 @@ class Collection:
     ``extension`` is what paths of items end with, such as ``.json`` or a slash. ``parent`` is the
     path of the items of another collection that the records belong to, such as ``/pets/{petId}``,
     with the names that parameters have in ``path``; empty: they belong to none.
+    ``wrapped`` is the member of a request that has the record, by what the operation does, where it
+    is not as in ``within``: ``{"create": "group"}`` if ``{"group": {...}}`` is posted and the
+    response is the group.
 
     A record is kept as a whole body, with what is beside it.
     """
@@ -114,6 +117,7 @@ class Collection:
     below: Sequence[str] = ()
     extension: str = ""
     parent: str = ""
+    wrapped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def base(self) -> str:
@@ -146,7 +150,7 @@ class Collection:
         number, step = await call.state.next_number(name), 1
         while await call.state.get(name, str(number)) is not None:
             number, step = number + step, 2 * step  # few lookups, however many ids were posted
-        sent = self._sent(call, view, call.body)
+        sent = self._sent(call, view, "create", call.body)
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{name}/{number}"))
         for key in self._keys(view, sent, number, unique):
             is_sent = at_steps(sent, (*self.within, *self.key)) == key
@@ -179,7 +183,7 @@ class Collection:
         ):
             return await self._put_new(call)
         view, kept = await self._found(call, "replace")
-        sent = self._sent(call, view, call.body)
+        sent = self._sent(call, view, "replace", call.body)
         return await self._changed(call, view, kept, sent, sent)
 
     async def change(self, call: _Call) -> Response:
@@ -189,7 +193,7 @@ class Collection:
         if isinstance(call.body, list):
             after, sent = self._patched(call, view, kept)
             return await self._changed(call, view, kept, after, sent)
-        sent = self._sent(call, view, call.body)
+        sent = self._sent(call, view, "change", call.body)
         merged = jsonio.merge_patch(kept, sent)
         after = {**members(at_steps(merged, self.within))}
         own = members(at_steps(sent, self.within))
@@ -234,6 +238,28 @@ class Collection:
         places = (self._view(contract, what, TRIAL).own_place for what in known)
         return next((one for one in places if one is not None), ())
 
+    def wrappers(self, contract: Contract) -> dict[str, str]:
+        """What ``wrapped`` is by the requests of its operations: a member with an object that has
+        members of the record, is alone or called like the record or as envelopes are, and is none
+        of the record itself."""
+        found = dict[str, str]()
+        for what in self.operations.keys() & {"create", "replace", "change"}:
+            view = self._showing(contract, self._view(contract, what, TRIAL))
+            shown = members(at_steps(view.declared, view.place))
+            operation = contract.operations[self.operations[what]]
+            declared = outline(contract.document, _request_schema(contract, operation))
+            if self.within and isinstance(at_steps(declared, self.within), Mapping):
+                continue
+            inside = ((name, members(one)) for name, one in members(declared).items())
+            names = [
+                name
+                for name, one in inside
+                if one.keys() & shown.keys() and name not in shown
+                if len(declared) == 1 or is_envelope(name, view.names)
+            ]
+            found |= {what: names[0]} if names else {}
+        return found
+
     def first(self, contract: Contract) -> dict[str, Any]:
         """A record of a generated body, as it is kept.
 
@@ -241,8 +267,8 @@ class Collection:
         """
         view = self._view(contract, self.creator, TRIAL, is_new=True)
         schema = _request_schema(contract, view.operation)
-        sent = self._in_place(generated(contract, schema, TRIAL))
-        declared = self._in_place(outline(contract.document, schema))
+        sent = self._in_place(generated(contract, schema, TRIAL), self.creator)
+        declared = self._in_place(outline(contract.document, schema), self.creator)
         is_sent = at_steps(declared, (*self.within, *self.key)) is not None
         unique = str(uuid5(NAMESPACE_URL, self.path))
         is_put = self.creator == "replace"
@@ -287,7 +313,7 @@ class Collection:
         name = ".".join(self.key)
         if what == "replace" and view.operation.path == self.path:
             declared = outline(contract.document, _request_schema(contract, view.operation))
-            if at_steps(self._in_place(declared), (*self.within, *self.key)) is None:
+            if at_steps(self._in_place(declared, what), (*self.within, *self.key)) is None:
                 return f"its path has no id, and its body no '{name}'"
         if what == "page":
             is_shown = view.listed([kept], Page(1, 0, 1)) is not None
@@ -336,20 +362,23 @@ class Collection:
             if (one.location, one.name) == ("path", self.parameter)
         )
 
-    def _in_place(self, body: Any) -> dict[str, Any]:
-        """What was sent, with the record where bodies of the collection have it."""
+    def _in_place(self, body: Any, what: str) -> dict[str, Any]:
+        """What was sent to do that, with the record where bodies of the collection have it."""
         sent = dict(members(body))
+        if isinstance(sent.get(self.wrapped.get(what, "")), Mapping):
+            record = sent.pop(self.wrapped[what])
+            return {**members(placed(sent if self.within else {}, self.within, record))}
         has_place = isinstance(at_steps(sent, self.within), Mapping)
         return sent if has_place else placed({}, self.within, sent)
 
-    def _sent(self, call: _Call, view: View, body: Any) -> dict[str, Any]:
+    def _sent(self, call: _Call, view: View, what: str, body: Any) -> dict[str, Any]:
         """A body in its place, without what is ``writeOnly``: no response may show that."""
         if not _has_write_only(call.contract):
-            return self._in_place(body)
+            return self._in_place(body, what)
         secret = WriteOnly(call.contract.document)
         content = _content(call.contract, view.operation).values()
         schemas = [one.get("schema", True) for one in content]
-        sent = self._in_place(secret.removed(body, schemas))
+        sent = self._in_place(secret.removed(body, schemas), what)
         schemas = schemas_at(call.contract.document, view.schema, view.place)
         record = secret.removed(at_steps(sent, self.within), schemas)
         return {**members(placed(sent, self.within, record))}
@@ -370,7 +399,7 @@ class Collection:
             raise reject(rejected, problem=str(error)) from None
         now = members(at_steps(patched, place))
         new = {name: one for name, one in now.items() if name not in record or record[name] != one}
-        sent = self._sent(call, view, placed({}, self.within, new))
+        sent = self._sent(call, view, "change", placed({}, self.within, new))
         same = {name: one for name, one in record.items() if name in now}
         after = {**same, **members(at_steps(sent, self.within))}
         return placed(kept, self.within, after), sent
@@ -452,7 +481,7 @@ class Collection:
         """A record with the id that the path has."""
         view = self._view(call.contract, "replace", call.workspace.seed, is_new=True)
         await self._check_parent(call, view)
-        sent, key = self._sent(call, view, call.body), call.path[self.parameter]
+        sent, key = self._sent(call, view, "replace", call.body), call.path[self.parameter]
         number = await call.state.next_number(self.name(call))
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{self.name(call)}/{number}"))
         at = f"{call.base_url}{call.url}"
@@ -533,7 +562,8 @@ class Collection:
         """The id in the path, or in the body if the path has none."""
         if self.parameter in call.path:
             return str(call.path[self.parameter])
-        return str(at_steps(self._in_place(call.body), (*self.within, *self.key)))
+        sent = self._in_place(call.body, "replace")
+        return str(at_steps(sent, (*self.within, *self.key)))
 
 
 _WITH_RECORD: Final = ("create", "get", "replace", "change")

@@ -259,17 +259,23 @@ class View:
         return found[0] if isinstance(found, list) and found else None
 
     def _item(self, whole: Any, steps: Sequence[str], record: Any) -> Any:
-        """An item of the list as its schema allows it; None if it cannot have the record."""
+        """An item of the list as its schema allows it, which may be the id alone; None if it can
+        have nothing of the record."""
         examples, identity = at_steps(self.example.body, steps), (*self.item_place, *self.identity)
+        key = at_steps(record, identity)
+        own = members(at_steps(record, self.item_place))
         filled = {**members(examples[0] if examples else {}), **record}
         for one in (record, filled):
             body = fitted(self.checker, placed(whole, steps, [one]), self.example.body)
             items = at_steps(body, steps)
             item = items[0] if isinstance(items, list) and items else None
-            key = at_steps(item, identity)
-            if item is not None and (key is None or key == at_steps(record, identity)):
+            shown = members(at_steps(item, self.item_place))
+            if at_steps(shown, self.identity) == key:
                 return item
-        return None
+            is_part = any(name in own and own[name] == value for name, value in shown.items())
+            if at_steps(shown, self.identity) is None and is_part:
+                return item
+        return key if is_valid(self.checker, placed(whole, steps, [key])) else None
 
     def sampled(self, number: int) -> Any:
         """An id that is generated for the schema."""
@@ -378,6 +384,11 @@ def singular(word: str) -> str:
     return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
 
 
+def is_envelope(name: str, names: Sequence[str]) -> bool:
+    """Whether a member with this name may have a record that is called by ``names``."""
+    return not {*names, *_ENVELOPES}.isdisjoint(map(singular, words(name)))
+
+
 def _place(body: Any, identity: Sequence[str], names: Sequence[str]) -> tuple[str, ...] | None:
     """The members of a response that lead to the record, at most two; None if it has no record.
 
@@ -392,8 +403,7 @@ def _place(body: Any, identity: Sequence[str], names: Sequence[str]) -> tuple[st
             ((*place, name), inner)
             for place, one in levels
             for name, inner in one.items()
-            if isinstance(inner, Mapping)
-            and (len(one) == 1 or {*map(singular, words(name))} & {*names, *_ENVELOPES})
+            if isinstance(inner, Mapping) and (len(one) == 1 or is_envelope(name, names))
         ]
     return None
 

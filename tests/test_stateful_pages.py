@@ -199,6 +199,8 @@ def test_the_list_with_the_records_is_the_one_that_is_most_like_them(
         ("pageIndex", "take", [0, 1, 2]),
         ("currentPage", "pageSize", [1, 2, 3]),
         ("pageNo", "results_per_page", [1, 2, 3]),
+        ("p", "max", [1, 2, 3]),
+        ("page", "maxresults", [1, 2, 3]),
         ("SkipCount", "MaxResultCount", [0, 2, 4]),
         ("page", "first", [1, 2, 3]),
         ("page", "pagelen", [1, 2, 3]),

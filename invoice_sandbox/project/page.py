@@ -14,7 +14,8 @@ from invoice_sandbox.project.fitting import ABSENT, at_steps, first_valid, membe
 
 LIMITS: Final = (
     *("limit", "page_size", "per_page", "page_limit", "max_results", "items_per_page", "pagelen"),
-    *("results_per_page", "perpage", "pagesize", "batch_size", "max_page_size", "max_result_count"),
+    *("results_per_page", "perpage", "pagesize", "maxresults", "batch_size", "max_page_size"),
+    "max_result_count",
 )
 _COUNTS: Final = frozenset(
     {
@@ -24,7 +25,7 @@ _COUNTS: Final = frozenset(
     }
 )
 _PAGES: Final = frozenset({"pages", "total_pages", "page_count", "pages_total", "last_page"})
-NUMBERS: Final = ("page", "page_number", "page_num", "page_no", "pagenumber", "current_page")
+NUMBERS: Final = ("page", "page_number", "page_num", "page_no", "pagenumber", "current_page", "p")
 _PAGE: Final = frozenset({*NUMBERS, "page_index", "number"})
 _OFFSETS: Final = frozenset({"offset", "skip", "skip_count", "start_at", "start_index"})
 _LEFT: Final = frozenset({"remaining", "remaining_item_count"})

@@ -15,7 +15,7 @@ from invoice_sandbox.project.declared import keywords_at, outline
 from invoice_sandbox.project.fitting import at_steps, members, placed, without
 from invoice_sandbox.project.page import LIMITS, NUMBERS, OBJECTS, Page, plain
 
-_SIZES: Final = (*LIMITS, "size", "count", "take", "top", "rows", "first")
+_SIZES: Final = (*LIMITS, "size", "count", "take", "top", "rows", "first", "max")
 _RECORDS: Final = ("starting_after", "start_after")
 """Parameters with the id of the last record of the page before."""
 _TOKENS: Final = (

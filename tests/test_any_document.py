@@ -1505,6 +1505,41 @@ def test_an_error_is_in_the_usual_envelope_if_the_document_allows_that(
         assert rejected.json()["error"]["code"] == "invalid_request"
 
 
+@pytest.mark.parametrize(
+    ("member", "item"),
+    [
+        (
+            "detail",  # as FastAPI declares its errors
+            {
+                "required": ["loc", "msg", "type"],
+                "properties": {
+                    "loc": {"items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}},
+                    "msg": {"type": "string"},
+                    "type": {"type": "string"},
+                },
+            },
+        ),
+        (
+            "errors",  # as in JSON:API
+            {"properties": {"status": {"type": "string"}, "detail": {"type": "string"}}},
+        ),
+    ],
+)
+def test_a_declared_list_of_errors_has_the_problem(
+    tmp_path: Path, member: str, item: dict[str, Any]
+) -> None:
+    errors = {"type": "array", "items": {"type": "object", **item}}
+    schema = {"type": "object", "properties": {member: errors}}
+    rejected = {"description": "no", "content": {"application/json": {"schema": schema}}}
+    get = {"responses": {**OK["responses"], "422": rejected}, "parameters": [LIMIT]}
+    with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
+        response = client.get("/a", params={"limit": "many"})
+        (first,) = response.json()[member]
+        reported = first.get("msg", first.get("detail"))
+        assert reported.startswith("limit must be a whole number")
+        assert first.get("status", "422") == "422"
+
+
 def test_an_operation_without_security_can_have_a_fault(tmp_path: Path) -> None:
     with serving_contract(
         tmp_path, document({"/a": {"get": {**OK, "operationId": "a"}}})

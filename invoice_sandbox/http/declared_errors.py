@@ -123,9 +123,11 @@ def _filled(endpoint: Endpoint, shown: Reply, values: Mapping[str, Any]) -> Repl
 
 
 def _places(declared: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The members with values of an error, with the names of the values."""
+    """The members with values of an error, with the names of the values; of lists, those of the
+    first item."""
     for name, one in members(declared).items():
-        if isinstance(one, Mapping):
-            yield from _places(one, (*above, name))
+        first = members(one[0]) if isinstance(one, list) else {}
+        if isinstance(one, Mapping) or first:
+            yield from _places(first or one, (*above, name, *(["0"] if first else [])))
         elif (value := _VALUES.get(snake_case(name))) is not None:
             yield (*above, name), value

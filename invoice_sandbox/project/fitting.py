@@ -28,9 +28,12 @@ def at_steps(value: Any, steps: Sequence[str]) -> Any:
 
 
 def placed(value: Any, steps: Sequence[str], new: Any) -> Any:
-    """A copy of ``value`` with ``new`` where these members lead, which are made if missing."""
+    """A copy of ``value`` with ``new`` where these members lead, which are made if missing. In a
+    list every index is that of its first item."""
     if not steps:
         return new
+    if isinstance(value, list) and steps[0].isdecimal():
+        return [placed(value[0] if value else None, steps[1:], new), *value[1:]]
     others = members(value)
     return {**others, steps[0]: placed(others.get(steps[0]), steps[1:], new)}
 

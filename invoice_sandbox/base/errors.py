@@ -157,7 +157,8 @@ _ERRORS: Final = (
         "unknown_record",
         404,
         "There is no record with this {member}",
-        "Check {value}, and that the credential belongs to the same workspace.",
+        "Check {value}: it was not posted to this path since the start or the last reset, or was "
+        "deleted.",
     ),
     ErrorType(
         "patch_does_not_apply",

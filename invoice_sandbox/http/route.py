@@ -204,7 +204,8 @@ class RouteTable:
         self._count += 1
         node.leaf = node.leaf or _Leaf(template, (template.rank, self._count))
         node.leaf.methods.setdefault(method, (target, path_names(path)))
-        node.is_open = node.is_open or below
+        if below:
+            node.is_open = True
         if all(len(one) == 1 for one in template.segments):
             self._concrete[tuple(one[0] for one in template.segments)] = node.leaf
 

@@ -1540,6 +1540,42 @@ def test_a_declared_list_of_errors_has_the_problem(
         assert first.get("status", "422") == "422"
 
 
+def test_a_given_response_has_the_headers_that_are_required(tmp_path: Path) -> None:
+    declared = {"required": True, "schema": {"type": "integer", "minimum": 5}}
+    shown = {"schema": {"type": "array", "items": {"type": "integer"}}, "example": [1, 2]}
+    content = {"application/json": {"schema": {"type": "array"}}}
+    ok = {"description": "ok", "content": content, "headers": {"X-N": declared, "X-Shown": shown}}
+    get = {"operationId": "a", "responses": {"200": ok}}
+    with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
+        fault = {"kind": "response", "operation": "a"}
+        for headers, found in (({}, None), ({"x-n": "7"}, "7")):
+            given = {**fault, "body": [], "headers": headers}
+            assert client.post("/sandbox/faults", json=given).status_code == 201
+            response = client.get("/a")
+            (number,) = response.headers.get_list("x-n")
+            assert int(number) >= 5
+            assert found in {None, number}
+            assert (response.json(), response.headers["x-shown"]) == ([], "1,2")
+        assert client.post("/sandbox/faults", json={**fault, "headers": {"x-n": "8"}}).is_success
+        assert client.get("/a").headers.get_list("x-n") == ["8"]
+        for headers in ({"X-N": "abc"}, {"x-n": "4"}, {"x-shown": "1,b"}):
+            rejected = client.post("/sandbox/faults", json={**fault, "headers": headers})
+            assert rejected.status_code == 400
+            assert "not a 200 of a: the header X-" in rejected.json()["error"]["message"]
+
+
+def test_a_given_response_needs_a_header_that_cannot_be_generated(tmp_path: Path) -> None:
+    header = {"required": True, "schema": {"type": "string", "pattern": "^(?=a)b"}}
+    content = {"application/json": {"schema": {"type": "array"}}}
+    ok = {"description": "ok", "content": content, "headers": {"X-N": header}}
+    get = {"operationId": "a", "responses": {"200": ok}}
+    with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
+        fault = {"kind": "response", "operation": "a", "body": []}
+        rejected = client.post("/sandbox/faults", json=fault)
+        assert rejected.status_code == 400
+        assert "add it to 'headers'" in rejected.json()["error"]["message"]
+
+
 def test_an_operation_without_security_can_have_a_fault(tmp_path: Path) -> None:
     with serving_contract(
         tmp_path, document({"/a": {"get": {**OK, "operationId": "a"}}})

@@ -611,6 +611,11 @@ class TestControlAPI:
                 "sets the header Content-Length",
             ),
             ({"headers": {"A b": "1"}}, "headers"),
+            (
+                {"status": 429, "headers": {"retry-after": "soon"}},
+                "not a 429 of getInvoice: the header Retry-After must be a whole number",
+            ),
+            ({"status": 429, "headers": {"retry-after": "7"}}, None),
             ({"headers": {"A": "1\r\nB: 2"}}, "headers"),
             ({"headers": {"A": "x" * 4000, "B": "x" * 4000}}, None),
         ],

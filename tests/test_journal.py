@@ -143,6 +143,9 @@ class TestEntries:
             ("/sandbox/clok", None),
             ("/api/" + "x" * 300, None),
             ("/nothing/like/it", None),
+            ("/invoices", "/api/invoices"),
+            ("/invoices/inv_sandbox_0001", "/api/invoices/inv_sandbox_0001"),
+            ("/inv_sandbox_0001", None),
         ],
     )
     def test_a_path_that_does_not_exist_is_there_with_a_similar_one(
@@ -1126,6 +1129,20 @@ class TestWhy:
         assert last(client)["why"]["scenario"] == "slow-api"
         client.get("/api/offers")
         assert last(client)["why"]["scenario"] == "manual"
+        client.get(f"/api/offers?invoiceId={made}")
+        assert last(client)["why"]["scenario"] == "happy-path"
+
+    def test_the_scenario_is_that_of_the_invoice_in_the_response(
+        self, client: httpx.Client
+    ) -> None:
+        headers = {"X-Sandbox-Scenario": "offer-expires"}
+        made = client.post("/api/invoices", json=INVOICE, headers=headers).json()["data"]["id"]
+        client.post("/sandbox/clock/advance", json={"by": "PT10S"})
+        (offer, *_) = client.get(f"/api/offers?invoiceId={made}").json()["data"]
+        asked = {"financingRequestId": offer["financingRequestId"]}
+        created = client.post("/api/offers", json=asked)
+        assert created.json()["data"]["invoiceId"] == made
+        assert last(client)["why"]["scenario"] == "offer-expires"
 
     def test_it_repeats_no_key_to_its_sender(self, client: httpx.Client) -> None:
         key = key_of(client)

@@ -116,6 +116,19 @@ def test_it_makes_no_difference_in_which_strides_the_clock_is_moved(
     assert instants(delivery(client)) == at(*SCHEDULES[profile])
 
 
+def test_the_clock_shows_when_the_next_attempt_is_due(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    receiver.responses(response(500))
+    subscribe(client, receiver.url)
+    assert client.get("/sandbox/clock").json()["data"]["nextDue"] is None
+    trigger(client)
+    assert [advance(client, by="PT0S")["nextDue"]] == at("PT5S")
+    assert [client.get("/sandbox/clock").json()["data"]["nextDue"]] == at("PT5S")
+    assert [advance(client, by="PT5S")["nextDue"]] == at("PT5M5S")
+    assert advance(client, by="P5D")["nextDue"] is None
+
+
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_any_2xx_is_success(client: httpx.Client, receiver: Receiver, status: int) -> None:
     receiver.responses(response(status))

@@ -41,6 +41,9 @@ _SHARE_OF_TIME: Final = 0.9
 """The share of the time that the server waits for a response which the receiver has."""
 
 _MAX_KNOWN: Final = 1000
+_ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
+"""Signals that end it: from the keyboard, of a supervisor, and when the terminal is closed."""
+
 _GONE: Final = 410
 
 
@@ -52,7 +55,10 @@ def listen(
     *,
     as_json: bool,
 ) -> None:
-    """Forward until SIGINT, SIGTERM, or another ``listen`` takes over. Raises SandboxError."""
+    """Forward until a signal of _ENDS, or until another ``listen`` takes over. Raises SandboxError.
+
+    A signal that this process was started to ignore, as by ``nohup``, does not end it.
+    """
     client.registration_path()
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_listen(client, target, types, identity, as_json=as_json))
@@ -67,8 +73,9 @@ async def _listen(
     as_json: bool,
 ) -> None:
     stop = asyncio.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    for name in _ENDS:
+        if name != signal.SIGHUP or signal.getsignal(name) != signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(name, stop.set)
     async with Sandbox(client) as sandbox, Receiver(target) as receiver:
         printer = _Printer(client.url, target, as_json)
         await _Forwarder(sandbox, receiver, printer, types, identity).run_until(stop)

@@ -35,7 +35,7 @@ async def add_fault(call: ControlCall) -> Record:
             problem=problem,
             advice="See addFault in GET /sandbox/openapi.json.",
         )
-    problem = response_problem(project.contract.operations, call.body)
+    problem = response_problem(project.contract, call.body)
     if problem is not None:
         inputs = InputProblems((InputProblem("body", "", problem, is_sentence=True),), 1)
         raise reject_inputs("schema_violated", inputs, [""])

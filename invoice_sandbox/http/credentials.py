@@ -146,7 +146,7 @@ class AnyCredential:
         security = self.operation.security
         complete = list(self._complete(request))
         if not complete and not security.optional:
-            raise reject("credential_missing")
+            raise self._missing(request)
         offered = [one for secrets in complete for one in secrets]
         if self.any_credential or not security.requirements:
             offered += _in_common_places(request)
@@ -163,6 +163,18 @@ class AnyCredential:
         if DEMO_KEY in offered and not is_local(self.engine, request):
             raise _demo_key_problem(self.engine, request)
         raise _invalid(offered)
+
+    def _missing(self, request: Request) -> ApiError:
+        """Why the request has no credential, if an ``Authorization`` header says that."""
+        locations = {
+            self.contract.schemes[one.scheme].location
+            for requirement in self.operation.security.requirements
+            for one in requirement
+        }
+        problem = _problem_of_bearer(request.head, has_basic=BASIC in locations)
+        if problem is None or BEARER not in locations or "http" in locations:
+            return reject("credential_missing")
+        return reject("no_bearer", problem=problem)
 
     def _complete(self, request: Request) -> Iterator[list[str]]:
         """The secrets of every requirement that the request satisfies."""

@@ -330,8 +330,8 @@ async def _explain_scenario(trace: Trace, call: Call, data: Any) -> None:
     its own. A scenario that the request itself names comes first."""
     if call.scenarios.named is None and await call.state.count(SCENARIO_RUNS):
         body = call.body.values() if isinstance(call.body, dict) else ()
-        made = data.get("id") if isinstance(data, dict) else None
-        about = (*call.path.values(), made, *body)
+        shown = data if isinstance(data, dict) else {}
+        about = (*call.path.values(), shown.get("id"), *body, *call.query.values(), *shown.values())
         if (name := await call.scenarios.name_among(call.state, about)) is not None:
             trace.why["scenario"] = name
 

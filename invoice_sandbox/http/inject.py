@@ -157,7 +157,14 @@ def _stubbed(admitted: AdmittedRequest, fault: Fault, workspace: Workspace) -> R
     stub = jsonio.loads(fault.stub.encode()) if fault.stub else {}
     headers = stub.get("headers", {})
     if "body" in stub:
-        given = given_response(endpoint.operation, fault.status, stub["body"], headers)
+        given = given_response(
+            endpoint.contract,
+            endpoint.operation,
+            workspace.seed,
+            fault.status,
+            stub["body"],
+            headers,
+        )
         return reply_of(given, request)
     return from_contract(request, endpoint, workspace, Choice(fault.status), headers)
 

@@ -11,7 +11,7 @@ GET. An encoded slash does not separate segments, and no request is redirected.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Final
@@ -256,13 +256,13 @@ class Router:
 
     def similar(self, path: str) -> str:
         """The path of an operation, with the parameters of one without any, from which that differs
-        in one misspelt word, or in a slash at the end; none if there is none. The last results are
-        kept, as it takes as long as a request."""
+        in one misspelt word, in a slash at the end, or by its first word, which that lacks; none if
+        there is none. The last results are kept, as it takes as long as a request."""
         return self._similar(path) if len(path) <= _MAX_KNOWN_PATH else ""
 
     def _look_for_similar(self, path: str) -> str:
         segments = path.rstrip("/").split("/")
-        known = (template for table in self._tables for template in table.templates)
+        known = [template for table in self._tables for template in table.templates]
         like: dict[str, dict[str, str]] = {}
         for found in filter(None, (one.filled(segments) for one in known)):
             pairs = zip(segments, found.split("/"), strict=True)
@@ -276,7 +276,7 @@ class Router:
             for given, words in like.items()
             for one in close_words(given, words, _ALMOST)
         )
-        return next(close, "")
+        return next(close, "") or next(_with_first_word(segments, known), "")
 
     def targets(self, request: Request) -> dict[str, Target]:
         """The targets at the path of the request, by method."""
@@ -347,6 +347,18 @@ class Router:
     def _find(self, path: str | bytes) -> Sequence[_End]:
         segments = _segments(path)
         return tuple([end for table in self._tables for end in table.find(segments)])
+
+
+def _with_first_word(segments: Sequence[str], known: Iterable[PathTemplate]) -> Iterator[str]:
+    """Paths of operations that are these segments after one more word, such as ``api``."""
+    for one in known:
+        if len(one.segments) != len(segments) + 1:
+            continue
+        _, first, *others = one.segments
+        if len(first) == 1 and any(len(word) == 1 for word in others):
+            whole = ["", first[0], *segments[1:]]
+            if one.filled(whole) == "/".join(whole):
+                yield "/".join(whole)
 
 
 def _texts_as_sent(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.operations import named_examples
 from invoice_sandbox.openapi.message.media_types import concrete, is_json, is_text, preferred
+from invoice_sandbox.openapi.message.parameters import compile_parameter
+from invoice_sandbox.openapi.message.styles import Given
 from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.operation import Contract, DeclaredResponse, Operation
 from invoice_sandbox.openapi.schema.compile import Checker, Schema, SchemaError
@@ -26,6 +28,7 @@ __all__ = [
     "NotAcceptableError",
     "NotOfferedError",
     "allowed_headers",
+    "check_headers",
     "contract_response",
     "given_response",
     "is_json",
@@ -169,12 +172,35 @@ class EvidentResponses:
         self._headers |= {id(one) for one in new.values()}
 
 
+def check_headers(
+    contract: Contract, operation: Operation, status: int | None, headers: Mapping[str, str]
+) -> None:
+    """Raises NotOfferedError if the contract does not allow one of these headers of a response."""
+    number, response = _chosen(operation, Choice(status))
+    given = {name.lower(): text for name, text in headers.items()}
+    for name, raw in response.headers.items() if response else ():
+        if name.lower() in given:
+            place = f"{operation.id}, header {name}"
+            one = compile_parameter({**raw, "name": name, "in": "header"}, contract.schemas, place)
+            found = one.find(Given([(name, given[name.lower()])]))
+            if found is not None and found.problem is not None:
+                text = f"not a {number} of {operation.id}: the header {name} {found.problem.text}"
+                raise NotOfferedError(text, ())
+
+
 def given_response(
-    operation: Operation, status: int | None, body: Any, headers: Mapping[str, str]
+    contract: Contract,
+    operation: Operation,
+    seed: int | str,
+    status: int | None,
+    body: Any,
+    headers: Mapping[str, str],
 ) -> ContractResponse:
     """The response with this body, as JSON if the contract declares that; its success by default.
+    Besides ``headers`` it has those that the contract requires, or shows by an example.
 
-    Raises NotOfferedError when the contract does not allow it.
+    Raises NotOfferedError when the contract does not allow the body, and NoResponseError when it
+    requires a header that cannot be generated.
     """
     number, response = _chosen(operation, Choice(status))
     declared = _by_preference(response) if response is not None else []
@@ -187,7 +213,9 @@ def given_response(
     if problems:
         text = problems[0].sentence("the body")
         raise NotOfferedError(f"not a {number} of {operation.id}: {text}", ())
-    return ContractResponse(number, media_type, body, tuple(headers.items()))
+    source = _Source(contract, operation, f"{seed}/{operation.id}/{number}", USUAL)
+    others = source.headers(response, {name.lower() for name in headers})
+    return ContractResponse(number, media_type, body, (*others, *headers.items()))
 
 
 def _by_preference(response: DeclaredResponse) -> list[str]:
@@ -292,11 +320,15 @@ class _Source:
             problem = "its schema is nested too deeply; add an example to the operation"
             raise NoResponseError(f"{self.operation.id}: {problem}") from None
 
-    def headers(self, response: DeclaredResponse) -> Iterator[tuple[str, str]]:
-        """The headers that are required, or shown by an example. Raises NoResponseError."""
+    def headers(
+        self, response: DeclaredResponse, without: Set[str] = frozenset()
+    ) -> Iterator[tuple[str, str]]:
+        """The headers that are required, or shown by an example. ``without`` are names of others,
+        in lower case. Raises NoResponseError."""
         for name, raw in response.headers.items():
             is_shown = any(key in raw or key in _schema_of(raw) for key in ("example", "examples"))
-            if name.lower() not in SET_BY_SERVER and (raw.get("required", False) or is_shown):
+            is_wanted = name.lower() not in SET_BY_SERVER | without
+            if is_wanted and (raw.get("required", False) or is_shown):
                 yield name, self._header(name, raw)
 
     def _header(self, name: str, raw: Mapping[str, Any]) -> str:

@@ -62,6 +62,7 @@ _READ: Final = frozenset({".yaml", ".yml", ".json", ".py"})
 _MANUAL: Final = Scenario("manual")
 _DEFAULT_SCENARIO: Final = "auto-progress"
 _OPTION: Final = "the option --base-path"
+_CHANGED_BY: Final = "the first server; 'serve --contract' has --base-path"
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Project:
     conventions: Conventions = field(default_factory=Conventions)
     inferred: Inferred = field(default_factory=Inferred)
     left_out: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    base_path_origin: str = "the first server; 'serve --contract' has --base-path"
+    base_path_origin: str = "the first server of the document"
 
     @cached_property
     def control_conventions(self) -> Conventions:
@@ -263,7 +264,7 @@ def load_contract(
             warnings=tuple(warnings),
             conventions=conventions,
             left_out=read.left_out,
-            base_path_origin=Project.base_path_origin if base_path is None else _OPTION,
+            base_path_origin=_CHANGED_BY if base_path is None else _OPTION,
         )
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
@@ -286,7 +287,7 @@ def vocabulary_of(
     objects = [one for one in schemas if isinstance(one, Mapping)]  # true and false are schemas too
     members = [member for one in objects for member in one.get("properties", {}).items()]
     dates = {name for name, schema in members if _is_date(schema)}
-    return Vocabulary(contract.operations, lifecycle, actions, {name for name, _ in members}, dates)
+    return Vocabulary(contract, lifecycle, actions, {name for name, _ in members}, dates)
 
 
 def _is_date(schema: Any) -> bool:

@@ -101,10 +101,12 @@ class ControlCall(PublicControlCall):
 
     async def clock_of(self, workspace: Workspace) -> Record:
         """A workspace's clock as the control API shows it."""
-        due = (await self.engine.store.due_times(workspace.id)).get(None)
+        now = workspace.clock.now(self.engine.system_clock)
+        queues = (await self.engine.store.due_times(workspace.id)).items()
+        due = min((at for lane, at in queues if lane is None or at > now), default=None)
         return {
             "mode": workspace.clock.mode,
-            "now": instant_text(workspace.clock.now(self.engine.system_clock)),
+            "now": instant_text(now),
             "nextDue": None if due is None else instant_text(due),
         }
 

@@ -16,7 +16,7 @@ from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.openapi.load.documents import parse_text, place_of, read_text
 from invoice_sandbox.openapi.load.text import DocumentError
-from invoice_sandbox.openapi.operation import Operation
+from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,
     Pointer,
@@ -47,18 +47,23 @@ _CONFLICT: Final = 409
 
 @dataclass(frozen=True, eq=False)  # a vocabulary equals only itself, and can be a cache key
 class Vocabulary:
-    """The names that scenarios may use: operations by id, the lifecycle, actions by name, the
+    """The names that scenarios may use: those of the contract, the lifecycle, actions by name, the
     members of records, and those of them that are dates or instants.
 
     ``content`` is a digest of all that they come from; without it no result of a check is kept.
     """
 
-    operations: Mapping[str, Operation]
+    contract: Contract
     lifecycle: Lifecycle
     actions: Mapping[str, Action]
     members: Collection[str]
     dates: Collection[str]
     content: str = ""
+
+    @property
+    def operations(self) -> Mapping[str, Operation]:
+        """The operations of the contract, by id."""
+        return self.contract.operations
 
     @property
     def machine(self) -> Machine | None:
@@ -423,7 +428,7 @@ def _wrong_fault(
         yield _unknown((*place, "operation"), "operation", operation, vocabulary.operations)
         return
     problem = fault_problem(vocabulary.operations, fault)
-    problem = problem or response_problem(vocabulary.operations, fault)
+    problem = problem or response_problem(vocabulary.contract, fault)
     if problem is not None:
         yield FileProblem(place, problem)
 

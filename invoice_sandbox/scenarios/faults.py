@@ -9,8 +9,14 @@ from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration
-from invoice_sandbox.openapi.operation import Operation
-from invoice_sandbox.openapi.responses import SET_BY_SERVER, NotOfferedError, given_response
+from invoice_sandbox.openapi.operation import Contract, Operation
+from invoice_sandbox.openapi.responses import (
+    SET_BY_SERVER,
+    NoResponseError,
+    NotOfferedError,
+    check_headers,
+    given_response,
+)
 from invoice_sandbox.state import Fault, Workspace
 
 ALTER_RESPONSE: Final = frozenset({"truncate", "malformed", "drip", "content-type", "patch"})
@@ -127,11 +133,11 @@ def _listed(kinds: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def response_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) -> str | None:
+def response_problem(contract: Contract, body: Mapping[str, Any]) -> str | None:
     """Why the contract does not allow the response of a fault of kind ``response``; or None."""
     if body["kind"] != "response":
         return None
-    operation, status = operations[body["operation"]], _whole(body.get("status"))
+    operation, status = contract.operations[body["operation"]], _whole(body.get("status"))
     if status is not None and operation.response_for(status) is None:
         declared = ", ".join(sorted(operation.responses))
         return f"{operation.id} declares no response {status}, only {declared}"
@@ -142,10 +148,14 @@ def response_problem(operations: Mapping[str, Operation], body: Mapping[str, Any
     if stub is not None and len(stub.encode()) > STUB_LIMIT:
         return f"body and headers are longer than {STUB_LIMIT} bytes"
     try:
+        headers = body.get("headers", {})
+        check_headers(contract, operation, status, headers)
         if "body" in body:
-            given_response(operation, status, body["body"], {})
+            given_response(contract, operation, "", status, body["body"], headers)
     except NotOfferedError as error:
         return error.problem
+    except NoResponseError as error:
+        return f"{error}; add it to 'headers'"
     return None
 
 

@@ -387,6 +387,11 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "do: accept-offer",
         "14:30: there is no action 'accept-offer' (use transition with trigger: accept-offer)",
     ),
+    "a trigger as an action, otherwise spelt": (
+        "do: make-offer",
+        "do: Accept_offer",
+        "14:30: there is no action 'Accept_offer' (use transition with trigger: accept-offer)",
+    ),
     "an action that is none of stories": (
         "do: make-offer",
         "do: process-erp-item",

@@ -436,8 +436,9 @@ def _wrong_fault(
 def _unknown_action(name: str, place: Pointer, vocabulary: Vocabulary) -> FileProblem:
     known = sorted(other for other, one in vocabulary.actions.items() if one.in_scenarios)
     moves = vocabulary.machine.transitions if vocabulary.machine is not None else ()
-    if name in {one.trigger for one in moves} and _TRANSITION in known:
-        advice = f"use {_TRANSITION} with trigger: {name}"
+    trigger = name.lower().replace("_", "-").replace(" ", "-")
+    if trigger in {one.trigger for one in moves} and _TRANSITION in known:
+        advice = f"use {_TRANSITION} with trigger: {trigger}"
         return FileProblem(place, f"there is no action '{name}'", advice)
     return _unknown(place, "action", name, known)
 

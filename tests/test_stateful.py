@@ -303,6 +303,24 @@ def test_a_member_that_the_record_has_is_no_envelope_of_a_request(tmp_path: Path
         assert created.get("name") != "a"
 
 
+@pytest.mark.parametrize("shown_address", [{}, {"address": None}], ids=["absent", "null"])
+def test_a_member_that_a_response_cannot_have_takes_no_others_with_it(
+    tmp_path: Path, shown_address: Any
+) -> None:
+    """As the addresses of checks that an API of payments sends."""
+    address = {**closed("city", "street", city=TEXT, street=TEXT), "type": ["object", "null"]}
+    required = ["id", "payee", *shown_address]
+    check = closed(*required, id=TEXT, payee=TEXT, note=TEXT, address=address)
+    check["example"] = {"id": "chk_1", "payee": "Example Ltd", **shown_address}
+    body = {"type": "object", "properties": {"address": {"type": "object"}}}
+    content = with_paths(collection("/checks", "id", closed("data", data=check), body))
+    with served(tmp_path, content) as client:
+        sent = {"payee": "Ann", "note": "n", "address": {}}
+        created = client.post("/checks", json=sent).json()["data"]
+        assert created.pop("id")
+        assert created == {"payee": "Ann", "note": "n", **shown_address}
+
+
 ISSUE = {
     "type": "object",
     "required": ["id", "number", "title", "assignees"],

@@ -89,43 +89,56 @@ def fitted(checker: Checker | None, value: Any, example: Any) -> Any:
         problems = checker.problems(value)
         if not problems:
             return value
-        places = {(one.pointer, one.undeclared): one for one in problems}
-        solved = [_solved(value, example, one) for one in places.values()]
-        if True not in solved:
+        changed = list[Sequence[str]]()
+        for one in {(one.pointer, one.undeclared): one for one in problems}.values():
+            steps = [_unescaped(step) for step in one.pointer.split("/")[1:]]
+            if not any(steps[: len(at)] == at for at in changed):
+                at = _solved(value, example, steps, one.undeclared)
+                changed += [at] if at else []
+        if not changed:
             return None
     return None
 
 
-def _solved(value: Any, example: Any, problem: Problem) -> bool:
-    """Whether something was changed: what is wrong, else what it is in."""
-    steps = problem.pointer.split("/")[1:]
-    steps = [one.replace("~1", "/").replace("~0", "~") for one in steps]
-    if problem.undeclared is not None:
+def _unescaped(step: str) -> str:
+    return step.replace("~1", "/").replace("~0", "~")
+
+
+def _solved(
+    value: Any, example: Any, steps: Sequence[str], undeclared: str | None
+) -> Sequence[str]:
+    """The place of what was changed, because something is wrong there or in it; empty if nothing
+    was."""
+    if undeclared is not None:
         holder = _exactly(value, steps)
-        if isinstance(holder, dict) and holder.pop(problem.undeclared, None) is not None:
-            return True
+        if isinstance(holder, dict) and undeclared in holder:
+            del holder[undeclared]
+            return [*steps, undeclared]
     while steps:
         *above, last = steps
-        if _taken(_exactly(value, above), last, at_steps(example, steps)):
-            return True
+        if _taken(_exactly(value, above), last, at_steps(example, above)):
+            return steps
         steps = above
-    return False
+    return []
 
 
-def _taken(holder: Any, last: str, shown: Any) -> bool:
-    """Whether the member, or the item, was replaced by what the example shows, or removed."""
+def _taken(holder: Any, last: str, example: Any) -> bool:
+    """Whether the member, or the item, was replaced by that of the example, or removed."""
     if isinstance(holder, list):
-        index = int(last) if last.isdecimal() else len(holder)
+        index, shown = int(last) if last.isdecimal() else len(holder), at_steps(example, [last])
         if index >= len(holder) or shown is None or holder[index] == shown:
             return False
         holder[index] = shown
         return True
-    if not isinstance(holder, dict) or (last in holder and holder[last] == shown):
+    if not isinstance(holder, dict):
         return False
-    if shown is not None:
-        holder[last] = shown
-        return True
-    return holder.pop(last, None) is not None
+    shown = members(example).get(last, ABSENT)
+    if holder.get(last, ABSENT) == shown:
+        return False
+    holder[last] = shown
+    if shown is ABSENT:
+        del holder[last]
+    return True
 
 
 def _exactly(value: Any, steps: Sequence[str]) -> Any:

@@ -321,6 +321,18 @@ def test_a_member_that_a_response_cannot_have_takes_no_others_with_it(
         assert created == {"payee": "Ann", "note": "n", **shown_address}
 
 
+def test_the_id_is_that_of_the_record_and_not_of_something_inside(tmp_path: Path) -> None:
+    kind = closed("guid", guid=TEXT)
+    activity = {"type": "object", "properties": {"activityType": kind, "note": TEXT, "guid": TEXT}}
+    activity["example"] = {"activityType": {"guid": "phone"}}
+    content = with_paths(collection("/activities", "guid", activity, activity))
+    with served(tmp_path, content) as client:
+        sent = {"activityType": {"guid": "phone"}, "note": "a"}
+        first, second = (client.post("/activities", json=sent).json() for _ in range(2))
+        assert first["guid"] != second["guid"]
+        assert client.get(f"/activities/{first['guid']}").json() == {**sent, "guid": first["guid"]}
+
+
 ISSUE = {
     "type": "object",
     "required": ["id", "number", "title", "assignees"],

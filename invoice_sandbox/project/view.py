@@ -68,10 +68,11 @@ class View:
 
     @cached_property
     def own_place(self) -> tuple[str, ...] | None:
-        """Where the response has the record, if it has its id."""
+        """Where the response has the record, if it has its id: where that is the least deep, as an
+        example may lack the id and have that of something else inside."""
         bodies = (self.example.body, self.declared)
         found = (_place(one, self.identity, self.names) for one in bodies)
-        return next((one for one in found if one is not None), None)
+        return min((one for one in found if one is not None), key=len, default=None)
 
     @property
     def place(self) -> tuple[str, ...]:

@@ -1483,3 +1483,70 @@ def test_records_do_not_belong_to_what_their_own_collection_is_called_like(tmp_p
         created = client.post("/snippets/none", json={})
         assert created.status_code == 201
         assert client.get(f"/snippets/none/{created.json()['id']}").json() == created.json()
+
+
+def shallow(parameter: str, method: str) -> dict[str, Any]:
+    """Comments that are posted to their article and have paths without it, as Rails calls
+    shallow."""
+    comment = {**closed("id", id=WHOLE, body=TEXT, article_id=WHOLE), "additionalProperties": True}
+    article = closed("id", id=WHOLE, title=TEXT)
+    paths = collection("/articles", "id", article, {"type": "object"}, create="article")
+    paths["/articles/{id}"]["delete"] = {"operationId": "drop", "responses": {"204": {}}}
+    below = collection("/comments", "id", comment, {"type": "object"})
+    posted = f"/articles/{{{parameter}}}/comments"
+    given = {"name": parameter, "in": "path", "required": True, "schema": WHOLE}
+    paths[posted] = {"parameters": [given], **below["/comments"]}
+    every = {"type": "array", "items": comment}
+    paths[posted]["get"] = operation("listed", every, "200")
+    paths["/comments"] = {"get": operation("all", every, "200")}
+    item = paths["/comments/{id}"] = below["/comments/{id}"]
+    item[method] = operation("changed", comment, "200", {"type": "object"})
+    item["delete"] = {"operationId": "gone", "responses": {"204": {}, "404": {}}}
+    for one in (paths["/articles/{id}"]["delete"], item["delete"]):
+        for response in one["responses"].values():
+            response["description"] = "ok"
+    return with_paths(paths)
+
+
+@pytest.mark.parametrize("method", ["put", "patch"])
+@pytest.mark.parametrize("parameter", ["article_id", "id"])
+def test_items_may_have_paths_without_what_they_are_posted_to(
+    tmp_path: Path, parameter: str, method: str
+) -> None:
+    with served(tmp_path, shallow(parameter, method)) as client:
+        for title in "ab":
+            client.post("/articles", json={"title": title})
+        made = [client.post(f"/articles/{at}/comments", json={"body": "x"}) for at in (1, 2, 2)]
+        assert [one.json()["id"] for one in made] == [1, 2, 3]
+        assert [one.json().get("article_id") for one in made] == [1, 2, 2]
+        assert client.get("/comments/2").json() == made[1].json()
+        changed = client.request(method, "/comments/2", json={"body": "y"}).json()
+        assert changed == {**made[1].json(), "body": "y"}
+        assert client.get("/articles/2/comments").json() == [changed, made[2].json()]
+        assert client.get("/articles/1/comments").json() == [made[0].json()]
+        assert client.get("/comments").json() == [made[0].json(), changed, made[2].json()]
+        assert client.delete("/comments/2").status_code == 204
+        assert client.get("/comments/2").status_code == 404
+        assert client.get("/articles/2/comments").json() == [made[2].json()]
+        assert client.delete("/articles/2").status_code == 204
+        assert client.get("/comments").json() == [made[0].json()]
+        assert client.get("/comments/3").status_code == 404
+
+
+def test_the_place_of_an_item_without_what_it_was_posted_to_is_its_own(tmp_path: Path) -> None:
+    content = shallow("article_id", "put")
+    location = {"Location": {"schema": {"type": "string", "format": "uri"}}}
+    post = content["paths"]["/articles/{article_id}/comments"]["post"]
+    post["responses"]["201"]["headers"] = location
+    with served(tmp_path, content) as client:
+        client.post("/articles", json={"title": "a"})
+        made = client.post("/articles/1/comments", json={})
+        assert client.get(made.headers["location"]).json() == made.json()
+
+
+def test_an_item_with_another_schema_is_none_of_what_is_posted_elsewhere(tmp_path: Path) -> None:
+    content = shallow("article_id", "patch")
+    other = operation("created", closed("id", id=WHOLE, score=WHOLE), "200")
+    content["paths"]["/comments/{id}"]["get"] = other
+    (_, one) = load_contract(written(tmp_path, content), stateful=True).inferred.collections
+    assert one.operations.keys() == {"create", "page"}

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.documents import pointer_text
-from invoice_sandbox.openapi.schema.compile import Checker, Problem
+from invoice_sandbox.openapi.schema.compile import Checker
 
 ABSENT: Final = object()
 """The value of a member that is not there."""

@@ -62,31 +62,10 @@ def _inferred(contract: Contract) -> Inferred:
     for operation in contract.operations.values():
         paths.setdefault(operation.path, {})[operation.method] = operation
     collections, left_out, seen = list[Collection](), list[str](), set[str]()
-    for path, on_item in paths.items():
-        parts = _ITEM.fullmatch(path)
-        if parts is None:
-            continue
-        base, last, extension = parts[1], parts[2], parts[3] or ""
-        ends = dict.fromkeys((extension, "/", "") if extension in {"", "/"} else (extension,))
-        known = [base + end for end in ends if base + end in paths] or [base + extension]
-        above = next((one for one in known if "POST" in paths.get(one, {})), known[0])
-        on_all = paths.get(above, {})
-        is_put = "PUT" in on_item and ("GET" in on_item or "GET" in on_all)
-        if not ("POST" in on_all or is_put) or base in seen:
-            continue
-        seen.add(base)
-        wanted = {"create": on_all.get("POST"), "page": on_all.get("GET")}
-        wanted |= {what: on_item.get(method) for method, what in _ON_ITEM.items()}
-        wanted["replace"] = wanted["replace"] or on_all.get("PUT")
-        unused = _unused_post(on_item)
-        if "POST" in on_item and not unused:
-            wanted["change"] = on_item["POST"]
-        (parameter,) = path_names(last)
-        given = {what: one for what, one in wanted.items() if one}
-        one = Collection(above, parameter, "id", {}, extension=extension)
-        found, reasons = _collection(contract, one, given)
-        collections += [found] if found else []
-        left_out += [*reasons, *([f"POST {path}: {unused}"] if found and unused else [])]
+    for path in paths:
+        every, reasons = _with_items(contract, paths, path, seen)
+        collections += every
+        left_out += reasons
     ids = [*dict.fromkeys(("id", *(one.identity for one in collections)))]
     for path, on_all in paths.items():
         if _ITEM.fullmatch(path) or path.rstrip("/") in seen or not on_all.keys() >= _LISTED:
@@ -99,6 +78,77 @@ def _inferred(contract: Contract) -> Inferred:
         left_out.append(_NOTHING)
     single = _singletons(paths, {one.path for one in collections})
     return Inferred(tuple(_with_parents(collections)), (*left_out, *single))
+
+
+def _with_items(
+    contract: Contract,
+    paths: Mapping[str, Mapping[str, Operation]],
+    path: str,
+    seen: set[str],
+) -> tuple[list[Collection], list[str]]:
+    """The collections whose items have this path, and why there are none. ``seen`` are paths of
+    collections that are known, and gets theirs."""
+    parts, on_item = _ITEM.fullmatch(path), paths[path]
+    if parts is None or parts[1] in seen:
+        return [], []
+    base, last, extension = parts[1], parts[2], parts[3] or ""
+    ends = dict.fromkeys((extension, "/", "") if extension in {"", "/"} else (extension,))
+    known = [base + end for end in ends if base + end in paths] or [base + extension]
+    above = next((one for one in known if "POST" in paths.get(one, {})), known[0])
+    on_all = paths.get(above, {})
+    is_put = "PUT" in on_item and ("GET" in on_item or "GET" in on_all)
+    elsewhere = [] if "POST" in on_all else _elsewhere(contract, paths, base + extension, path)
+    if not ("POST" in on_all or is_put or elsewhere):
+        return [], []
+    seen.add(base)
+    wanted = {what: on_item.get(method) for method, what in _ON_ITEM.items()}
+    unused = _unused_post(on_item)
+    if "POST" in on_item and not unused:
+        wanted["change"] = on_item["POST"]
+    (parameter,) = path_names(last)
+    one = Collection(above, parameter, "id", {}, extension=extension)
+    every, reasons = list[Collection](), list[str]()
+    for at in elsewhere:
+        made = {"create": paths[at]["POST"], "page": paths[at].get("GET")}
+        others = {} if every else {"every": on_all.get("GET"), **wanted}
+        found, why = _collection(contract, replace(one, path=at, items=base), {**made, **others})
+        every += [found] if found else []
+        reasons += why if found else []
+    if not every:
+        wanted["replace"] = wanted["replace"] or on_all.get("PUT")
+        made = {"create": on_all.get("POST"), "page": on_all.get("GET")}
+        found, reasons = _collection(contract, one, {**made, **wanted})
+        every += [found] if found else []
+    seen.update(one.base for one in every)
+    return every, [*reasons, *([f"POST {path}: {unused}"] if every and unused else [])]
+
+
+def _elsewhere(
+    contract: Contract,
+    paths: Mapping[str, Mapping[str, Operation]],
+    base: str,
+    item: str,
+) -> list[str]:
+    """The paths with POST whose items have paths below ``base``, without what they belong to:
+    ``/articles/{articleId}/comments`` of ``/comments/{id}``. Both respond with the same schema."""
+    shown = _shown(contract, paths[item].get("GET"))
+    known = {one.rpartition("/")[0] for one in paths if _ITEM.fullmatch(one)}
+    return [
+        path
+        for path, operations in paths.items()
+        if "POST" in operations and path != base and path not in known
+        if path.rpartition("/")[2] == base.rpartition("/")[2]
+        if {*path_names(path)} > {*path_names(base)}
+        if shown is not None and _shown(contract, operations["POST"]) == shown
+    ]
+
+
+def _shown(contract: Contract, operation: Operation | None) -> Any:
+    """The schema of the JSON that an operation responds with, if it declares members."""
+    reason, bodies = ("", ()) if operation is None else _bodies(contract, operation)
+    if operation is None or reason or not members(bodies[1]):
+        return None
+    return response_schema(operation, given_example(contract, operation, TRIAL))
 
 
 def _list_alone(
@@ -118,7 +168,7 @@ def _list_alone(
 
 def _with_parents(collections: Sequence[Collection]) -> Iterator[Collection]:
     """The collections, with the items of others that their records belong to."""
-    known = {_PARAMETER.sub("{}", one.base) for one in collections if one.parameter}
+    known = {_PARAMETER.sub("{}", one.item_base) for one in collections if one.parameter}
     for one in collections:
         ends = [found.end() for found in _PARAMETER.finditer(one.base)]
         above = (one.base[:end] for end in reversed(ends) if end < len(one.base))
@@ -153,9 +203,10 @@ def _unused_post(on_item: Mapping[str, Operation]) -> str:
 
 
 def _collection(
-    contract: Contract, one: Collection, wanted: Mapping[str, Operation]
+    contract: Contract, one: Collection, declared: Mapping[str, Operation | None]
 ) -> tuple[Collection | None, list[str]]:
     """The collection of these operations, if there is one, and why some are left out."""
+    wanted = {what: it for what, it in declared.items() if it is not None}
     reasons, bodies = dict[str, str](), dict[str, Sequence[Any]]()
     for what, operation in wanted.items():
         reason, bodies[what] = _bodies(contract, operation)

@@ -94,7 +94,8 @@ Handler = Callable[[Any], Awaitable[Response]]
 @dataclass(frozen=True)
 class Collection:
     """What is posted to ``path``. ``operations`` are the ids of its operations by what they do:
-    create, page, get, replace, change, delete. ``identity`` is the member with a record's id,
+    create, page, get, replace, change, delete, and every: a list of the records of all parents.
+    ``identity`` is the member with a record's id,
     ``parameter`` the parameter of its path; empty: records are in the list only. ``within`` are the
     members of a body that lead to the record, such as ``("data",)``; empty: the body is the record.
     ``below`` are the members of the record that lead to the object with its id, such as
@@ -102,6 +103,8 @@ class Collection:
     ``extension`` is what paths of items end with, such as ``.json`` or a slash. ``parent`` is the
     path of the items of another collection that the records belong to, such as ``/pets/{petId}``,
     with the names that parameters have in ``path``; empty: they belong to none.
+    ``items`` is what paths of its items begin with if that is not ``path``: ``/comments`` of what
+    is posted to ``/articles/{articleId}/comments``.
     ``wrapped`` is the member of a request that has the record, by what the operation does, where it
     is not as in ``within``: ``{"create": "group"}`` if ``{"group": {...}}`` is posted and the
     response is the group.
@@ -117,12 +120,18 @@ class Collection:
     below: Sequence[str] = ()
     extension: str = ""
     parent: str = ""
+    items: str = ""
     wrapped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def base(self) -> str:
-        """What paths of its items begin with."""
+        """Its path, without what paths of items end with."""
         return self.path.removesuffix(self.extension).rstrip("/")
+
+    @property
+    def item_base(self) -> str:
+        """What paths of its items begin with."""
+        return self.items or self.base
 
     @property
     def creator(self) -> str:
@@ -159,10 +168,15 @@ class Collection:
                     continue
                 self._reject_known(view)
             base = call.url.removesuffix(self.extension).rstrip("/")
+            base = f"{call.contract.base_path}{name}" if self.items else base
             at = f"{call.base_url}{base}/{quote(str(key), safe='')}{self.extension}"
             at = at if self.parameter else ""
             found = await self._created(call, view, sent, key, number, unique, at)
             if found is not None:
+                if self.items:
+                    listed = _in_path(self.base, call)
+                    await call.state.put(listed, str(key), {"key": str(key)})
+                    await self._note_below_parent(call, listed, ("key",))
                 return found
         return _response(view, hints=(_NOT_KEPT,))
 
@@ -216,8 +230,19 @@ class Collection:
         """The records, the first one posted first, in the document's paging."""
         view = self._view(call.contract, "page", call.workspace.seed)
         await self._check_parent(call, view)
-        newest_first = await call.state.page(self.name(call))
-        records = [*reversed(newest_first.records)]
+        newest_first = (await call.state.page(_in_path(self.base, call))).records
+        found: list[Any] = [*reversed(newest_first)]
+        if self.items:
+            found = [await call.state.get(self.name(call), one["key"]) for one in found]
+        return self._listed(call, view, [one for one in found if one is not None])
+
+    async def every(self, call: _Call) -> Response:
+        """The records of all parents, in the document's paging."""
+        view = self._view(call.contract, "every", call.workspace.seed)
+        newest_first = (await call.state.page(self.name(call))).records
+        return self._listed(call, view, [*reversed(newest_first)])
+
+    def _listed(self, call: _Call, view: View, records: Sequence[Mapping[str, Any]]) -> Response:
         steps = (*self.within, *self.key)
         keys = [str(at_steps(one, steps)) for one in records]
         address = f"{call.base_url}{call.url}"
@@ -229,8 +254,9 @@ class Collection:
         return _response(view, body, own)
 
     def name(self, call: _Call) -> str:
-        """The name of the collection in the state: one for each record that it belongs to."""
-        return _in_path(self.base, call)
+        """The name of the collection in the state: one for each record that it belongs to, unless
+        its items have paths without that."""
+        return _in_path(self.item_base, call)
 
     def place(self, contract: Contract) -> tuple[str, ...]:
         """What ``within`` is by the responses of its operations."""
@@ -291,7 +317,7 @@ class Collection:
             return False
         if self.creator == "replace":
             return True
-        wanted = {"location": f"http://localhost{self.base}/1"}
+        wanted = {"location": f"http://localhost{self.item_base}/1"}
         headers = allowed_headers(view.contract, view.operation, view.example.status, wanted)
         if at_steps(body, (*view.place, *self.key)) is not None or any(headers):
             return True
@@ -315,7 +341,7 @@ class Collection:
             declared = outline(contract.document, _request_schema(contract, view.operation))
             if at_steps(self._in_place(declared, what), (*self.within, *self.key)) is None:
                 return f"its path has no id, and its body no '{name}'"
-        if what == "page":
+        if what in {"page", "every"}:
             is_shown = view.listed([kept], Page(1, 0, 1)) is not None
             is_shown = is_shown and (bool(self.parameter) or view.is_list_with_id)
         else:
@@ -424,7 +450,7 @@ class Collection:
         steps = (*self.within, *self.key)
         showing = self._showing(call.contract, view)
         after = showing.with_instants(after, sent, call.timestamp, is_new=False)
-        after = self._of_parents(call, showing, after)
+        after = self._of_parents(call, showing, after, kept)
         record = placed(after, steps, at_steps(kept, steps))
         body = view.shown(record, kept)
         if body is None and view.example.body is not None:
@@ -457,12 +483,20 @@ class Collection:
             error = replace(ERRORS["unknown_record"], status=status)
             raise reject(error, member=parameter, value=key)
 
-    def _of_parents(self, call: _Call, view: View, new: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _of_parents(
+        self,
+        call: _Call,
+        view: View,
+        new: Mapping[str, Any],
+        kept: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, Any]:
         """The body with the ids that its path has in front, in members with their names:
-        ``ticketId`` or ``ticket_id`` of ``/tickets/{id}/comments``. What was sent goes before."""
+        ``ticketId`` or ``ticket_id`` of ``/tickets/{id}/comments``. What was sent goes before. If
+        the path of the item has no such ids, they are those that were ``kept``."""
         declared = members(at_steps(view.declared, view.place))
         taken = {"id", self.identity, *members(at_steps(new, self.within))}
         by_words = {(*words(one),): one for one in reversed([*declared]) if one not in taken}
+        is_posted = call.url.rpartition("/")[2] == self.path.rpartition("/")[2]
         for found in _PARAMETER.finditer(self.base):
             parts = words(found[1])
             noun = nouns(self.base[: found.start()].rstrip("/"))
@@ -470,7 +504,9 @@ class Collection:
             name = next((by_words[one] for one in ways if one in by_words), None)
             if name is None:
                 continue
-            for one in _as_ids(call.path[found[1]]):
+            has_path = is_posted or not self.items
+            value = call.path[found[1]] if has_path else at_steps(kept, (*self.within, name))
+            for one in () if value is None else _as_ids(value):
                 shown = view.example.body
                 if is_valid(view.checker, placed(shown, (*view.place, name), one)):
                     new = placed(new, (*self.within, name), one)
@@ -512,11 +548,17 @@ class Collection:
         kept = self._completed(call, view, kept, sent)
         name = self.name(call)
         await call.state.put(name, str(key), kept)
-        if self.parent:
-            steps = [*self.within, *self.key]
-            above = _BELOW.format(_in_path(self.parent, call))
-            await call.state.put(above, name, {"name": name, "steps": steps})
+        if not self.items:
+            await self._note_below_parent(call, name, (*self.within, *self.key))
         return _response(view, body, {"location": at}, _hints(view.changed(sent, body)))
+
+    async def _note_below_parent(self, call: _Call, name: str, steps: Sequence[str]) -> None:
+        """Note what is deleted with the record that this belongs to: the records of ``name``, whose
+        ids are where ``steps`` lead."""
+        if self.parent:
+            above = _BELOW.format(_in_path(self.parent, call))
+            noted = {"name": name, "items": self.name(call), "steps": [*steps]}
+            await call.state.put(above, name, noted)
 
     def _view(
         self, contract: Contract, what: str, seed: int | str, *, is_new: bool = False
@@ -624,8 +666,9 @@ async def _delete_below(state: Transaction, item: str) -> None:
     for one in (await state.page(above)).records:
         for record in (await state.page(one["name"])).records:
             key = str(at_steps(record, one["steps"]))
-            await state.delete(one["name"], key)
-            await _delete_below(state, f"{one['name']}/{key}")
+            for name in dict.fromkeys((one["name"], one["items"])):
+                await state.delete(name, key)
+            await _delete_below(state, f"{one['items']}/{key}")
         await state.delete(above, one["name"])
 
 

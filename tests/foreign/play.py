@@ -140,18 +140,19 @@ class _Player:
         self._maker, self._judge = maker, judge
         self._raw = {(path, way): one for path, way, one in raw_operations(maker.document)}
         every = project.inferred.collections
-        self._by_path = {_PARAMETER.sub("{}", one.base): one for one in every}
+        self._by_path = {_PARAMETER.sub("{}", one.item_base): one for one in every}
         self._made = dict[str, tuple[str, Any]]()
 
     def play(self, one: Collection) -> None:
         """Make, read, change, list and delete a record. Raises NoRequestError."""
         place, key = self._place(one)
         of_items = [] if key is None else self._of_items(one)
-        known = {*of_items, *({"page"} & one.operations.keys())}
-        for what in ("get", "change", "replace", "page", "delete"):
+        known = {*of_items, *({"page", "every"} & one.operations.keys())}
+        for what in ("get", "change", "replace", "page", "every", "delete"):
             if what in known:
+                at = place if what == "page" else _place_of_items(one, place)
                 with suppress(NoRequestError):
-                    self._sent(one, what, place, None if what == "page" else key)
+                    self._sent(one, what, at, None if what in {"page", "every"} else key)
         if "delete" in one.operations:  # with what belongs to it
             self._made = {at: it for at, it in self._made.items() if not at.startswith(one.path)}
 
@@ -189,7 +190,7 @@ class _Player:
         if no response shows it."""
         if one.path in self._made:
             return self._made[one.path]
-        what = next(iter(self._of_items(one)), "create")
+        what = next(iter([] if one.items else self._of_items(one)), "create")
         address = self._request(one, what).path.removesuffix(one.extension).rstrip("/")
         place, _, last = (address, "", "") if what == "create" else address.rpartition("/")
         key: Any = unquote(last) if one.creator == "replace" else None
@@ -212,7 +213,7 @@ class _Player:
         place, key = self._place(parent)
         if key is None:
             raise NoRequestError
-        return f"{place}/{quote(str(key), safe='')}"
+        return f"{_place_of_items(parent, place)}/{quote(str(key), safe='')}"
 
     def _types(self, one: Collection) -> Mapping[str, Any]:
         """The types of the parameters in the path of the operation that makes records."""
@@ -222,6 +223,17 @@ class _Player:
         return {
             at["name"]: at.get("schema", {}).get("type") for at in declared if at["in"] == "path"
         }
+
+
+def _place_of_items(one: Collection, place: str) -> str:
+    """What paths of items begin with, if the collection is at ``place``."""
+    if not one.items:
+        return place
+    declared, sent = one.base.split("/")[1:], place.split("/")
+    values = dict(zip(declared, sent[-len(declared) :], strict=True))
+    return "/".join(
+        (*sent[: -len(declared)], *(values.get(i, i) for i in one.items.split("/")[1:]))
+    )
 
 
 def _depth(one: Collection) -> int:

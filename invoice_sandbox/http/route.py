@@ -57,6 +57,9 @@ def _paths(contract: Contract) -> dict[str, Any]:
     return {"openapi": document["openapi"], "info": document["info"], "paths": paths}
 
 
+_MOST_LETTERS: Final = 10**9
+
+
 @dataclass(frozen=True)
 class PathTemplate:
     """A path with parameters, cut into segments; each is its literal texts, around parameters."""
@@ -79,8 +82,8 @@ class PathTemplate:
 
     @property
     def rank(self) -> list[int]:
-        """For each segment 0 for a word, 1 for a parameter within a word, 2 for a parameter."""
-        return [0 if len(one) == 1 else 1 + (not one[0] and not one[-1]) for one in self.segments]
+        """For each segment 0 for a word, else the more the fewer letters are beside parameters."""
+        return [0 if len(one) == 1 else _MOST_LETTERS - sum(map(len, one)) for one in self.segments]
 
     def texts(self, segments: Sequence[str]) -> list[str] | None:
         """The text of each parameter in a path of these ``segments``; None if they do not fit."""

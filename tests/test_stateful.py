@@ -1550,3 +1550,20 @@ def test_an_item_with_another_schema_is_none_of_what_is_posted_elsewhere(tmp_pat
     content["paths"]["/comments/{id}"]["get"] = other
     (_, one) = load_contract(written(tmp_path, content), stateful=True).inferred.collections
     assert one.operations.keys() == {"create", "page"}
+
+
+def test_a_map_whose_values_cannot_be_the_id_is_no_record(tmp_path: Path) -> None:
+    texts = {"type": "object", "additionalProperties": TEXT}
+    paths = collection("/lookup", "rgdId", texts, {"type": "object", "properties": {"a": TEXT}})
+    paths["/lookup/{rgdId}"]["parameters"][0]["schema"] = WHOLE
+    (line,) = load_contract(written(tmp_path, with_paths(paths)), stateful=True).inferred.lines()
+    assert line == "Not stateful: POST /lookup: no response shows the 'id' of a new record"
+
+
+def test_a_map_is_no_list_of_records(tmp_path: Path) -> None:
+    content = things({})
+    body = content["paths"]["/things"]["get"]["responses"]["200"]["content"]["application/json"]
+    body["schema"] = {"type": "object", "additionalProperties": WHOLE}
+    (one, line) = load_contract(written(tmp_path, content), stateful=True).inferred.lines()
+    assert "(page)" not in one
+    assert line == "Not stateful: GET /things: its response cannot have a record with 'id'"

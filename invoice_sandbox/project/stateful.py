@@ -298,10 +298,10 @@ class Collection:
         is_sent = at_steps(declared, (*self.within, *self.key)) is not None
         unique = str(uuid5(NAMESPACE_URL, self.path))
         is_put = self.creator == "replace"
-        for key in self._asked(view) if is_put else self._keys(view, sent, 1, unique):
-            found = view.created(sent, key, 1, "")
-            if found is None:
-                continue
+        keys = self._asked(view) if is_put else self._keys(view, sent, 1, unique)
+        created = (view.created(sent, key, 1, "") for key in keys)
+        found = next((one for one in created if one is not None), None)
+        if found is not None:
             kept, body = found
             if is_sent or view.own_place is not None or self._is_found(view, body):
                 return kept
@@ -344,9 +344,11 @@ class Collection:
         if what in {"page", "every"}:
             is_shown = view.listed([kept], Page(1, 0, 1)) is not None
             is_shown = is_shown and (bool(self.parameter) or view.is_list_with_id)
+            is_shown = is_shown or view.example.body is None
         else:
             is_shown = view.own_place is not None and view.shown(kept) is not None
-        if is_shown or what in {self.creator, "delete"} or not view.example.body:
+            is_shown = is_shown or not view.example.body
+        if is_shown or what in {self.creator, "delete"}:
             return ""
         return f"its response cannot have a record with '{name}'"
 

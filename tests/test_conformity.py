@@ -145,6 +145,14 @@ UNKNOWN: dict[str, Callable[[Document], Any]] = {
         one.update({"x-schemas": {"Order": {"type": "decimal"}}}),
         order_schema(one).update({"$ref": "#/x-schemas/Order"}),
     ),
+    "a reference into an extension": lambda one: (
+        one["components"].update({"x-schemas": {"Order": {"type": "decimal"}}}),
+        order_schema(one).update({"$ref": "#/components/x-schemas/Order"}),
+    ),
+    "a reference into an example": lambda one: (
+        one["components"].update(examples={"Order": {"value": {"$ref": "order.yaml"}}}),
+        order_schema(one).update({"$ref": "#/components/examples/Order/value"}),
+    ),
     "a reference into itself": lambda one: at(one, "components", "schemas").update(Order=ORDER),
 }
 
@@ -161,6 +169,27 @@ def test_what_it_does_not_look_at_is_left_to_the_validator(
     document = deepcopy(valid)
     change(document)
     assert not conforms(document)
+
+
+VALUES: dict[str, Callable[[Document], Any]] = {
+    "an example": lambda one: order_schema(one).update(example={"a": {"$ref": "order.yaml"}}),
+    "an example of a component": lambda one: one["components"].update(
+        examples={"order": {"value": {"a": {"$ref": "order.yaml"}}}}
+    ),
+    "an extension": lambda one: one["info"].update({"x-a": {"$ref": "order.yaml#/a"}}),
+}
+
+
+@pytest.mark.parametrize("valid", [VALID, VALID_31], ids=["3.0", "3.1"])
+@pytest.mark.parametrize("change", VALUES.values(), ids=VALUES)
+def test_what_looks_like_a_reference_in_a_value_needs_no_other_validator(
+    change: Callable[[Document], Any], valid: Document
+) -> None:
+    document = deepcopy(valid)
+    order_schema(document).clear()
+    order_schema(document)["type"] = "object"
+    change(document)
+    assert conforms(document)
 
 
 def test_a_valid_document_needs_no_other_validator() -> None:

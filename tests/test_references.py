@@ -9,22 +9,28 @@ import tracemalloc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from invoice_sandbox.http.route import resolved_operations
 from invoice_sandbox.openapi.load import documents, yaml_12
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.fetching import MAX_FILES, Fetcher, FetchError
+from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
+from invoice_sandbox.openapi.load.validate import check_openapi
 from invoice_sandbox.openapi.operation import compile_contract
+from invoice_sandbox.openapi.schema.canonical import canonical_form, checker
 from invoice_sandbox.project.loader import load_contract
 from invoice_sandbox.settings import read_settings
 from tests.support import PATIENCE, ManualSystemClock
+from tests.toy import serving_contract
 
 pytestmark = pytest.mark.slow
 
@@ -512,3 +518,285 @@ def test_of_a_file_that_is_too_large_only_the_limit_is_read(tmp_path: Path) -> N
         large.truncate(17 * 1024 * 1024)
     with pytest.raises(DocumentError, match="larger than 16,777,216 bytes"):
         load_document(file)
+
+
+# What is no reference is not followed, by no library either
+
+
+def full(version: str, paths: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A document with an object of every type; ``paths`` are added."""
+    text = {"application/json": {"schema": {"$ref": "#/components/schemas/A"}}}
+    form = {"schema": {"type": "object"}, "encoding": {"n": {"contentType": "text/plain"}}}
+    operation = {
+        "operationId": "create",
+        "tags": ["t"],
+        "externalDocs": {"url": "https://example.com"},
+        "parameters": [{"name": "q", "in": "query", "schema": {"type": "string"}}],
+        "requestBody": {"content": {"application/x-www-form-urlencoded": form}},
+        "responses": {
+            "200": {
+                "description": "ok",
+                "headers": {"H": {"schema": {"type": "string"}}},
+                "content": text,
+                "links": {"L": {"operationId": "create"}},
+            }
+        },
+        "callbacks": {"c": {"{$request.query.q}": {}}},
+    }
+    flow = {"authorizationUrl": "https://example.com", "scopes": {}}
+    scheme = {"type": "oauth2", "flows": {"implicit": flow}}
+    kind = {"discriminator": {"propertyName": "kind"}, "xml": {"name": "a"}, "required": ["kind"]}
+    members = {"kind": {"type": "string", "enum": ["A"]}}
+    example = {"a": {"value": {"kind": "A"}}}
+    return {
+        "openapi": version,
+        "info": {
+            "title": "Toy",
+            "version": "1",
+            "contact": {"name": "c"},
+            "license": {"name": "l"},
+        },
+        "servers": [{"url": "/{v}", "variables": {"v": {"default": "v1"}}}],
+        "tags": [{"name": "t", "externalDocs": {"url": "https://example.com"}}],
+        "externalDocs": {"url": "https://example.com"},
+        "paths": {"/a": {"post": operation}, **(paths or {})},
+        "components": {
+            "schemas": {"A": {"type": "object", "properties": members, **kind}},
+            "securitySchemes": {"s": scheme},
+            "examples": example,
+        },
+    }
+
+
+_POST = ("paths", "/a", "post")
+_MEDIA = (*_POST, "responses", "200", "content", "application/json")
+_FORM = (*_POST, "requestBody", "content", "application/x-www-form-urlencoded")
+_SCHEMA = ("components", "schemas", "A")
+EXTENSIBLE: dict[str, Pointer] = {
+    "document": (),
+    "info": ("info",),
+    "contact": ("info", "contact"),
+    "license": ("info", "license"),
+    "server": ("servers", 0),
+    "server variable": ("servers", 0, "variables", "v"),
+    "tag": ("tags", 0),
+    "documentation of a tag": ("tags", 0, "externalDocs"),
+    "documentation": ("externalDocs",),
+    "paths": ("paths",),
+    "path item": ("paths", "/a"),
+    "operation": _POST,
+    "documentation of an operation": (*_POST, "externalDocs"),
+    "parameter": (*_POST, "parameters", 0),
+    "request body": (*_POST, "requestBody"),
+    "media type": _MEDIA,
+    "encoding": (*_FORM, "encoding", "n"),
+    "responses": (*_POST, "responses"),
+    "response": (*_POST, "responses", "200"),
+    "header": (*_POST, "responses", "200", "headers", "H"),
+    "link": (*_POST, "responses", "200", "links", "L"),
+    "callback": (*_POST, "callbacks", "c"),
+    "components": ("components",),
+    "schema": _SCHEMA,
+    "property": (*_SCHEMA, "properties", "kind"),
+    "discriminator": (*_SCHEMA, "discriminator"),
+    "XML": (*_SCHEMA, "xml"),
+    "example": ("components", "examples", "a"),
+    "security scheme": ("components", "securitySchemes", "s"),
+    "flows": ("components", "securitySchemes", "s", "flows"),
+    "flow": ("components", "securitySchemes", "s", "flows", "implicit"),
+}
+"""Every object of ``full`` that may have extensions."""
+
+NO_REFERENCES: dict[str, Pointer] = {
+    **{f"extension of: {name}": (*at, "x-a") for name, at in EXTENSIBLE.items()},
+    "member of an extension": ("info", "x-a", "properties", "a"),
+    "item of an extension": ("paths", "x-a", 0),
+    "default": (*_SCHEMA, "default"),
+    "value in enum": (*_SCHEMA, "enum", 1),
+    "example of a schema": (*_SCHEMA, "example"),
+    "member of an example of a schema": (*_SCHEMA, "example", "a"),
+    "example of a media type": (*_MEDIA, "example"),
+    "named example": (*_MEDIA, "examples", "a", "value", "a"),
+    "example of a component": ("components", "examples", "a", "value"),
+    "example of a parameter": (*_POST, "parameters", 0, "example"),
+    "body of a link": (*_POST, "responses", "200", "links", "L", "requestBody"),
+}
+NO_REFERENCES_IN_30: dict[str, Pointer] = {
+    "parameter of a link": (*_POST, "responses", "200", "links", "L", "parameters", "q"),
+}
+NO_REFERENCES_IN_31: dict[str, Pointer] = {
+    "const": (*_SCHEMA, "properties", "a", "const"),
+    "examples of a schema": (*_SCHEMA, "examples", 0),
+}
+
+
+def with_value(document: dict[str, Any], pointer: Pointer, value: Any) -> dict[str, Any]:
+    """The document with a value at a place; the objects and lists on the way are made."""
+    here: Any = document
+    for step, following in pairwise(pointer):
+        default: Any = [{"kind": "A"}][: int(following)] if isinstance(following, int) else {}
+        here = here.setdefault(step, default) if isinstance(here, dict) else here[step]
+    if isinstance(here, list):
+        here.insert(int(pointer[-1]), value)
+    else:
+        here[pointer[-1]] = value
+    return document
+
+
+PLACES = {
+    "3.0.3": NO_REFERENCES | NO_REFERENCES_IN_30,
+    "3.1.0": NO_REFERENCES | NO_REFERENCES_IN_31,
+}
+CASES = {
+    f"{version} {name}": (version, pointer)
+    for version, places in PLACES.items()
+    for name, pointer in places.items()
+}
+PATHS: dict[str, dict[str, Any]] = {"quick check": {}, "library": {"x-list": []}}
+"""Paths for which the quick check is enough, and for which the library has its say."""
+
+
+class _Asked(dict[str, bytes]):
+    """Files of a server that know which of them were asked for."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        super().__init__(files)
+        self.paths: list[str] = []
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """The file, as long as it is there."""
+        self.paths.append(path)
+        return super().get(path, default)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """References to what a document may not refer to, or that is not there; none is followed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "other.json").write_text('{"a": 7}')
+    asked = _Asked({"/other.json": b'{"a": 7}'})
+    with offering(asked) as url:
+        yield [f"{one}/other.json#/a" for one in (url, tmp_path.as_uri(), "..", "nowhere")]
+    assert asked.paths == []
+
+
+@pytest.mark.parametrize("paths", PATHS.values(), ids=PATHS)
+@pytest.mark.parametrize(("version", "pointer"), CASES.values(), ids=CASES)
+def test_a_ref_in_an_extension_or_a_value_has_no_effect(
+    tmp_path: Path, elsewhere: list[str], version: str, pointer: Pointer, paths: dict[str, Any]
+) -> None:
+    for reference in elsewhere:
+        document = with_value(full(version, paths), pointer, {"$ref": reference})
+        file = written(tmp_path, {"contract/api.json": json.dumps(document)})
+        assert read_contract(file).repairs == read_contract(file, whole=False).repairs == ()
+        assert resolved_operations(load_contract(file).contract, lambda name: name)
+
+
+@pytest.mark.parametrize("version", PLACES)
+def test_a_document_with_such_values_everywhere_is_served(
+    tmp_path: Path, elsewhere: list[str], version: str
+) -> None:
+    for reference in elsewhere:
+        document = full(version, {"x-list": []})
+        for at in EXTENSIBLE.values():
+            with_value(document, (*at, "x-a"), {"$ref": reference})
+        with serving_contract(tmp_path, document) as client:
+            response = client.post("/v1/a", data={"n": "1"})
+        assert (response.status_code, response.json()) == (200, {"kind": "A"})
+
+
+UNSUPPORTED: dict[str, Pointer] = {
+    "info": ("info",),
+    "title": ("info", "title"),
+    "contact": ("info", "contact"),
+    "server": ("servers", 0),
+    "tag": ("tags", 0),
+    "documentation": ("externalDocs",),
+    "security scheme": ("components", "securitySchemes", "s"),
+    "response": (*_POST, "responses", "200"),
+    "schema": (*_MEDIA, "schema"),
+}
+
+
+@pytest.mark.parametrize("paths", PATHS.values(), ids=PATHS)
+@pytest.mark.parametrize("pointer", UNSUPPORTED.values(), ids=UNSUPPORTED)
+def test_a_reference_that_is_not_allowed_is_reported_and_not_followed(
+    tmp_path: Path, elsewhere: list[str], pointer: Pointer, paths: dict[str, Any]
+) -> None:
+    for reference in elsewhere:
+        document = with_value(full("3.1.0", paths), pointer, {"$ref": reference})
+        file = written(tmp_path, {"contract/api.json": json.dumps(document)})
+        with pytest.raises(DocumentError, match="cannot resolve reference"):
+            read_contract(file)
+        project = load_contract(file)
+        assert any("cannot resolve reference" in one for one in project.warnings)
+        resolved_operations(project.contract, lambda name: name)
+
+
+INTO_EXTENSIONS: dict[str, tuple[Pointer, Pointer]] = {
+    "a path item": (("paths", "/b"), ()),
+    "a parameter of a path item": (("paths", "/b"), ("parameters", 0)),
+    "a parameter": ((*_POST, "parameters", 1), ()),
+    "a schema of a parameter": ((*_POST, "parameters", 1), ("schema",)),
+    "a response": ((*_POST, "responses", "201"), ()),
+    "a header of a response": ((*_POST, "responses", "201"), ("headers", "H")),
+    "a schema": ((*_SCHEMA, "properties", "a"), ()),
+    "a property of a schema": ((*_SCHEMA, "properties", "a"), ("properties", "a")),
+}
+"""What refers to an extension, and where in it a reference is, which has an effect then."""
+
+BESIDE: dict[str, Any] = {
+    "parameters": {"name": "p", "in": "query"},
+    "responses": {"description": "created"},
+}
+
+
+@pytest.mark.parametrize("extension", ["x-a", "components/x-a"])
+@pytest.mark.parametrize("version", PLACES)
+@pytest.mark.parametrize(("pointer", "inner"), INTO_EXTENSIONS.values(), ids=INTO_EXTENSIONS)
+def test_a_reference_in_what_a_reference_names_is_reported_and_not_followed(
+    tmp_path: Path,
+    elsewhere: list[str],
+    pointer: Pointer,
+    inner: Pointer,
+    version: str,
+    extension: str,
+) -> None:
+    beside = BESIDE.get(str(pointer[-2]), {}) if inner else {}
+    for reference in elsewhere:
+        document = full(version, {"x-list": []})
+        with_value(document, pointer, {"$ref": f"#/{extension}/it"})
+        at = (*extension.split("/"), "it")
+        with_value(document, at, dict(beside))
+        with_value(document, (*at, *inner), {"$ref": reference})
+        file = written(tmp_path, {"contract/api.json": json.dumps(document)})
+        with pytest.raises(DocumentError, match=r"api\.json:1:\d+: cannot resolve reference"):
+            read_contract(file)
+        warnings = load_contract(file).warnings
+        assert any("cannot resolve reference" in one for one in warnings)
+
+
+def test_what_an_extension_has_is_used_where_a_reference_names_it(tmp_path: Path) -> None:
+    paths = "paths: {/a: {get: {responses: {'200': {$ref: '#/components/x-r/Ok'}}}}}\n"
+    ok = "{description: ok, content: {application/json: {schema: {$ref: a.yaml}}}}"
+    files = {"api.yaml": f"{HEAD}{paths}components: {{x-r: {{Ok: {ok}}}}}", "a.yaml": "const: 1"}
+    components = read(tmp_path, files)["components"]
+    assert components["responses"]["Ok"]["content"] == {
+        "application/json": {"schema": {"$ref": "#/components/schemas/a"}}
+    }
+    assert components["schemas"] == {"a": {"const": 1}}
+
+
+def test_the_library_that_validates_gets_no_file_of_any_scheme(
+    tmp_path: Path, elsewhere: list[str]
+) -> None:
+    for reference in elsewhere:
+        document = with_value(full("3.0.3"), ("paths", "/b"), {"$ref": reference})
+        with pytest.raises(DocumentError, match="cannot resolve reference"):
+            check_openapi(document, tmp_path / "api.json")
+
+
+def test_a_checker_of_generated_values_gets_no_dialect(elsewhere: list[str]) -> None:
+    for reference in elsewhere:
+        form = canonical_form({"properties": {"a": {"$schema": reference, "type": "string"}}})
+        assert checker(form)({"a": "x"})

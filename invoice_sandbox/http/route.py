@@ -48,13 +48,15 @@ def resolved_operations(
 
 
 def _paths(contract: Contract) -> dict[str, Any]:
-    """The part of the document that Connexion needs: paths, methods and operationIds."""
+    """The part of the document that Connexion needs: paths, methods and operationIds.
+
+    Connexion follows every ``$ref`` that it sees, to files and over the network: it sees none.
+    """
     paths: dict[str, Any] = {}
     for operation in contract.operations.values():
         item = paths.setdefault(operation.path, {})
         item[operation.method.lower()] = {"operationId": operation.id, "responses": {}}
-    document = contract.document
-    return {"openapi": document["openapi"], "info": document["info"], "paths": paths}
+    return {"openapi": contract.document["openapi"], "paths": paths}
 
 
 _MOST_LETTERS: Final = 10**9

@@ -28,7 +28,7 @@ from invoice_sandbox.openapi.load.model import (
     node,
     walk,
 )
-from invoice_sandbox.openapi.load.pointers import at_pointer, identified, steps_of
+from invoice_sandbox.openapi.load.pointers import at_pointer, identified, node_at, steps_of
 from invoice_sandbox.openapi.load.pointers import named as find
 from invoice_sandbox.openapi.load.text import DocumentError
 
@@ -39,6 +39,7 @@ Unresolved = Callable[[Pointer, DocumentError], None]
 """What is done about a reference of the bundle that leads nowhere."""
 
 _FILE: Final = re.compile(r"[^#]*\.(?:ya?ml|json)(?:#.*)?|[^#]+#/.*")
+_COMPONENT: Final = re.compile("#/components/(?!x-)[^/]*/[^/]*")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -109,7 +110,7 @@ def _lost(document: Mapping[str, Any], references: Sequence[Node]) -> Iterator[t
 
     @cache
     def named(reference: str) -> Node | None:
-        return _at(start, steps_of(reference[1:]))
+        return node_at(start, steps_of(reference[1:]))
 
     for here in references:
         if here.type in OBJECTS and not isinstance(here.value.get("$ref", ""), str):
@@ -138,16 +139,6 @@ def _lost_dynamic(
             yield here.pointer, f"cannot resolve reference '{reference}'"
 
 
-def _at(here: Node, steps: Sequence[str]) -> Node | None:
-    for step in steps:
-        key: str | int = int(step) if isinstance(here.value, list) and step.isdecimal() else step
-        try:
-            here = here.child(key, here.value[key])
-        except (LookupError, TypeError):
-            return None
-    return here
-
-
 def _is_circle(here: Node, named: Callable[[str], Node | None]) -> bool:
     seen, there = set[str](), here
     while there.reference is not None and there.reference not in seen:
@@ -162,9 +153,7 @@ def _is_self_contained(document: Mapping[str, Any], found: Sequence[Node]) -> bo
     """Whether there is nothing to do: every reference is to a component that is there."""
     references = {here.reference for here in found} - {None}
     return all(
-        one.startswith("#/components/")
-        and one.count("/") == 3
-        and at_pointer(document, one[1:]) is not None
+        _COMPONENT.fullmatch(one) and at_pointer(document, one[1:]) is not None
         for one in references
         if one is not None
     )
@@ -247,7 +236,7 @@ class _Bundler:
         target = self._target(reference, file, here, out)
         if target is None:
             return {"$ref": reference, **beside}
-        if target.address == self._root and _may_stay(target.pointer, here.type):
+        if target.address == self._root and self._may_stay(target.pointer, here.type):
             return {"$ref": _reference(target.pointer), **beside}
         if here.type not in SECTIONS:
             content = self._filled_in(here.type, target, out)
@@ -256,6 +245,17 @@ class _Bundler:
         if out == ("components", SECTIONS[here.type], name):
             return self._filled_in(here.type, target, out)
         return {"$ref": _reference(("components", SECTIONS[here.type], name)), **beside}
+
+    def _may_stay(self, pointer: Pointer, type_: str) -> bool:
+        """Whether a reference to an object of that type may lead to that place of the document.
+
+        What is in an extension may not stay there, where references have no effect.
+        """
+        if type_ == SCHEMA:
+            return len(pointer) == 3 and pointer[:2] == ("components", SECTIONS[type_])
+        place = node_at(node(self._files.content(self._root)), pointer)
+        is_data = place is None or place.type == DATA
+        return not is_data and (type_ in SECTIONS or type_ == "pathItem")
 
     def _filled_in(self, type_: str, target: Target, out: Pointer) -> Any:
         """A copy of what ``target`` names, at the place ``out`` of the bundle."""
@@ -309,13 +309,6 @@ class _Bundler:
             return meant
         at = Node({"$ref": meant}, SCHEMA, (*here.pointer, "discriminator"), here.base)
         return self._referred(at, meant, file, ())["$ref"]
-
-
-def _may_stay(pointer: Pointer, type_: str) -> bool:
-    """Whether a reference to an object of that type may lead to that place of the document."""
-    if type_ == SCHEMA:
-        return len(pointer) == 3 and pointer[:2] == ("components", SECTIONS[type_])
-    return type_ in SECTIONS or type_ == "pathItem"
 
 
 def _reference(pointer: Pointer) -> str:

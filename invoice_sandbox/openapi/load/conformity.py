@@ -14,9 +14,9 @@ from typing import Any, Final
 import jsonschema_rs
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.openapi.load.model import METHODS, Node, node
+from invoice_sandbox.openapi.load.model import DATA, METHODS, Node, node, walk
 from invoice_sandbox.openapi.load.operations import path_names
-from invoice_sandbox.openapi.load.pointers import dereference
+from invoice_sandbox.openapi.load.pointers import dereference, node_at, steps_of
 
 _PLACES: Final = ("#/components/", "#/paths/")
 _DRAFT: Final = "http://json-schema.org/draft-04/schema#"
@@ -63,23 +63,19 @@ def _has_no_addresses(document: dict[str, Any]) -> bool:
 
 def _resolves(document: dict[str, Any]) -> bool:
     """Whether every reference is a pointer to a place that the other checks look at."""
-    found = set(_references(document))
+    start = node(document)
+    found = {one.reference for one in walk(start)} - {None}
     return all(
-        one.startswith(_PLACES) and dereference(document, {"$ref": one}) is not None
+        one.startswith(_PLACES)
+        and dereference(document, {"$ref": one}) is not None
+        and _is_looked_at(node_at(start, steps_of(one[1:])))
         for one in found
+        if one is not None
     )
 
 
-def _references(document: Any) -> Iterator[str]:
-    waiting = [document]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            if isinstance(value.get("$ref"), str):
-                yield value["$ref"]
-            waiting.extend(value.values())
-        elif isinstance(value, list):
-            waiting.extend(value)
+def _is_looked_at(place: Node | None) -> bool:
+    return place is not None and place.type != DATA
 
 
 def _has_valid_operations(document: dict[str, Any]) -> bool:

@@ -80,7 +80,7 @@ OBJECTS: Final = frozenset(_MEMBERS)
 """The types of which OpenAPI names the members: what is not a list or a map."""
 _RESOURCES: Final = frozenset({SCHEMA, FILE})
 _VALUES: Final = frozenset({"const", "enum", "default", "example", "examples"})
-_UNKNOWN: Final = {SCHEMA: DATA, "callback": "pathItem", FILE: FILE}
+_UNKNOWN: Final = {DATA: DATA, SCHEMA: DATA, "callback": "pathItem", FILE: FILE}
 
 
 def members_of(type_: str) -> Iterable[str]:

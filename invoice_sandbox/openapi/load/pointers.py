@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag
@@ -56,6 +56,18 @@ def at_pointer(value: Any, fragment: str) -> Any:
         else:
             return None
     return value
+
+
+def node_at(here: Node, steps: Sequence[str | int]) -> Node | None:
+    """What is at the end of ``steps`` that start ``here``, or None."""
+    for step in steps:
+        is_index = isinstance(here.value, list) and str(step).isdecimal()
+        key = int(step) if is_index else step
+        try:
+            here = here.child(key, here.value[key])
+        except (LookupError, TypeError):
+            return None
+    return here
 
 
 @lru_cache(maxsize=4096)

@@ -52,7 +52,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 7
+_RULES: Final = 8
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -208,7 +208,7 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
     document = _readable(document)
     is_30 = document["openapi"].startswith("3.0.")
     validator = OpenAPIV30SpecValidator if is_30 else OpenAPIV31SpecValidator
-    offline = SchemaPath.from_dict(document, handlers={"<all_urls>": _reject_fetching})
+    offline = SchemaPath.from_dict(document, handlers=_Offline())
     for error in _with_any_names(validator)(offline).iter_errors():
         if error.instance is document:
             yield from _in_form(document)
@@ -360,8 +360,21 @@ def _in_schema(document: Mapping[str, Any], error: Any) -> tuple[Pointer, str] |
 _OPERATION: Final = re.compile(r"for '(?P<method>\w+)'(?: operation)? in '(?P<path>/.*?)'")
 
 
-def _reject_fetching(uri: str) -> Any:
-    raise LookupError(uri)
+class _Offline(dict[str, Any]):
+    """What gets the files of each URL scheme for jsonschema-path: nothing, of any scheme.
+
+    Of a scheme that is not in its handlers, that library gets files by itself.
+    """
+
+    def __contains__(self, scheme: object) -> bool:
+        return True
+
+    def __missing__(self, scheme: str) -> Callable[[str], Any]:
+        return self._reject
+
+    @staticmethod
+    def _reject(uri: str) -> Any:
+        raise LookupError(uri)
 
 
 def _pointers_only(here: Node, known: Container[str]) -> Any:

@@ -194,7 +194,7 @@ _COMMON: Final[Mapping[str, Mapping[str, Any]]] = {
 @lru_cache(maxsize=1024)
 def checker(form: CanonicalSchema) -> Callable[[Any], bool]:
     schema: Any = form.to_json_schema()
-    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True).is_valid
+    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, offline=True).is_valid
 
 
 def accepts(form: CanonicalSchema, value: Any) -> bool:

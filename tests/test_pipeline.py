@@ -550,7 +550,11 @@ def test_a_handler_responds_in_the_declared_json_type_or_not_at_all() -> None:
     whole = responses.reply(Response(None, status=200, headers=headers))
     assert whole == Reply(200, b"null", "application/json", headers)
     assert responses.reply(Response(1, status=202)).media_type == "application/hal+json"
-    for wrong in (Response(1, status=204), Response(1, status=418)):
+    hal = Response(1, status=200, media_type="application/hal+json")
+    assert responses.reply(hal).media_type == "application/hal+json"
+    other = Response(1, status=200, media_type="application/problem+json")
+    wrongs = (Response(1, status=204), Response(1, status=418), other)
+    for wrong in (*wrongs, Response("a", status=200, media_type="text/plain")):
         with pytest.raises(ContractViolationError):
             responses.reply(wrong)
     with pytest.raises(ContractViolationError, match="JSON is not declared"):

@@ -242,6 +242,34 @@ def test_what_gets_a_response_is_of_the_declared_type_or_within_its_range(
     assert response.headers["content-type"] == (media_type or declared)
 
 
+def several(*declared: str) -> dict[str, Any]:
+    """A document whose operation has a response of these media types: its name."""
+    content = {one: {"schema": {"const": one}} for one in declared}
+    return document({"/thing": operation({"200": {"description": "ok", "content": content}})})
+
+
+ORDERS = {
+    "JSON of its own name": (("application/hal+json", "application/json"), 1),
+    "with a charset": (("application/hal+json", "application/json; charset=utf-8"), 1),
+    "other JSON in its order": (("application/hal+json", "application/a+json"), 0),
+    "JSON": (("text/plain", "application/hal+json"), 1),
+    "no range": (("*/*", "application/hal+json"), 1),
+    "others in their order": (("text/plain", "text/a"), 0),
+}
+
+
+@pytest.mark.parametrize("accept", [{}, {"Accept": "*/*"}], ids=["none", "any"])
+@pytest.mark.parametrize("name", ORDERS)
+def test_a_client_without_a_preference_gets_application_json_before_other_json(
+    tmp_path: Path, name: str, accept: dict[str, str]
+) -> None:
+    declared, expected = ORDERS[name]
+    with serving_contract(tmp_path, several(*declared)) as client:
+        del client.headers["Accept"]
+        response = client.get("/thing", headers=accept)
+        assert response.headers["content-type"].startswith(declared[expected])
+
+
 def test_what_cannot_be_made_is_empty_and_reported_at_start_up(tmp_path: Path) -> None:
     responses = {"200": {"description": "ok", "content": {"application/xml": {"schema": OBJECT}}}}
     served = document({"/thing": operation(responses)})

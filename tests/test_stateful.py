@@ -531,6 +531,95 @@ def test_a_range_of_media_types_has_records_as_well(tmp_path: Path) -> None:
         assert client.get("/things").json() == {"data": [created.json()]}
 
 
+HAL = "application/hal+json"
+SEGMENT = closed("segmentId", "name", segmentId=TEXT, name=TEXT)
+LINKS = closed("self", self=TEXT)
+RESOURCE = closed(
+    *("segmentId", "name", "value", "_links"),
+    **dict.fromkeys(("segmentId", "name", "value"), TEXT),
+    _links=LINKS,
+)
+
+
+def segments(first: str = HAL) -> dict[str, Any]:
+    """Segments, in JSON of two media types with different schemas; one of them is declared first.
+    As of ConfigCat."""
+    content = with_paths(collection("/segments", "segmentId", {}, {"type": "object"}))
+    every, item = content["paths"].values()
+    every["get"] = operation("list", {}, "200")
+    item["put"] = operation("replace", {}, "200", {"type": "object"})
+    item["patch"] = operation("change", {}, "200", {"type": "object"})
+    item["delete"] = operation("remove", {}, "200")
+    for path in (every, item):
+        for method in path.keys() - {"parameters"}:
+            one = path[method]["responses"]["201" if method == "post" else "200"]
+            is_list = path is every and method == "get"
+            schemas = {HAL: RESOURCE, "application/json": SEGMENT}
+            one["content"] = {
+                name: {"schema": {"type": "array", "items": schemas[name]} if is_list else schema}
+                for name, schema in sorted(schemas.items(), key=lambda known: known[0] != first)
+            }
+    return content
+
+
+ACCEPTED = {
+    "": "application/json",
+    "*/*": "application/json",
+    "text/html": "application/json",
+    "application/json": "application/json",
+    HAL: HAL,
+    f"application/json;q=0.5, {HAL}": HAL,
+}
+
+
+@pytest.mark.parametrize("first", [HAL, "application/json"])
+@pytest.mark.parametrize("accept", ACCEPTED)
+def test_a_record_is_in_the_json_media_type_that_the_client_accepts(
+    tmp_path: Path, first: str, accept: str
+) -> None:
+    with served(tmp_path, segments(first)) as client:
+        client.headers["Accept"] = accept
+        sent = {"name": "n", "value": "v"}
+        responses = [client.post("/segments", json=sent)]
+        at = f"/segments/{responses[0].json()['segmentId']}"
+        responses += [client.get(at), client.get("/segments"), client.put(at, json=sent)]
+        responses += [client.patch(at, json={"name": "n"}), client.delete(at)]
+    assert [one.status_code for one in responses] == [201, 200, 200, 200, 200, 200]
+    assert {one.headers["content-type"] for one in responses} == {ACCEPTED[accept]}
+    bodies = [one.json()[0] if isinstance(one.json(), list) else one.json() for one in responses]
+    assert all(one == bodies[0] for one in bodies)
+    is_hal = ACCEPTED[accept] == HAL
+    assert (bodies[0]["name"], bodies[0].get("value")) == ("n", "v" if is_hal else None)
+    assert ("_links" in bodies[0]) == is_hal
+
+
+def test_a_record_may_be_read_in_another_media_type_than_it_was_posted_in(tmp_path: Path) -> None:
+    with served(tmp_path, segments()) as client:
+        posted = client.post("/segments", json={"name": "n", "value": "v"}).json()
+        at = f"/segments/{posted['segmentId']}"
+        assert client.get(at).json() == posted
+        assert client.get(at, headers={"Accept": HAL}).json()["value"] == "v"
+        (listed,) = client.get("/segments", headers={"Accept": HAL}).json()
+        assert (listed["segmentId"], listed["value"]) == (posted["segmentId"], "v")
+
+
+@pytest.mark.parametrize("options", [["--stateful"], []])
+def test_a_handler_that_init_writes_is_in_the_media_type_of_its_schema(
+    tmp_path: Path, options: list[str]
+) -> None:
+    file, folder = written(tmp_path, segments()), tmp_path / "segments"
+    CliRunner().invoke(main, ["init", str(folder), "--contract", str(file), *options])
+    with serving(replace(FROZEN, project=folder)) as running, running.client() as client:
+        made = client.post("/segments", json={"name": "n", "value": "v"})
+        at = f"/segments/{made.json()['segmentId']}"
+        responses = [made, client.get(at), client.get("/segments")]
+        assert [one.status_code for one in responses] == [201, 200, 200]
+        assert {one.headers["content-type"] for one in responses} == {"application/json"}
+        hal = client.get("/segments", headers={"Accept": HAL})
+        assert (hal.status_code, hal.headers["content-type"]) == (200, HAL)
+        assert "_links" in hal.json()[0]
+
+
 def test_a_response_without_a_body_is_one_whatever_is_declared_for_it(tmp_path: Path) -> None:
     content = things({})
     put = operation("change", {}, "204", {"type": "object"})
@@ -1531,6 +1620,20 @@ def test_items_may_have_paths_without_what_they_are_posted_to(
         assert client.delete("/articles/2").status_code == 204
         assert client.get("/comments").json() == [made[0].json()]
         assert client.get("/comments/3").status_code == 404
+
+
+def test_the_list_of_all_parents_is_in_the_media_type_that_the_client_accepts(
+    tmp_path: Path,
+) -> None:
+    content = shallow("article_id", "patch")
+    listed = content["paths"]["/comments"]["get"]["responses"]["200"]["content"]
+    listed[HAL] = listed["application/json"]
+    with served(tmp_path, content) as client:
+        client.post("/articles", json={"title": "a"})
+        made = client.post("/articles/1/comments", json={"body": "x"}).json()
+        for accept in (HAL, "application/json"):
+            every = client.get("/comments", headers={"Accept": accept})
+            assert (every.json(), every.headers["content-type"]) == ([made], accept)
 
 
 def test_the_place_of_an_item_without_what_it_was_posted_to_is_its_own(tmp_path: Path) -> None:

@@ -133,6 +133,62 @@ def test_a_cursor_that_must_not_be_empty_leads_to_an_empty_page_in_the_end(
         assert found[-1][member] == found[-2][member]
 
 
+QLDB = {**TEXT, "pattern": "^[A-Za-z-0-9+/=]+$", "minLength": 4, "maxLength": 1024}
+APPSYNC = {**TEXT, "pattern": r"[\\S]+", "minLength": 1, "maxLength": 65536}
+"""Tokens of Amazon's documents: the first may be a date, the second has a backslash or an S."""
+PREFIXED = {**TEXT, "pattern": "^c_[a-z0-9]+$"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "member", "schema", "token"),
+    [
+        ({"next_token": QLDB, "NextToken": TEXT}, "NextToken", QLDB, "0002"),
+        ({"next_token": QLDB}, "NextToken", QLDB, "0002"),
+        ({"NextToken": TEXT}, "NextToken", QLDB, "0002"),
+        ({"nextToken": APPSYNC}, "nextToken", APPSYNC, "2"),
+        ({"cursor": {**TEXT, "pattern": "^[0-9]{20}$"}}, "next_cursor", TEXT, "2"),
+        ({"cursor": PREFIXED}, "next_cursor", TEXT, "2"),
+        ({"next_token": PREFIXED, "NextToken": TEXT}, "NextToken", TEXT, "2"),
+    ],
+    ids=["qldb", "minLength", "of the response", "appsync", "20 digits", "prefix", "one of two"],
+)
+def test_a_cursor_is_a_position_in_a_form_that_its_schema_allows(
+    tmp_path: Path, parameters: dict[str, Any], member: str, schema: Any, token: str
+) -> None:
+    content = things({member: schema}, **parameters)
+    listing(content)["responses"]["200"]["headers"] = {"Link": {"schema": TEXT}}
+    body = listing(content)["responses"]["200"]["content"]["application/json"]["schema"]
+    body["required"].remove(member)
+    with served(tmp_path, content) as client:
+        with_five(client)
+        found = pages_of_two(client, next(iter(parameters)), lambda page: page.get(member))
+        assert [[one["id"] for one in page["data"]] for page in found] == [[1, 2], [3, 4], [5]]
+        assert found[0][member].endswith(token)
+        first = client.get("/things", params={"limit": 2})
+        assert ids(client.get(first.links["next"]["url"])) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "schema", "expected"),
+    [
+        (TEXT, {**NULLABLE, "format": "uuid"}, None),
+        (TEXT, {**TEXT, "format": "uuid"}, "absent"),
+        ({**TEXT, "format": "uuid"}, {**TEXT, "format": "uuid"}, "absent"),
+        ({**TEXT, "pattern": "^1[0-9]+$"}, TEXT, "absent"),
+    ],
+    ids=["null", "absent", "no parameter", "another number"],
+)
+def test_a_cursor_that_can_be_no_position_is_null_or_absent(
+    tmp_path: Path, parameter: Any, schema: Any, expected: str | None
+) -> None:
+    content = things({"next_cursor": schema}, cursor=parameter)
+    body = listing(content)["responses"]["200"]["content"]["application/json"]["schema"]
+    body["required"].remove("next_cursor")
+    with served(tmp_path, content) as client:
+        page = with_five(client).get("/things", params={"limit": 2})
+        assert (ids(page), page.json().get("next_cursor", "absent")) == ([1, 2], expected)
+
+
 def test_pages_count_from_zero_if_that_is_the_default(tmp_path: Path) -> None:
     listed = {"page": WHOLE, "next_page": {"type": ["integer", "null"]}}
     with served(tmp_path, things(listed, page={**WHOLE, "default": 0})) as client:

@@ -21,7 +21,6 @@ from invoice_sandbox.base.turns import waited_for
 from invoice_sandbox.http import idempotency
 from invoice_sandbox.http.declared_errors import declared_status
 from invoice_sandbox.http.pipeline import (
-    JSON,
     READING,
     ParsedRequest,
     Reply,
@@ -31,7 +30,7 @@ from invoice_sandbox.http.pipeline import (
 )
 from invoice_sandbox.openapi.message.media_types import concrete, is_json
 from invoice_sandbox.openapi.operation import DeclaredResponse, Operation
-from invoice_sandbox.openapi.responses import WITHOUT_BODY
+from invoice_sandbox.openapi.responses import WITHOUT_BODY, json_type
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.api import (
     Call,
@@ -290,6 +289,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
         query=parsed.query,
         body=parsed.body,
         media_type=parsed.media_type,
+        accept=request.accept,
         caller=credential,
         passwords=engine.hashing,
     )
@@ -363,7 +363,7 @@ class JsonResponses:
     def __init__(self, operation: Operation, conventions: Conventions) -> None:
         self._operation = operation
         self._conventions = conventions
-        self._declared: dict[tuple[int, bool], _Declared] = {}
+        self._declared: dict[tuple[int, bool, str | None], _Declared] = {}
         envelope = jsonio.dumps(conventions.success_body(_DATA))
         self._around = envelope.split(jsonio.dumps(_DATA))
 
@@ -374,14 +374,15 @@ class JsonResponses:
         """
         given = result if isinstance(result, Response) else Response(result)
         status = given.status or int(self._operation.success)
-        declared = self._declared.get((status, given.bare))
+        key = status, given.bare, given.media_type
+        declared = self._declared.get(key)
         if declared is None:
             response = _response(self._operation, status)
             if given.data is None and (not response.content or status in WITHOUT_BODY):
                 return Reply(status, headers=given.headers)
-            name = _json_type(self._operation, status, response)
+            name = _json_type(self._operation, status, response, given.media_type)
             declared = _Declared(concrete(name), response.content[name], {})
-            self._declared[status, given.bare] = declared
+            self._declared[key] = declared
         is_written = isinstance(given.data, Written)
         text = given.data.to_json() if is_written else jsonio.dumps(given.data)
         body = declared.valid.get(text)
@@ -410,13 +411,16 @@ def _response(operation: Operation, status: int) -> DeclaredResponse:
     return response
 
 
-def _json_type(operation: Operation, status: int, response: DeclaredResponse) -> str:
-    """The declared JSON media type of a response, or range such as ``*/*``. Raises
-    ContractViolationError."""
-    found = response.declared_for(JSON)
-    found = found or next((one for one in response.content if is_json(one)), None)
+def _json_type(
+    operation: Operation, status: int, response: DeclaredResponse, given: str | None
+) -> str:
+    """The declared JSON media type of a response, or range such as ``*/*``: for the given one, if
+    any. Raises ContractViolationError."""
+    name = json_type(response) if given is None else given
+    found = response.declared_for(name) if name is not None and is_json(name) else None
     if found is None:
-        raise ContractViolationError(f"{operation.id} {status}: JSON is not declared for it")
+        name = name if name is not None and is_json(name) else "JSON"
+        raise ContractViolationError(f"{operation.id} {status}: {name} is not declared for it")
     return found
 
 

@@ -255,6 +255,11 @@ class Request(Struct, eq=False):
         """Every header of that (lower-case) name."""
         return self.head.values(name)
 
+    @property
+    def accept(self) -> str:
+        """The media types that the client wants; empty if it does not say."""
+        return ", ".join(self.header_values("accept"))
+
 
 class RoutedRequest(Struct, eq=False):
     """A request whose operation is known. ``path_texts`` are the path parameters as text."""

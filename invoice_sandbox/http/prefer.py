@@ -83,7 +83,7 @@ def from_contract(
     Raises ApiError 400 for a preference that the contract cannot meet, 406, and 501 when it shows
     no response.
     """
-    accept = ", ".join(request.header_values("accept")) or None
+    accept = request.accept or None
     try:
         given = contract_response(
             endpoint.contract, endpoint.operation, workspace.seed, replace(choice, accept=accept)

@@ -8,7 +8,13 @@ from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.operations import named_examples
-from invoice_sandbox.openapi.message.media_types import concrete, is_json, is_text, preferred
+from invoice_sandbox.openapi.message.media_types import (
+    concrete,
+    is_json,
+    is_text,
+    json_first,
+    preferred,
+)
 from invoice_sandbox.openapi.message.parameters import compile_parameter
 from invoice_sandbox.openapi.message.styles import Given
 from invoice_sandbox.openapi.message.texts import Shape
@@ -32,6 +38,7 @@ __all__ = [
     "contract_response",
     "given_response",
     "is_json",
+    "json_type",
 ]
 
 _FIRST_FINAL: Final = 200
@@ -203,7 +210,7 @@ def given_response(
     requires a header that cannot be generated.
     """
     number, response = _chosen(operation, Choice(status))
-    declared = _by_preference(response) if response is not None else []
+    declared = json_first(response.content) if response is not None else []
     if not declared or response is None:
         raise NotOfferedError(f"{operation.id} {number} has no body", ())
     checker, media_type = response.content[declared[0]], concrete(declared[0])
@@ -218,9 +225,11 @@ def given_response(
     return ContractResponse(number, media_type, body, (*others, *headers.items()))
 
 
-def _by_preference(response: DeclaredResponse) -> list[str]:
-    """The declared media types, JSON before others."""
-    return sorted(response.content, key=lambda one: (not is_json(concrete(one)), "*" in one))
+def json_type(response: DeclaredResponse, accept: str = "") -> str | None:
+    """The JSON media type of a response: of those that are declared the one that an ``Accept``
+    header likes best, if it likes none the first. None if no JSON is declared."""
+    declared = [one for one in map(concrete, json_first(response.content)) if is_json(one)]
+    return preferred(declared, accept) or next(iter(declared), None)
 
 
 def _chosen(operation: Operation, choice: Choice) -> tuple[int, DeclaredResponse | None]:
@@ -242,11 +251,12 @@ def _media_type(
     status: int,
     choice: Choice,
 ) -> str | None:
-    """The declared media type to respond in: JSON before others, unless the client prefers another.
+    """The declared media type to respond in: that of ``json_first``, unless the client prefers
+    another.
 
     An error is returned whatever the client accepts (RFC 9110, section 15.5.7, allows it).
     """
-    declared = _by_preference(response)
+    declared = json_first(response.content)
     if choice.example is not None:
         names = {
             one: dict(named_examples(contract.document, response.media[one])) for one in declared

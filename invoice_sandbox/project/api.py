@@ -372,9 +372,10 @@ class Call(Context, kw_only=True, eq=False):
     """One request to one operation, already checked against the contract.
 
     ``body`` is the JSON body (numbers beyond 64-bit integers are Decimal) or, for another media
-    type, its bytes; ``path`` and ``query`` are the declared parameters that were sent. ``url`` is
-    the path that was asked for, ``base_url`` the address of the server. ``local`` says that only
-    this machine can reach the server; webhooks may be sent to ``webhook_networks`` besides.
+    type, its bytes; ``path`` and ``query`` are the declared parameters that were sent. ``accept``
+    are the media types that the client wants, as its header has them. ``url`` is the path that was
+    asked for, ``base_url`` the address of the server. ``local`` says that only this machine can
+    reach the server; webhooks may be sent to ``webhook_networks`` besides.
     ``system_now`` is real time, for what others compare with their own clocks. ``passwords`` hashes
     passwords, for WorkThenRespond.
     """
@@ -388,6 +389,7 @@ class Call(Context, kw_only=True, eq=False):
     query: Mapping[str, Any]
     body: Any
     media_type: str
+    accept: str
     caller: Credential | None
     passwords: Passwords
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
@@ -58,9 +58,10 @@ class Page:
     ``origin``.
 
     ``asked`` has the value of each parameter of the page and its size, by its name as words.
-    ``positions`` has the parameters that ask for other pages, those to use first in front, and
-    ``urls`` the addresses of these pages. Both are by relation: ``next`` and ``prev``, if there are
-    such pages, ``self``, ``first``, ``last``, and ``end`` for the empty page behind the last one.
+    ``positions`` has the parameters that ask for other pages, those to use first in front, with
+    their values, the best first, and ``urls`` the addresses of these pages. Both are by
+    relation: ``next`` and ``prev``, if there are such pages, ``self``, ``first``, ``last``, and
+    ``end`` for the empty page behind the last one.
     """
 
     total: int
@@ -69,7 +70,7 @@ class Page:
     first: int = 1
     origin: int = 0
     asked: Mapping[str, int] = field(default_factory=dict)
-    positions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    positions: Mapping[str, Mapping[str, Callable[[], Iterator[Any]]]] = field(default_factory=dict)
     urls: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -181,21 +182,23 @@ class Page:
     ) -> Iterator[Any]:
         """Values of a member that leads to the page with the relation ``other``, the best first;
         ``nothing`` are those if there is no such page."""
-        is_way = other in {"next", "prev"}
+        is_way, absent = other in {"next", "prev"}, [*nothing]
         if is_way and not (self.urls if is_address else self.positions).get(other):
-            yield from nothing
+            yield from absent
             other = "end" if other == "next" else "first"
         if is_address and other in self.urls:
             yield self.urls[other]
         if is_way:
-            yield from self._cursors(own, self.positions.get(other, {}))
+            yield from self._cursors(own, other)
+            yield from absent
 
-    def _cursors(self, own: str, found: Mapping[str, Any]) -> Iterator[Any]:
-        """The value of a position for a member, which may be called like its parameter."""
+    def _cursors(self, own: str, other: str) -> Iterator[Any]:
+        """The values of a position for a member, which may be called like its parameter."""
+        found = self.positions.get(other, {})
         wanted = re.sub("^(next|previous|prev)_", "", own)
         named = (one for one in found if plain(one).endswith(wanted))
         for name in (*named, *found)[:1]:
-            yield from (found[name], str(found[name]))
+            yield from chain.from_iterable(map(_spellings, found[name]()))
 
 
 def _totals_of(name: str) -> Collection[str]:

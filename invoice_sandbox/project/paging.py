@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -14,6 +15,7 @@ from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.declared import keywords_at, outline
 from invoice_sandbox.project.fitting import at_steps, members, placed, without
 from invoice_sandbox.project.page import LIMITS, NUMBERS, OBJECTS, Page, plain
+from invoice_sandbox.project.view import generated
 
 _SIZES: Final = (*LIMITS, "size", "count", "take", "top", "rows", "first", "max")
 _RECORDS: Final = ("starting_after", "start_after")
@@ -40,13 +42,16 @@ _POSITIONS: Final = (*_TOKENS, *_MORE_TOKENS, *_RECORDS, *_OFFSETS, *_NUMBERS)
 """Parameters that say where a page begins; the first one of a query applies."""
 _KINDS: Final = frozenset({*_SIZES, *_POSITIONS})
 _MOST_DIGITS: Final = 18
+_WIDEST: Final = 40
+"""The length of the longest text that is a number with zeros in front."""
 
 
 @dataclass(frozen=True)
 class _Input:
     """A query parameter, or a member of one that is an object. ``kind`` is its name as words,
     ``base`` the number of the first page or record if this is a position. A ``spread`` one is a
-    parameter of its own in the URL: a member of an exploded object."""
+    parameter of its own in the URL: a member of an exploded object. ``prefix`` is what may be
+    in front of a position, always the same."""
 
     kind: str
     name: str
@@ -55,12 +60,16 @@ class _Input:
     default: str
     base: int
     spread: bool
+    prefix: Callable[[], str] = field(compare=False)
 
-    def value(self, query: Mapping[str, Any], wanted: Iterable[Any]) -> Any:
-        """The first of these values that the parameter can have, or None."""
+    def values(
+        self, query: Mapping[str, Any], at: int, limit: int, keys: Sequence[str]
+    ) -> Iterator[Any]:
+        """The values that the parameter can have for the page that begins there."""
         around = query.get(self.name)
-        allowed = (one for one in wanted if self.checker.is_valid(placed(around, self.inner, one)))
-        return next(allowed, None)
+        for one in _values_at(self, at, limit, keys):
+            if self.checker.is_valid(placed(around, self.inner, one)):
+                yield one
 
 
 def page_of(
@@ -74,7 +83,7 @@ def page_of(
     """The page that a query asks for. ``keys`` are the ids of all records in their order,
     ``address`` is the URL of the list, ``most`` is how many records it can have. A position that no
     page has is the end of the list."""
-    every = [*_inputs(contract.document, operation)]
+    every = [*_inputs(contract, operation)]
     given, usual = dict(_given(query)), {one.kind: one.default for one in every}
     own = ((one.kind, at_steps(query, (one.name, *one.inner))) for one in every if one.inner)
     given |= {kind: str(value) for kind, value in own if value is not None}
@@ -89,14 +98,15 @@ def page_of(
     used = next((one for one in ways if given.get(one.kind)), None)
     start = 0 if used is None else _start(used, given[used.kind], limit, keys)
     ways = ways if used is None else [used, *(one for one in ways if one != used)]
-    positions, urls = dict[str, Mapping[str, Any]](), dict[str, str]()
+    positions, urls = dict[str, Mapping[str, Callable[[], Iterator[Any]]]](), dict[str, str]()
     for other, at in _starts(start, limit, len(keys)):
-        wanted = ((one, _values_at(one, at, limit, keys)) for one in ways)
-        tried = {one: one.value(query, values) for one, values in wanted}
-        found = {one: value for one, value in tried.items() if value is not None}
+        tried = {one: partial(one.values, query, at, limit, keys) for one in ways}
+        best = {one: next(values(), None) for one, values in tried.items()}
+        found = {one: value for one, value in best.items() if value is not None}
         if found or (ways and not at):
             urls[other] = _address(address, _at(query, ways, found), spread)
-            positions[other] = {one.kind: value for one, value in found.items()}
+            first_of_kind = {one.kind: one for one in reversed(found)}
+            positions[other] = {one.kind: tried[first_of_kind[one.kind]] for one in found}
     urls["self"] = _address(address, query, spread)
     first, origin = (
         next((one.base for one in ways if one.kind in kinds), 1 - at)
@@ -118,8 +128,9 @@ def _at(
     return query
 
 
-def _inputs(document: Mapping[str, Any], operation: Operation) -> Iterator[_Input]:
+def _inputs(contract: Contract, operation: Operation) -> Iterator[_Input]:
     """The query parameters, and the members of those that are objects."""
+    document = contract.document
     for one in operation.parameters:
         if one.location == "query":
             schema = at_pointer(document, one.schema_pointer)
@@ -136,7 +147,17 @@ def _inputs(document: Mapping[str, Any], operation: Operation) -> Iterator[_Inpu
                 base = {**_OFFSETS, **_NUMBERS}.get(kind, 0)
                 base = next((value for value in chain(*known) if str(value) in {"0", "1"}), base)
                 default = str(next(iter(known[0]), ""))
-                yield _Input(kind, one.name, inner, one.checker, default, int(base), spread)
+                prefix = cache(partial(_generated_text, contract, schema, inner))
+                yield _Input(
+                    *(kind, one.name, inner, one.checker, default, int(base), spread, prefix)
+                )
+
+
+def _generated_text(contract: Contract, schema: Any, inner: Sequence[str]) -> str:
+    """A text that is generated for a parameter, or for a member of it; empty if that is a number,
+    or cannot be made."""
+    value = at_steps(generated(contract, schema, ""), inner)
+    return value if isinstance(value, str) and not value.isdecimal() else ""
 
 
 def _given(query: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
@@ -174,7 +195,8 @@ def _is_position(one: _Input, others: Collection[str]) -> bool:
     checker = one.checker
     if one.kind in _ENDS:
         return checker.is_valid(1)
-    return not any(checker.is_valid(date) and not checker.is_valid("1") for date in dates)
+    is_date = any(map(checker.is_valid, dates))
+    return not is_date or any(map(checker.is_valid, _padded(1)))
 
 
 def _starts(start: int, limit: int, total: int) -> Iterator[tuple[str, int]]:
@@ -191,8 +213,11 @@ def _starts(start: int, limit: int, total: int) -> Iterator[tuple[str, int]]:
 
 def _start(used: _Input, text: str, limit: int, keys: Sequence[str]) -> int:
     """How many records come before the page."""
-    if used.kind not in _RECORDS and text.isdecimal():
-        number = max(_whole(text) - used.base, 0)
+    digits = text
+    if text not in keys and not text.isdecimal():
+        digits = text.removeprefix(used.prefix())
+    if used.kind not in _RECORDS and digits.isdecimal():
+        number = max(_whole(digits) - used.base, 0)
         return number * limit if used.kind in _NUMBERS else number
     return keys.index(text) + 1 if text in keys else len(keys)
 
@@ -201,10 +226,17 @@ def _values_at(way: _Input, at: int, limit: int, keys: Sequence[str]) -> Iterato
     """Values of a parameter for the page that begins there, the best first."""
     number = (at // max(limit, 1) if way.kind in _NUMBERS else at) + way.base
     if way.kind not in _RECORDS:
-        yield from (number, str(number))
+        yield from (number, *_padded(number))
     if way.kind not in _NUMBERS and at and keys:
         key = keys[min(at, len(keys)) - 1]
         yield from (key, *([_whole(key)] if key.isdecimal() else []))
+    if way.kind not in _RECORDS:
+        yield f"{way.prefix()}{number}"
+
+
+def _padded(number: int) -> Iterator[str]:
+    """A number as text, and with zeros in front, for parameters that want longer texts."""
+    return (str(number).zfill(width) for width in range(len(str(number)), _WIDEST + 1))
 
 
 def _address(address: str, query: Mapping[str, Any], spread: Collection[str]) -> str:
@@ -215,4 +247,4 @@ def _address(address: str, query: Mapping[str, Any], spread: Collection[str]) ->
 
 
 def _whole(digits: str) -> int:
-    return int(digits[:_MOST_DIGITS])
+    return int(digits.lstrip("0")[:_MOST_DIGITS] or "0")

@@ -10,7 +10,8 @@ from msgspec import Struct
 class Response(Struct, frozen=True):
     """``data`` goes into the success envelope, unless it is ``bare``: then it is the whole body.
 
-    ``status`` is the contract's own unless given. ``hints`` explain it in the journal and the log.
+    ``status`` is the contract's own unless given, and so is ``media_type``, which must be JSON:
+    ``application/json`` if that is declared. ``hints`` explain it in the journal and the log.
     """
 
     data: Any
@@ -18,3 +19,4 @@ class Response(Struct, frozen=True):
     status: int | None = None
     bare: bool = False
     hints: tuple[str, ...] = ()
+    media_type: str | None = None

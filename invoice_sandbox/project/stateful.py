@@ -26,6 +26,7 @@ from invoice_sandbox.openapi.responses import (
     allowed_headers,
     contract_response,
     is_json,
+    json_type,
 )
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
 from invoice_sandbox.openapi.schema.problems import short_name
@@ -83,6 +84,9 @@ class _Call(Protocol):
 
     @property
     def body(self) -> Any: ...
+
+    @property
+    def accept(self) -> str: ...
 
     @property
     def timestamp(self) -> str: ...
@@ -154,7 +158,7 @@ class Collection:
 
     async def create(self, call: _Call) -> Response:
         """Keep the body, with an id if it has none."""
-        name, view = self.name(call), self._view(call.contract, "create", call.workspace.seed)
+        name, view = self.name(call), self._view_of(call, "create")
         await self._check_parent(call, view)
         number, step = await call.state.next_number(name), 1
         while await call.state.get(name, str(number)) is not None:
@@ -228,7 +232,7 @@ class Collection:
 
     async def page(self, call: _Call) -> Response:
         """The records, the first one posted first, in the document's paging."""
-        view = self._view(call.contract, "page", call.workspace.seed)
+        view = self._view_of(call, "page")
         await self._check_parent(call, view)
         newest_first = (await call.state.page(_in_path(self.base, call))).records
         found: list[Any] = [*reversed(newest_first)]
@@ -238,7 +242,7 @@ class Collection:
 
     async def every(self, call: _Call) -> Response:
         """The records of all parents, in the document's paging."""
-        view = self._view(call.contract, "every", call.workspace.seed)
+        view = self._view_of(call, "every")
         newest_first = (await call.state.page(self.name(call))).records
         return self._listed(call, view, [*reversed(newest_first)])
 
@@ -450,7 +454,7 @@ class Collection:
         sent: Mapping[str, Any],
     ) -> Response:
         steps = (*self.within, *self.key)
-        showing = self._showing(call.contract, view)
+        showing = self._showing(call.contract, view, call.accept)
         after = showing.with_instants(after, sent, call.timestamp, is_new=False)
         after = self._of_parents(call, showing, after, kept)
         record = placed(after, steps, at_steps(kept, steps))
@@ -463,7 +467,7 @@ class Collection:
 
     async def _found(self, call: _Call, what: str) -> tuple[View, dict[str, Any]]:
         """The record. Raises ApiError 404, or the closest one that the operation declares."""
-        view = self._view(call.contract, what, call.workspace.seed)
+        view = self._view_of(call, what)
         kept = await call.state.get(self.name(call), self._key(call))
         if kept is not None:
             return view, kept
@@ -517,7 +521,7 @@ class Collection:
 
     async def _put_new(self, call: _Call) -> Response:
         """A record with the id that the path has."""
-        view = self._view(call.contract, "replace", call.workspace.seed, is_new=True)
+        view = self._view_of(call, "replace", is_new=True)
         await self._check_parent(call, view)
         sent, key = self._sent(call, view, "replace", call.body), call.path[self.parameter]
         number = await call.state.next_number(self.name(call))
@@ -541,7 +545,7 @@ class Collection:
     ) -> Response | None:
         """Keep a new record with this id, whose URL is ``at``, empty if it has none; None if no
         response can have it."""
-        showing = self._showing(call.contract, view)
+        showing = self._showing(call.contract, view, call.accept)
         new = showing.with_instants(sent, sent, call.timestamp, is_new=True)
         found = view.created(self._of_parents(call, showing, new), key, number, unique)
         if found is None:
@@ -562,12 +566,23 @@ class Collection:
             noted = {"name": name, "items": self.name(call), "steps": [*steps]}
             await call.state.put(above, name, noted)
 
+    def _view_of(self, call: _Call, what: str, *, is_new: bool = False) -> View:
+        """That of an operation, in the media type that a client gets."""
+        return self._view(call.contract, what, call.workspace.seed, call.accept, is_new=is_new)
+
     def _view(
-        self, contract: Contract, what: str, seed: int | str, *, is_new: bool = False
+        self,
+        contract: Contract,
+        what: str,
+        seed: int | str,
+        accept: str = "",
+        *,
+        is_new: bool = False,
     ) -> View:
         operation = contract.operations[self.operations[what]]
         status = _status(operation, what, is_new=is_new)
-        example = given_example(contract, operation, seed, status)
+        media_type = _preferred_type(operation, status, accept)
+        example = given_example(contract, operation, seed, status, media_type)
         if example.status in WITHOUT_BODY:
             example = replace(example, body=None, media_type="")
         within, names = (*self.within,), nouns(self.base)
@@ -577,10 +592,10 @@ class Collection:
         shown = WriteOnly(contract.document).removed(example.body, [view.schema])
         return replace(view, example=replace(example, body=shown))
 
-    def _showing(self, contract: Contract, view: View) -> View:
+    def _showing(self, contract: Contract, view: View, accept: str = "") -> View:
         """A view that has the record: the given one, otherwise that of another operation."""
         known = (what for what in _WITH_RECORD if what in self.operations)
-        others = (self._view(contract, what, view.seed) for what in known)
+        others = (self._view(contract, what, view.seed, accept) for what in known)
         return next((one for one in chain([view], others) if one.own_place is not None), view)
 
     def _completed(
@@ -595,7 +610,7 @@ class Collection:
         ``before`` is what it was, if it is not new."""
         if "get" not in self.operations:
             return kept
-        other = self._view(call.contract, "get", view.seed)
+        other = self._view_of(call, "get")
         if other.schema == view.schema or other.own_place is None:
             return kept
         record = other.with_instants(kept, sent, call.timestamp, is_new=before is None)
@@ -642,10 +657,25 @@ def _slug(text: str) -> str:
 
 @lru_cache(maxsize=_MOST_EXAMPLES)
 def given_example(
-    contract: Contract, operation: Operation, seed: int | str, status: int | None = None
+    contract: Contract,
+    operation: Operation,
+    seed: int | str,
+    status: int | None = None,
+    media_type: str | None = None,
 ) -> ContractResponse:
-    """The response of an operation by its contract, without any record. Raises NoResponseError."""
-    return contract_response(contract, operation, seed, Choice(status))
+    """The response of an operation by its contract, without any record; in a media type that it
+    declares, if one is given. Raises NoResponseError."""
+    return contract_response(contract, operation, seed, Choice(status, accept=media_type))
+
+
+def _preferred_type(operation: Operation, status: int | None, accept: str) -> str | None:
+    """The JSON media type that an ``Accept`` header chooses, if it is not the usual one."""
+    key = operation.success
+    response = operation.responses.get(key) if status is None else operation.response_for(status)
+    if response is None or len(response.content) == 1 or not accept:
+        return None
+    found = json_type(response, accept)
+    return None if found == json_type(response) else found
 
 
 def _status(operation: Operation, what: str, *, is_new: bool) -> int | None:
@@ -708,4 +738,5 @@ def _response(
     headers |= allowed_headers(view.contract, view.operation, example.status, wanted)
     if body is None and example.body is not None:
         body, hints = example.body, (*hints, _EXAMPLE)
-    return Response(body, (*headers.items(),), example.status, bare=True, hints=hints)
+    sent = (*headers.items(),)
+    return Response(body, sent, example.status, True, hints, example.media_type or None)

@@ -79,6 +79,16 @@ def concrete(declared: str) -> str:
     return JSON if type_ in {"*", "application"} else _CONCRETE.get(type_, f"{type_}/plain")
 
 
+def json_first(declared: Iterable[str]) -> list[str]:
+    """The declared types, the one for a client without a preference first: JSON before others, a
+    type before a range, ``application/json`` before other JSON; otherwise in their order."""
+
+    def place(one: str) -> tuple[bool, bool, bool]:
+        return not is_json(concrete(one)), "*" in one, parse(one).name != JSON
+
+    return sorted(declared, key=place)
+
+
 def preferred(declared: Iterable[str], accept: str) -> str | None:
     """The ``declared`` type that an ``Accept`` header likes best; None if it wants none of them.
 

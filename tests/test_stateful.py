@@ -325,12 +325,14 @@ def test_the_id_is_that_of_the_record_and_not_of_something_inside(tmp_path: Path
     kind = closed("guid", guid=TEXT)
     activity = {"type": "object", "properties": {"activityType": kind, "note": TEXT, "guid": TEXT}}
     activity["example"] = {"activityType": {"guid": "phone"}}
-    content = with_paths(collection("/activities", "guid", activity, activity))
-    with served(tmp_path, content) as client:
+    paths = collection("/activities", "guid", activity, activity)
+    paths["/activities"]["get"] = operation("all", {"type": "array", "items": activity}, "200")
+    with served(tmp_path, with_paths(paths)) as client:
         sent = {"activityType": {"guid": "phone"}, "note": "a"}
         first, second = (client.post("/activities", json=sent).json() for _ in range(2))
         assert first["guid"] != second["guid"]
         assert client.get(f"/activities/{first['guid']}").json() == {**sent, "guid": first["guid"]}
+        assert client.get("/activities").json() == [first, second]
 
 
 ISSUE = {

@@ -70,8 +70,10 @@ class View:
     def own_place(self) -> tuple[str, ...] | None:
         """Where the response has the record, if it has its id: where that is the least deep, as an
         example may lack the id and have that of something else inside."""
-        bodies = (self.example.body, self.declared)
-        found = (_place(one, self.identity, self.names) for one in bodies)
+        return self._place_in(self.example.body, self.declared)
+
+    def _place_in(self, *values: Any) -> tuple[str, ...] | None:
+        found = (_place(one, self.identity, self.names) for one in values)
         return min((one for one in found if one is not None), key=len, default=None)
 
     @property
@@ -250,9 +252,8 @@ class View:
     @cached_property
     def item_place(self) -> tuple[str, ...]:
         """Where items of the list have the record, such as ``("node",)``."""
-        items = map(self._items, (self.example.body, self.declared))
-        found = (_place(one, self.identity, self.names) for one in items)
-        return next((one for one in found if one is not None), ())
+        place = self._place_in(*map(self._items, (self.example.body, self.declared)))
+        return () if place is None else place
 
     def _items(self, body: Any) -> Any:
         """The first item of the list in a body, or None."""

@@ -1649,6 +1649,17 @@ def test_the_place_of_an_item_without_what_it_was_posted_to_is_its_own(tmp_path:
         assert client.get(made.headers["location"]).json() == made.json()
 
 
+def test_put_makes_an_item_that_was_posted_to_nothing(tmp_path: Path) -> None:
+    content = shallow("id", "put")
+    put = content["paths"]["/comments/{id}"]["put"]
+    put["responses"]["201"] = put["responses"]["200"]
+    put["responses"]["404"] = {"description": "none"}
+    with served(tmp_path, content) as client:
+        made = client.put("/comments/7", json={"body": "x"})
+        assert (made.status_code, made.json()) == (201, {"id": 7, "body": "x"})
+        assert client.get("/comments").json() == [made.json()]
+
+
 def test_an_item_with_another_schema_is_none_of_what_is_posted_elsewhere(tmp_path: Path) -> None:
     content = shallow("article_id", "patch")
     other = operation("created", closed("id", id=WHOLE, score=WHOLE), "200")

@@ -131,15 +131,20 @@ def _elsewhere(
 ) -> list[str]:
     """The paths with POST whose items have paths below ``base``, without what they belong to:
     ``/articles/{articleId}/comments`` of ``/comments/{id}``. Both respond with the same schema."""
-    shown = _shown(contract, paths[item].get("GET"))
+    end, names = f"/{base.rpartition('/')[2]}", {*path_names(base)}
+    like = [
+        path
+        for path, operations in paths.items()
+        if path.endswith(end) and "POST" in operations and {*path_names(path)} > names
+    ]
+    shown = _shown(contract, paths[item].get("GET")) if like else None
+    if shown is None:
+        return []
     known = {one.rpartition("/")[0] for one in paths if _ITEM.fullmatch(one)}
     return [
         path
-        for path, operations in paths.items()
-        if "POST" in operations and path != base and path not in known
-        if path.rpartition("/")[2] == base.rpartition("/")[2]
-        if {*path_names(path)} > {*path_names(base)}
-        if shown is not None and _shown(contract, operations["POST"]) == shown
+        for path in like
+        if path not in known and _shown(contract, paths[path]["POST"]) == shown
     ]
 
 

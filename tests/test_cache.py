@@ -269,6 +269,7 @@ LIMITED = (
 """
 )
 """A document with something to repair."""
+KEPT = {"title": "Kept", "version": "1"}
 
 
 def test_a_document_is_prepared_once_until_it_changes(tmp_path: Path) -> None:
@@ -279,17 +280,96 @@ def test_a_document_is_prepared_once_until_it_changes(tmp_path: Path) -> None:
     assert len(first.warnings) == 1
     assert second.warnings == first.warnings
     kept = entry("readable", software(), ".yaml", file.read_text())
-    kept.write([{**first.contract.document, "info": {"title": "Kept", "version": "1"}}, [], []])
+    kept.write([None, {**first.contract.document, "info": KEPT}, [], [], []])
     assert load_contract(file).contract.document["info"]["title"] == "Kept"
     file.write_text(file.read_text().replace("Toys.", "Games."))
     assert "Games." in str(load_contract(file).contract.document)
 
 
-def test_a_document_of_several_files_is_prepared_each_time(tmp_path: Path, folder: Path) -> None:
+SHARED = "Toys: {description: Before., content: {a/b: {schema: {enum: [1, 1]}}}}"
+
+
+@pytest.fixture
+def of_two_files(tmp_path: Path) -> Path:
+    """A document that refers to another file, with something to repair there."""
     file = project(tmp_path / "toy", "shared.yaml#/Toys") / "openapi" / "openapi.yaml"
-    for text in ("Before.", "After."):
-        (file.parent / "shared.yaml").write_text(f"Toys: {{description: {text}}}")
-        assert text in str(load_contract(file).contract.document)
+    (file.parent / "shared.yaml").write_text(SHARED)
+    return file
+
+
+def title_when_kept(file: Path, **folders: Any) -> str:
+    """The title of the document, if what is kept of it has another one."""
+    place = entry("readable", software(), file.suffix, file.read_text())
+    kept = place.read()
+    place.write([kept[0], {**kept[1], "info": KEPT}, *kept[2:]])
+    title: str = load_contract(file, **folders).contract.document["info"]["title"]
+    return title
+
+
+def test_a_document_of_several_files_is_prepared_once(of_two_files: Path) -> None:
+    first, second = (load_contract(of_two_files) for _ in range(2))
+    assert second.contract.document == first.contract.document
+    assert "shared.yaml:1:55: " in first.warnings[0]
+    assert second.warnings == first.warnings
+    assert title_when_kept(of_two_files) == "Kept"
+
+
+def lead_out(file: Path, elsewhere: Path) -> None:
+    """Put a link in the place of the file."""
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+
+
+CHANGES: dict[str, Callable[[Path], Any]] = {
+    "has changed": lambda one: one.write_text(SHARED.replace("Before.", "After.")),
+    "is gone": lambda one: one.unlink(),
+    "cannot be read": lambda one: one.write_bytes(b"Toys: \xff"),
+    "leads to another folder": lambda one: lead_out(one, one.parents[2] / "shared.yaml"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_it_is_prepared_again_if_one_of_them(
+    of_two_files: Path, change: Callable[[Path], Any]
+) -> None:
+    load_contract(of_two_files)
+    change(of_two_files.parent / "shared.yaml")
+    assert title_when_kept(of_two_files) == "Toy"
+
+
+def test_it_is_prepared_again_if_a_folder_is_not_allowed_any_more(tmp_path: Path) -> None:
+    file = project(tmp_path / "toy", "../../shared.yaml#/Toys") / "openapi" / "openapi.yaml"
+    (tmp_path / "shared.yaml").write_text(SHARED)
+    load_contract(file, folders=[tmp_path])
+    assert title_when_kept(file, folders=[tmp_path]) == "Kept"
+    assert title_when_kept(file) == "Toy"
+
+
+def test_the_same_document_elsewhere_has_its_own_files(of_two_files: Path, tmp_path: Path) -> None:
+    load_contract(of_two_files)
+    other = project(tmp_path / "other", "shared.yaml#/Toys") / "openapi" / "openapi.yaml"
+    (other.parent / "shared.yaml").write_text(SHARED)
+    assert title_when_kept(other, folders=[tmp_path]) == "Toy"
+
+
+def test_a_document_is_not_kept_while_a_file_of_it_is_missing(
+    of_two_files: Path, folder: Path
+) -> None:
+    shared = of_two_files.parent / "shared.yaml"
+    shared.unlink()
+    assert "Before." not in str(load_contract(of_two_files).contract.document)
+    assert not list(folder.glob("readable-*"))
+    shared.write_text(SHARED)
+    assert "Before." in str(load_contract(of_two_files).contract.document)
+
+
+def test_a_document_is_not_kept_that_has_something_over_the_network(
+    tmp_path: Path, folder: Path
+) -> None:
+    file = project(tmp_path / "toy", "http://x.test/a.yaml#/Toys") / "openapi" / "openapi.yaml"
+    for text in (SHARED, SHARED.replace("Before.", "After.")):
+        read = load_contract(file, fetch=lambda _, text=text: text)  # type: ignore[misc]
+        assert text[20:25] in str(read.contract.document)
     assert not list(folder.glob("readable-*"))
 
 

@@ -48,13 +48,14 @@ class Bundle:
     """``document`` refers to nothing outside itself; ``file`` is where it starts.
 
     ``origins`` has every place that was filled in from elsewhere, with the file that it came from
-    and the pointer within it.
+    and the pointer within it. ``read`` is that of ``Files``.
     """
 
     document: dict[str, Any]
     file: Path
     origins: Origins = field(default_factory=dict)
     places: Places = field(default_factory=Places)
+    read: Mapping[Path, str] | None = field(default_factory=dict)
 
     def place(self, pointer: Pointer) -> str:
         """``file:line:column`` of a place in the bundle, or of its closest ancestor."""
@@ -190,7 +191,8 @@ class _Bundler:
             section = SECTIONS[type_]
             components = document.setdefault("components", {}).setdefault(section, {})
             components[name] = self._filled_in(type_, target, ("components", section, name))
-        return Bundle(document, self._file, self._origins, self._files.places)
+        files = self._files
+        return Bundle(document, self._file, self._origins, files.places, files.read)
 
     def _claim_names(self) -> None:
         """A component that is nothing but a reference to a file gives its name to what is there."""

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
-from invoice_sandbox.openapi.load.documents import Places, load_document, parse_text
+from invoice_sandbox.base.cache import content_of
+from invoice_sandbox.openapi.load.documents import Places, document_of, parse_text, read_text
 from invoice_sandbox.openapi.load.fetching import Fetch, FetchError
 from invoice_sandbox.openapi.load.model import (
     DOCUMENT,
@@ -57,11 +58,13 @@ class Files:
         Files of this machine are read in the folder of ``file``, and in ``folders``.
         """
         self._file = file
-        self._folders = [one.resolve() for one in (file.parent, *folders)]
+        self._folders = (file.parent, *folders)
         self.root = _canonical(file.absolute().as_uri())
         self.places = Places()
         self._fetch = fetch
         self._contents: dict[str, Any] = {self.root: document}
+        self.read: dict[Path, str] | None = {}
+        """The hash of each file that was read besides; None: one is not here, or is fetched."""
         self._identified: dict[str, Mapping[str, Pointer]] = {}
 
     def target(self, reference: str, file: str, here: Node) -> Target | None:
@@ -161,18 +164,20 @@ class Files:
         """The file at ``wanted``, which ``file`` refers to. Raises FetchError, DocumentError."""
         scheme = urlsplit(wanted).scheme
         if wanted in self._contents:
-            pass
-        elif scheme == "file" and urlsplit(file).scheme == "file":
+            return Target(wanted)
+        read, self.read = self.read, None
+        if scheme == "file" and urlsplit(file).scheme == "file":
             path = Path(self.shown(wanted))
-            resolved = path.resolve()
-            if not any(resolved.is_relative_to(one) for one in self._folders):
+            if not is_inside(path, self._folders):
                 raise FetchError(
                     f"{path} is outside of the folder of the contract",
                     "serve --allow-refs-outside DIR allows another folder",
                 )
             if not path.is_file():
                 raise FetchError(f"there is no file {path}")
-            self._contents[wanted] = load_document(path)
+            text = read_text(path)
+            self._contents[wanted] = document_of(path, text)
+            self.read = None if read is None else {**read, path.absolute(): content_of(text)}
         elif scheme in {"http", "https"}:
             text = self._fetch(wanted)
             self.places.know(wanted, text)
@@ -190,6 +195,12 @@ class Files:
             return str(self._file)
         relative = os.path.relpath(_local_path(parts.path), self._file.absolute().parent)
         return os.path.normpath(self._file.parent / relative)
+
+
+def is_inside(path: Path, folders: Sequence[Path]) -> bool:
+    """Whether a file, wherever links lead, is in one of the folders."""
+    resolved = path.resolve()
+    return any(resolved.is_relative_to(one.resolve()) for one in folders)
 
 
 def _canonical(address: str) -> str:

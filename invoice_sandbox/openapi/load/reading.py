@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.base.cache import entry, software
+from invoice_sandbox.base.cache import content_of, entry, software
 from invoice_sandbox.openapi.load.bundling import Bundle, bundle, lost_references
 from invoice_sandbox.openapi.load.documents import (
-    Places,
     load_document,
     place_of,
     read_text,
@@ -19,6 +18,7 @@ from invoice_sandbox.openapi.load.documents import (
 )
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
+from invoice_sandbox.openapi.load.files import is_inside
 from invoice_sandbox.openapi.load.limitations import limitations
 from invoice_sandbox.openapi.load.model import METHODS, Pointer
 from invoice_sandbox.openapi.load.openapi_30 import as_31
@@ -112,17 +112,12 @@ def _read(file: Path, fetch: Fetch, folders: Sequence[Path], *, whole: bool) -> 
 
 
 def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) -> ReadContract:
-    """Kept for the next process, if the document is one file."""
+    """Kept for the next process, if every file that the document refers to is read."""
     text = read_text(file)
     kept = entry("readable", software(), file.suffix, text)
     found = kept.read()
-    if found is not None:
-        limits, repairs = (
-            tuple(Note(tuple(pointer), text) for pointer, text in one) for one in found[1:]
-        )
-        places = Places()
-        places.know(str(file), text)
-        return ReadContract(found[0], partial(places.of, file), limits, repairs)
+    if found is not None and _is_as_it_was(found[0], file, folders):
+        return _as_kept(found, file, text)
     (document, faults), wrong = readable_document(file, text), list[Invalid]()
     notes = [*(Note(*one) for one in faults), *whole_version(document)]
     _check(document, file)
@@ -135,10 +130,42 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
         lambda at, error: wrong.append(Invalid(at, error.clause)),
     )
     read = _as_read(bundled, (*notes, *_rest(bundled, wrong)))
-    if bundled.document is document:
+    if bundled.read is not None:
+        is_one_file = bundled.document is document
+        others = {str(path): content for path, content in bundled.read.items()}
+        where = None if is_one_file else [*_names(file), others]
         rows = ([(one.pointer, one.text) for one in some] for some in (read.limits, read.repairs))
-        kept.write([read.document, *rows])
+        kept.write([where, read.document, [*bundled.origins.items()], *rows])
     return read
+
+
+def _names(file: Path) -> list[str]:
+    return [str(file), str(file.absolute())]
+
+
+def _is_as_it_was(where: Any, file: Path, folders: Sequence[Path]) -> bool:
+    """Whether the files that a kept document is made of are those that would be read now: None is
+    the one file alone, otherwise they are how it was named and the hashes of the others."""
+    if where is None:
+        return True
+    *names, others = where
+    allowed = (file.parent, *folders)
+    try:
+        return names == _names(file) and all(
+            is_inside(path, allowed) and path.is_file() and content_of(read_text(path)) == content
+            for path, content in ((Path(name), content) for name, content in others.items())
+        )
+    except DocumentError:
+        return False
+
+
+def _as_kept(found: Any, file: Path, text: str) -> ReadContract:
+    _, document, origins, *rows = found
+    limits, repairs = (tuple(Note(tuple(pointer), text) for pointer, text in one) for one in rows)
+    filled_in = {tuple(out): (name, tuple(start)) for out, (name, start) in origins}
+    bundled = Bundle(document, file, filled_in)
+    bundled.places.know(str(file), text)
+    return ReadContract(document, bundled.place, limits, repairs)
 
 
 def _check(document: Any, file: Path) -> None:

@@ -527,6 +527,8 @@ SCHEMAS_31: dict[str, Any] = {
     "alternatives that are null": {"oneOf": None},
     "names that are a reference": {"required": {"$ref": "#/gone"}},
     "an anchor that is nowhere": {"$dynamicRef": "#gone"},
+    "an anchor in a file that nobody reads": {"$dynamicRef": "gone.json#node"},
+    "an anchor at an address": {"$dynamicRef": "http://127.0.0.1:9/gone.json#node"},
     "an identifier that is no address": {"$id": "http://[::1"},
 }
 

@@ -39,6 +39,9 @@ Unresolved = Callable[[Pointer, DocumentError], None]
 """What is done about a reference of the bundle that leads nowhere."""
 
 _FILE: Final = re.compile(r"[^#]*\.(?:ya?ml|json)(?:#.*)?|[^#]+#/.*")
+_BUILT_IN: Final = "https://json-schema.org/draft/"
+"""What addresses of the official dialects begin with, which the validator has."""
+
 _COMPONENT: Final = re.compile("#/components/(?!x-)[^/]*/[^/]*")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -136,7 +139,8 @@ def _lost_dynamic(
     known = identified(document) if dynamic else {}
     for here in dynamic:
         reference = str(here.value["$dynamicRef"])
-        if reference.startswith("#") and find(reference, here.base, known) is None:
+        is_built_in = reference.startswith(_BUILT_IN)
+        if not is_built_in and find(reference, here.base, known) is None:
             yield here.pointer, f"cannot resolve reference '{reference}'"
 
 

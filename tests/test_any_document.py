@@ -992,6 +992,15 @@ def test_a_path_below_another_base_path_is_reported_with_its_place(
         assert "it is served at" not in client.get("/sandbox/payments/1").text
 
 
+def test_a_base_path_that_ends_like_a_path_is_no_other_one(tmp_path: Path) -> None:
+    paths = {"/tickets/{id}": responding("one", "id")}
+    content = document(paths, servers=[{"url": "https://example.com/mock/tickets"}])
+    with serving_contract(tmp_path, content) as client:
+        assert "it is served at" not in client.get("/mock/tickets/ticket").text
+        twice = client.get("/mock/tickets/mock/tickets/tickets/1")
+        assert "it is served at /mock/tickets/tickets/{id}" in twice.text
+
+
 def test_a_path_without_the_base_path_of_the_option_is_reported_with_that(tmp_path: Path) -> None:
     file = written(tmp_path, document({"/a": FINE}))
     with serving(replace(FROZEN, contract=file, base_path="/api", scenario=None)) as running:

@@ -26,8 +26,10 @@ from typing import Any
 import click
 import httpx
 import pytest
+from click.testing import CliRunner
 
 from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.cli import main
 from invoice_sandbox.cli.receiver import checked_target, identity_of
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.webhooks import listeners as listeners_module
@@ -723,15 +725,17 @@ def test_a_secret_is_kept_for_its_owner_only(
 
 
 def test_a_folder_that_cannot_be_written_keeps_nothing_and_hinders_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     assert identity_of("http://localhost:3000") != identity_of("http://localhost:3000")
+    assert "The signing secret is not kept for the next time: " in capsys.readouterr().err
 
 
-def test_a_secret_of_another_form_is_misuse() -> None:
-    ran = run("listen --forward-to 3000 --secret whsec_short")
+@pytest.mark.parametrize("secret", ["whsec_short", ""])
+def test_a_secret_of_another_form_is_misuse(secret: str) -> None:
+    ran = CliRunner().invoke(main, ["listen", "--forward-to", "3000", "--secret", secret])
     assert (ran.exit_code, "base64 of 24 to 64 bytes" in ran.stderr) == (2, True)
     assert "whsec_short" not in ran.stderr
 
@@ -840,6 +844,9 @@ def test_a_password_in_the_address_is_not_shown(server: Running) -> None:
         ("http://app", "http://app"),
         ("http://localhost/x", "http://localhost/x"),
         ("https://hooks.example/x", "https://hooks.example/x"),
+        ("LocalHost:3000/", "http://localhost:3000"),
+        ("http://example.com:80/Hooks/", "http://example.com/Hooks/"),
+        ("localhost:3000/?x=1", "http://localhost:3000/?x=1"),
     ],
 )
 def test_where_to_forward_to_may_be_said_briefly(text: str, url: str) -> None:

@@ -392,6 +392,11 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "do: Accept_offer",
         "14:30: there is no action 'Accept_offer' (use transition with trigger: accept-offer)",
     ),
+    "a misspelt trigger as an action": (
+        "do: make-offer",
+        "do: acept-offer",
+        "14:30: there is no action 'acept-offer' (use transition with trigger: accept-offer)",
+    ),
     "an action that is none of stories": (
         "do: make-offer",
         "do: process-erp-item",

@@ -16,6 +16,10 @@ def _types(_context: click.Context, _parameter: click.Parameter, text: str) -> t
     return types
 
 
+def _secret(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    return None if text is None else checked_secret(text)
+
+
 @click.command(cls=Command)
 @options(
     {
@@ -33,7 +37,9 @@ def _types(_context: click.Context, _parameter: click.Parameter, text: str) -> t
         },
         "--secret": {
             "metavar": "WHSEC",
-            "callback": lambda _context, _parameter, text: text and checked_secret(text),
+            "callback": lambda _context, _parameter, text: (
+                None if text is None else checked_secret(text)
+            ),
             "help": "Signing secret. Default: the one remembered for this receiver.",
         },
     }

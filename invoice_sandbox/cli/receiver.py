@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hashlib
 import hmac
 import os
@@ -33,7 +32,8 @@ _LONGEST_SHOWN: Final = 100
 
 
 def checked_target(text: str) -> str:
-    """The URL to forward to, from a text such as ``3000`` or ``localhost:3000/hooks``.
+    """The URL to forward to, from a text such as ``3000`` or ``localhost:3000/hooks``: the same for
+    other spellings of it.
 
     Raises click.BadParameter. Its message does not repeat a text that may hold a password.
     """
@@ -46,13 +46,13 @@ def checked_target(text: str) -> str:
         usable = usable and not host.isdigit()  # 3000/hooks
         names_host = "." in host or parts.port is not None or is_loopback(host)
         usable = usable and ("://" in text or names_host)  # foo
-        httpx.URL(url)
+        found = httpx.URL(url)
     except (ValueError, httpx.InvalidURL):
-        usable = False
+        usable, found = False, httpx.URL()
     if not usable or not url.isprintable() or " " in url:
         typed = "" if "@" in text else f"{text[:_LONGEST_SHOWN]!r}: "
         raise click.BadParameter(f"{typed}use a port, or a URL such as http://localhost:3000/hooks")
-    return url
+    return str(found).removesuffix("/") if found.raw_path == b"/" else str(found)
 
 
 def checked_secret(text: str) -> str:
@@ -78,15 +78,18 @@ class Identity:
 def identity_of(target: str, secret: str | None = None) -> Identity:
     """The identity of a target, kept in the user's state folder; ``secret`` replaces the kept one.
 
-    A new one is made if none was kept. It is used even if it cannot be kept.
+    A new one is made if none was kept. It is used even if it cannot be kept, which is reported.
     """
     file = _state_folder() / hashlib.sha256(target.encode()).hexdigest()[:_FILE_NAME]
     kept = _read(file)
     found = kept or Identity(_new_secret(), secrets.token_hex(32))
     found = found if secret is None else replace(found, secret=secret)
     if found != kept:
-        with contextlib.suppress(OSError):
+        try:
             _write(file, f"{found.secret}\n{found.seed}\n")
+        except OSError as error:
+            reason = f"{file.parent}: {error.strerror}"
+            click.echo(f"The signing secret is not kept for the next time: {reason}", err=True)
     return found
 
 

@@ -336,7 +336,8 @@ class Router:
             return ""
         for table in self._tables:
             base = [] if table.base_path is None else table.base_path.split("/")
-            for start in range(1, len(segments) if base else 0):
+            first = len(base) if segments[: len(base)] == base else 1
+            for start in range(first, len(segments) if base else 0):
                 for leaf, _ in table.find([*base, *segments[start:]]):
                     endpoint, _ = next(iter(leaf.methods.values()))
                     words = [one for one in leaf.template.segments[len(base) :] if len(one) == 1]

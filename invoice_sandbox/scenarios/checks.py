@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from invoice_sandbox.base.cache import kept
 from invoice_sandbox.base.clock import parse_duration
-from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.base.errors import close_words, suggestion
 from invoice_sandbox.openapi.load.documents import parse_text, place_of, read_text
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -436,9 +436,11 @@ def _wrong_fault(
 def _unknown_action(name: str, place: Pointer, vocabulary: Vocabulary) -> FileProblem:
     known = sorted(other for other, one in vocabulary.actions.items() if one.in_scenarios)
     moves = vocabulary.machine.transitions if vocabulary.machine is not None else ()
-    trigger = name.lower().replace("_", "-").replace(" ", "-")
-    if trigger in {one.trigger for one in moves} and _TRANSITION in known:
-        advice = f"use {_TRANSITION} with trigger: {trigger}"
+    triggers = {one.trigger: None for one in moves if _TRANSITION in known}
+    plain = name.lower().replace("_", "-").replace(" ", "-")
+    (close, *_) = (*close_words(plain, [*triggers, *known]), "")
+    if close in triggers:
+        advice = f"use {_TRANSITION} with trigger: {close}"
         return FileProblem(place, f"there is no action '{name}'", advice)
     return _unknown(place, "action", name, known)
 

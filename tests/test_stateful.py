@@ -293,6 +293,23 @@ def test_a_request_may_have_an_envelope_that_the_response_has_not(
         assert bare["name"] == "d"
 
 
+def test_a_member_of_a_record_is_no_envelope_though_it_is_called_like_one(tmp_path: Path) -> None:
+    """As the accounts of Apideck: what responds to POST has the id only."""
+    parent = {"type": "object", "properties": {"id": TEXT, "name": TEXT}}
+    properties = {"id": TEXT, "name": TEXT, "parent_account": parent}
+    account = {"type": "object", "properties": properties}
+    paths = collection("/accounts", "id", closed("data", data=account), account)
+    made = closed("data", data=closed("id", id=TEXT))
+    paths["/accounts"]["post"] = operation("create", made, "201", account)
+    with served(tmp_path, with_paths(paths)) as client:
+        first = client.post("/accounts", json={"name": "a"}).json()["data"]["id"]
+        child = {"name": "b", "parent_account": {"id": first}}
+        second = client.post("/accounts", json=child).json()["data"]["id"]
+        assert first != second
+        assert client.get(f"/accounts/{first}").json()["data"]["name"] == "a"
+        assert client.get(f"/accounts/{second}").json()["data"] == {**child, "id": second}
+
+
 def test_a_member_that_the_record_has_is_no_envelope_of_a_request(tmp_path: Path) -> None:
     owner = {"type": "object", "properties": {"name": TEXT}}
     shown = {"type": "object", "properties": {"id": WHOLE, "name": TEXT, "owner": owner}}

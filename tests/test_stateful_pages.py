@@ -446,3 +446,29 @@ def test_a_list_that_shows_nothing_of_the_records_is_the_example(tmp_path: Path)
     (one, line) = load_contract(written(tmp_path, content), stateful=True).inferred.lines()
     assert "(page)" not in one
     assert line == "Not stateful: GET /things: its response cannot have a record with 'id'"
+
+
+@pytest.mark.parametrize("name", ["pageToken", "page_token", "Marker", "pagination_token"])
+@pytest.mark.parametrize("is_required", [False, True], ids=["optional", "required"])
+def test_a_cursor_may_be_called_like_its_parameter(
+    tmp_path: Path, name: str, is_required: bool
+) -> None:
+    schema = NULLABLE if is_required else TEXT
+    content = things({name: schema} if is_required else {}, **{name: TEXT})
+    body = listing(content)["responses"]["200"]["content"]["application/json"]["schema"]
+    body["properties"][name] = schema
+    with served(tmp_path, content) as client:
+        with_five(client)
+        found = pages_of_two(client, name, lambda one: one.get(name))
+        assert [[one["id"] for one in page["data"]] for page in found] == [[1, 2], [3, 4], [5]]
+
+
+def test_a_token_beside_the_next_one_is_no_other_page(tmp_path: Path) -> None:
+    content = things({"marker": TEXT, "nextMarker": NULLABLE}, marker=TEXT)
+    body = listing(content)["responses"]["200"]["content"]["application/json"]["schema"]
+    body["properties"]["marker"]["example"] = "here"
+    with served(tmp_path, content) as client:
+        with_five(client)
+        found = pages_of_two(client, "marker", lambda one: one["nextMarker"])
+        assert [len(page["data"]) for page in found] == [2, 2, 1]
+        assert {page["marker"] for page in found} == {"here"}

@@ -38,6 +38,8 @@ _SHOWN: Final = frozenset({"number_of_elements", "current_item_count", "returned
 _RANGE: Final = ("from", "to")
 """Members with the numbers of the first and the last record of a page, if both are there."""
 _CURSORS: Final = frozenset({"cursor", "end_cursor", "after", "continuation_token", "continue"})
+_TOKENS: Final = frozenset({"page_token", "page_cursor", "pagination_token", "marker"})
+"""The same, unless there is a member with the next one: then these are what was asked for."""
 OBJECTS: Final = frozenset(
     {
         *("page", "pages", "pageable", "paging", "pagination", "info"),
@@ -125,6 +127,8 @@ class Page:
         names = {**members(at_steps(declared, at)), **shown}
         has_range = {*map(_own_name, names)}.issuperset(_RANGE)
         above = _relation(plain(at[-1])) if at else ""
+        has_next = "next" in map(_relation, map(_own_name, names))
+        cursors = _CURSORS if has_next else _CURSORS | _TOKENS
         has_urls = any(_LINKS.intersection(plain(one).split("_")) for one in at)
         for name in names:
             place, own = (*at, name), _own_name(name)
@@ -132,7 +136,7 @@ class Page:
                 continue
             own = "total" if besides and own in _totals_of(plain(besides)) else own
             is_object, itself = isinstance(names[name], Mapping), _relation(own)
-            other = above or itself or ("next" if own in _CURSORS else "")
+            other = above or itself or ("next" if own in cursors else "")
             values: Iterable[Any] = ()
             if is_object and other in {"next", "prev"} and other not in self.positions:
                 values = () if own in OBJECTS else (None, ABSENT)

@@ -270,23 +270,21 @@ class Collection:
 
     def wrappers(self, contract: Contract) -> dict[str, str]:
         """What ``wrapped`` is by the requests of its operations: a member with an object that has
-        members of the record, is alone or called like the record or as envelopes are, and is none
-        of the record itself."""
+        members of the record, is alone or called like the record or as envelopes are. A request
+        that has members of the record itself has none."""
+        known = (what for what in _WITH_RECORD if what in self.operations)
+        views = [self._view(contract, what, TRIAL) for what in known]
+        places = [(view, view.own_place) for view in views if view.own_place is not None]
+        shown = {one for view, at in places for one in members(at_steps(view.declared, at))}
         found = dict[str, str]()
-        for what in self.operations.keys() & {"create", "replace", "change"}:
-            view = self._showing(contract, self._view(contract, what, TRIAL))
-            shown = members(at_steps(view.declared, view.place))
+        for what in [one for one in ("create", "replace", "change") if one in self.operations]:
             operation = contract.operations[self.operations[what]]
-            declared = outline(contract.document, _request_schema(contract, operation))
-            if self.within and isinstance(at_steps(declared, self.within), Mapping):
+            declared = members(outline(contract.document, _request_schema(contract, operation)))
+            has_place = bool(self.within) and isinstance(at_steps(declared, self.within), Mapping)
+            if has_place or not shown.isdisjoint(declared):
                 continue
-            inside = ((name, members(one)) for name, one in members(declared).items())
-            names = [
-                name
-                for name, one in inside
-                if one.keys() & shown.keys() and name not in shown
-                if len(declared) == 1 or is_envelope(name, view.names)
-            ]
+            like = (name for name, one in declared.items() if not shown.isdisjoint(members(one)))
+            names = [one for one in like if len(declared) == 1 or is_envelope(one, views[0].names)]
             found |= {what: names[0]} if names else {}
         return found
 

@@ -293,6 +293,21 @@ def test_a_request_may_have_an_envelope_that_the_response_has_not(
         assert bare["name"] == "d"
 
 
+def test_a_record_has_what_is_required_though_the_example_has_no_record(tmp_path: Path) -> None:
+    """As the tweets of X: GET may have only errors."""
+    tweet = closed("id", "text", "edits", id=TEXT, text=TEXT, edits={"type": "array"})
+    tweet["example"] = {"id": "1", "text": "without what is required"}
+    found = {"type": "object", "properties": {"data": tweet, "errors": {"type": "array"}}}
+    paths = collection("/tweets", "id", found, {"type": "object"})
+    made = closed("data", data=closed("id", id=TEXT, text=TEXT))
+    paths["/tweets"]["post"] = operation("create", made, "201", closed(text=TEXT))
+    with served(tmp_path, with_paths(paths)) as client:
+        created = client.post("/tweets", json={"text": "hello"}).json()["data"]
+        read = client.get(f"/tweets/{created['id']}").json()
+        assert {name: read["data"][name] for name in ("id", "text")} == created
+        assert isinstance(read["data"]["edits"], list)
+
+
 def test_a_member_of_a_record_is_no_envelope_though_it_is_called_like_one(tmp_path: Path) -> None:
     """As the accounts of Apideck: what responds to POST has the id only."""
     parent = {"type": "object", "properties": {"id": TEXT, "name": TEXT}}

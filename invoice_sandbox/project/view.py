@@ -138,14 +138,20 @@ class View:
     @cached_property
     def _alone(self) -> Any:
         """The example without others beside its record, where the schema allows that: without
-        ``droplets`` beside ``droplet``, whose example may be the first of them."""
+        ``droplets`` beside ``droplet``, whose example may be the first of them. Without a record,
+        it gets one that is generated."""
         example = self.example.body
         name, own = (self.place[0], nouns(self.place[0])) if self.place else ("", [])
         others = [one for one in members(example) if one != name and nouns(one) == own]
         alone = {one: value for one, value in members(example).items() if one not in others}
         first = next((at_steps(example, (one, "0")) for one in others), None)
         alone = alone if name in alone else {**alone, name: first}
-        return alone if others and is_valid(self.checker, alone) else example
+        found = alone if others and is_valid(self.checker, alone) else example
+        if not self.own_place or isinstance(at_steps(found, self.own_place), Mapping):
+            return found
+        schemas = schemas_at(self.contract.document, self.schema, self.own_place)
+        record = generated(self.contract, schemas[0], str(self.seed)) if schemas else None
+        return placed(found, self.own_place, record) if record else found
 
     def with_instants(
         self, record: Mapping[str, Any], sent: Mapping[str, Any], now: str, *, is_new: bool

@@ -611,7 +611,7 @@ FORGIVEN: dict[str, tuple[dict[str, Any], str]] = {
     "info that is a list": ({"info": []}, "this is ignored: [] is not of type"),
     "info that is null": ({"info": None}, "'info' is missing, and taken as {"),
     "security as an object": ({"security": {"k": []}}, 'read as [{"k": []}]: '),
-    "security as a text": ({"security": ["k"]}, 'this is ignored: "k" is not of type "object"'),
+    "security as a text": ({"security": ["k"]}, 'read as {"k": []}: "k" is not of type "object"'),
     "a server without URL": (
         {"servers": [{"description": "Production"}]},
         'this is ignored: "url" is a required property',
@@ -637,6 +637,10 @@ FORGIVEN: dict[str, tuple[dict[str, Any], str]] = {
     "deprecated as text": (
         {"paths": {"/a": {"get": {**OK, "deprecated": "true"}}}},
         'read as true: "true" is not of type "boolean"',
+    ),
+    "deprecated as yes": (
+        {"paths": {"/a": {"get": {**OK, "deprecated": "Yes"}}}},
+        'read as true: "Yes" is not of type "boolean"',
     ),
     "deprecated as another text": (
         {"paths": {"/a": {"get": {**OK, "deprecated": "soon"}}}},
@@ -702,6 +706,41 @@ MEANT: dict[str, tuple[str, dict[str, Any], str]] = {
         {"responses": {"200": {"description": "", "content": {"application/json": None}}}},
         "read as {}: null",
     ),
+    "a body that is required as text": (
+        "get",
+        {**OK, "requestBody": {"required": "yes", "content": {"text/plain": {}}}},
+        'read as true: "yes" is not of type "boolean"',
+    ),
+    "a body that is not required as text": (
+        "get",
+        {**OK, "requestBody": {"required": "OFF", "content": {"text/plain": {}}}},
+        'read as false: "OFF" is not of type "boolean"',
+    ),
+    "a server of the operation without URL": (
+        "get",
+        {**OK, "servers": [{}]},
+        'this is ignored: "url" is a required property',
+    ),
+    "another response that is nowhere": (
+        "get",
+        {"responses": {**OK["responses"], "500": {"$ref": "none"}}},
+        "this is ignored: cannot resolve reference 'none'",
+    ),
+    "another response that is wrong": (
+        "get",
+        {"responses": {**OK["responses"], "500": {"description": "", "content": 5}}},
+        'this is ignored: 5 is not of type "object"',
+    ),
+    "a header of another style": (
+        "get",
+        {"responses": {"200": {"description": "", "headers": {"X": {**TEXT, "style": "form"}}}}},
+        'this is ignored: "',
+    ),
+    "a header that is nowhere": (
+        "get",
+        {"responses": {"200": {"description": "", "headers": {"X": {"$ref": "#/nowhere"}}}}},
+        "this is ignored: cannot resolve reference '#/nowhere'",
+    ),
     "statuses in small letters": (
         "get",
         {"responses": {"2xx": {"description": ""}}},
@@ -720,6 +759,126 @@ def test_an_operation_with_a_slip_is_served_with_a_warning(
     project = load_contract(file)
     assert [one.method for one in project.contract.operations.values()] == ["GET"]
     assert any(message in one for one in project.warnings)
+
+
+PARTS: dict[str, Any] = {
+    "schemas": {"Pet": {"type": "object"}},
+    "responses": {"Pet": {"description": ""}},
+    "parameters": {"Q": {"name": "q", "in": "query", **TEXT}},
+    "requestBodies": {"Pet": {"content": {"application/json": {}}}},
+}
+REFERRING: dict[str, dict[str, Any]] = {
+    "a response": {"responses": {"200": {"$ref": "#/components/responses/Pet"}}},
+    "a schema": with_schema({"$ref": "#/components/schemas/Pet"}),
+    "a parameter": {**OK, "parameters": [{"$ref": "#/components/parameters/Q"}]},
+    "a body": {**OK, "requestBody": {"$ref": "#/components/requestBodies/Pet"}},
+    "a response of a file": {"responses": {"200": {"$ref": "parts.json#/responses/Pet"}}},
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("operation", REFERRING.values(), ids=REFERRING)
+def test_references_below_a_name_in_other_letters_are_followed(
+    tmp_path: Path, version: str, operation: dict[str, Any]
+) -> None:
+    (tmp_path / "parts.json").write_text(json.dumps(PARTS))
+    content = document({"/a": {"POST": operation}}, openapi=version, components=PARTS)
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith("POST is read as 'post'")
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/a", json={}).status_code == 200
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_references_to_what_has_a_name_in_other_letters_are_followed(
+    tmp_path: Path, version: str
+) -> None:
+    operation = {"responses": {"2xx": {"$ref": "#/components/responses/Pet"}}}
+    components = {"Responses": {"Pet": {"description": ""}}}
+    content = document({"/a": {"get": operation}}, openapi=version, components=components)
+    first, second = warnings(tmp_path, content)
+    assert "2xx is read as '2XX'" in first
+    assert "Responses is read as 'responses'" in second
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_a_method_in_capitals_in_another_file_is_read_too(tmp_path: Path, version: str) -> None:
+    operation = {"responses": {"200": {"$ref": "parts.json#/responses/Pet"}}}
+    (tmp_path / "item.json").write_text(json.dumps({"GET": operation}))
+    (tmp_path / "parts.json").write_text(json.dumps(PARTS))
+    content = document({"/a": {"$ref": "item.json"}}, openapi=version)
+    (line,) = load_contract(written(tmp_path, content)).warnings
+    assert re.search(r"item\.json:1:2: /a: GET is read as 'get'$", line)
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("reference", ["#/components/responses/Pet", "#/nowhere"])
+def test_no_warning_calls_an_unknown_part_by_a_type(
+    tmp_path: Path, version: str, reference: str
+) -> None:
+    item = {"get": OK, "fetch": {"responses": {"200": {"$ref": reference}}}}
+    content = document({"/a": item}, openapi=version, components=PARTS)
+    (line,) = warnings(tmp_path, content)
+    assert re.search("FETCH /a: this (is ignored|part is not served): ", line)
+
+
+def test_a_list_that_refers_to_another_type_is_called_a_part(tmp_path: Path) -> None:
+    item = {"get": OK, "parameters": {"$ref": "#/components/schemas/Pet"}}
+    (line,) = warnings(tmp_path, document({"/a": item}, components=PARTS))
+    assert "this part is not served: the reference" in line
+    assert line.endswith("does not name a part of this type")
+
+
+NEEDED: dict[str, dict[str, Any]] = {
+    "the only one": {"500": 5},
+    "the only success": {"200": 5, "404": {"description": ""}},
+    "the default beside an error": {"default": 5, "404": {"description": ""}},
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("responses", NEEDED.values(), ids=NEEDED)
+def test_a_wrong_response_that_an_operation_needs_is_not_left_out(
+    tmp_path: Path, version: str, responses: dict[str, Any]
+) -> None:
+    paths = {"/a": FINE, "/b": {"get": {"responses": responses}}}
+    (line,) = warnings(tmp_path, document(paths, openapi=version))
+    assert "GET /b: this operation is not served: 5 is not" in line
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("is_at_the_top", [True, False], ids=["document", "operation"])
+@pytest.mark.parametrize("requirement", [{"Bearer": None}, "Bearer"], ids=repr)
+def test_a_security_requirement_without_scopes_is_required(
+    tmp_path: Path, version: str, is_at_the_top: bool, requirement: Any
+) -> None:
+    security = {"security": [requirement]}
+    above, below = (security, {}) if is_at_the_top else ({}, security)
+    schemes = {"securitySchemes": {"Bearer": {"type": "http", "scheme": "bearer"}}}
+    paths = {"/a": {"get": {**OK, **below}}}
+    content = document(paths, openapi=version, components=schemes, **above)
+    (line,) = warnings(tmp_path, content)
+    assert re.search(r"read as (\[\]: null|\{.Bearer.: \[\]\}: .Bearer.) is not of type", line)
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a", headers={"Authorization": ""}).status_code == 401
+        assert client.get("/a", headers={"Authorization": "Bearer x"}).status_code == 200
+
+
+BOTH = {"example": "x", "examples": {"one": {"value": "y"}}}
+WITH_BOTH: dict[str, dict[str, Any]] = {
+    "a parameter": {**OK, "parameters": [{"name": "q", "in": "query", **TEXT, **BOTH}]},
+    "a media type": {"responses": {"200": {"description": "", "content": {"text/plain": BOTH}}}},
+    "a header": {"responses": {"200": {"description": "", "headers": {"X": {**TEXT, **BOTH}}}}},
+}
+
+
+@pytest.mark.parametrize("operation", WITH_BOTH.values(), ids=WITH_BOTH)
+def test_an_example_beside_examples_is_ignored(tmp_path: Path, operation: Any) -> None:
+    content = document({"/a": {"get": operation}}, openapi="3.0.3")
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith("this is ignored: 'example' cannot be beside 'examples'")
 
 
 def test_the_404_names_a_method_that_is_null_or_unknown(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from invoice_sandbox.openapi.load.model import (
     Pointer,
     node,
     walk,
+    word_for,
 )
 from invoice_sandbox.openapi.load.pointers import at_pointer, identified, node_at, steps_of
 from invoice_sandbox.openapi.load.pointers import named as find
@@ -37,6 +38,9 @@ Origins = Mapping[tuple[str, ...], tuple[str, Pointer]]
 
 Unresolved = Callable[[Pointer, DocumentError], None]
 """What is done about a reference of the bundle that leads nowhere."""
+
+Prepare = Callable[[Node], None]
+"""What is done with a part of another file, at its place of the bundle, before it is copied."""
 
 _FILE: Final = re.compile(r"[^#]*\.(?:ya?ml|json)(?:#.*)?|[^#]+#/.*")
 _BUILT_IN: Final = "https://json-schema.org/draft/"
@@ -75,22 +79,27 @@ def reject(_place: Pointer, error: DocumentError) -> None:
     raise error
 
 
+def as_it_is(_here: Node) -> None:
+    """Nothing is done with a part of another file."""
+
+
 def bundle(
     document: dict[str, Any],
     file: Path,
     fetch: Fetch = never,
     folders: Sequence[Path] = (),
     unresolved: Unresolved = reject,
+    prepare: Prepare = as_it_is,
 ) -> Bundle:
     """The ``document`` of ``file``, with everything that it refers to.
 
     ``fetch`` gets what lies beyond this machine; files of it are read in the folder of ``file``
     and in ``folders``. ``unresolved`` is called for a reference that leads nowhere, which stays as
-    it is. Raises DocumentError.
+    it is; ``prepare`` may change a part of another file first. Raises DocumentError.
     """
     whole, found = Bundle(document, file), _references(document)
     if not _is_self_contained(document, found):
-        whole = _Bundler(file, document, fetch, folders, unresolved).bundled()
+        whole = _Bundler(file, document, fetch, folders, unresolved, prepare).bundled()
         found = _references(whole.document)
     for pointer, problem in _lost(whole.document, found):
         unresolved(pointer, DocumentError(whole.place(pointer), problem))
@@ -125,11 +134,19 @@ def _lost(document: Mapping[str, Any], references: Sequence[Node]) -> Iterator[t
         target = named(reference)
         if target is None or target.value is None:
             yield here.pointer, f"cannot resolve reference '{reference}'"
-        elif target.type not in {here.type, DATA, "other"}:
-            yield here.pointer, f"the reference '{reference}' does not name a {here.type}"
+        elif here.type != "other" and target.type not in {here.type, DATA, "other"}:
+            problem = f"the reference '{reference}' does not name {_a(here.type)}"
+            yield here.pointer, problem
         elif _is_circle(here, named):
             yield here.pointer, f"the reference '{reference}' leads back to itself"
     yield from _lost_dynamic(document, references)
+
+
+def _a(type_: str) -> str:
+    word = word_for(type_)
+    if word == "part":
+        return "a part of this type"
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 
 def _lost_dynamic(
@@ -174,10 +191,12 @@ class _Bundler:
         fetch: Fetch,
         folders: Sequence[Path],
         unresolved: Unresolved,
+        prepare: Prepare,
     ) -> None:
         """``document`` is that of ``file``; what is read besides, ``Files`` describes."""
         self._file = file
         self._unresolved = unresolved
+        self._prepare = prepare
         self._files = Files(file, document, fetch, folders)
         self._root = self._files.root
         self._names: dict[tuple[str, Target], str] = {}
@@ -272,7 +291,10 @@ class _Bundler:
             return {"$ref": _reference(out)}
         self._inlining.append(target)
         self._origins[tuple(map(str, out))] = (self._files.shown(target.address), target.pointer)
-        copy = self._copy(node(self._files.at(target), type_, target.pointer), target.address, out)
+        content = self._files.at(target)
+        if target.address != self._root:
+            self._prepare(node(content, type_, out))
+        copy = self._copy(node(content, type_, target.pointer), target.address, out)
         self._inlining.pop()
         return copy
 

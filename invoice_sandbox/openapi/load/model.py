@@ -2,8 +2,9 @@
 
 The type of a node is the name of an OpenAPI object (``operation``, ``schema``), ``{schema}`` for a
 map of them by names of the author's choice, ``<response>`` for such a map that may have extensions
-(``x-``) too, or ``[schema]`` for a list. ``data`` is a value that means nothing to the contract,
-such as an example; ``other`` is everything else, such as ``servers``.
+(``x-``) too, or ``[schema]`` for a list. ``{scopes}`` is a security requirement. ``data`` is a
+value that means nothing to the contract, such as an example; ``other`` is everything else, such as
+``license``.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "info": "info",
         "tags": "[tag]",
         "servers": "[server]",
+        "security": "[{scopes}]",
         "paths": "<pathItem>",
         "webhooks": "{pathItem}",
         "components": "components",
@@ -56,8 +58,11 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "components": {section: f"{{{one}}}" for one, section in SECTIONS.items()}
     | {"pathItems": "{pathItem}"},
-    "pathItem": dict.fromkeys(METHODS, "operation") | {"parameters": "[parameter]"},
+    "pathItem": dict.fromkeys(METHODS, "operation")
+    | {"parameters": "[parameter]", "servers": "[server]"},
     "operation": {
+        "security": "[{scopes}]",
+        "servers": "[server]",
         "parameters": "[parameter]",
         "requestBody": "requestBody",
         "responses": "<response>",
@@ -86,6 +91,11 @@ _UNKNOWN: Final = {DATA: DATA, SCHEMA: DATA, "callback": "pathItem", FILE: FILE}
 def members_of(type_: str) -> Iterable[str]:
     """The names of the members that the objects of a type may have and that mean something."""
     return _MEMBERS.get(type_, {})
+
+
+def word_for(type_: str) -> str:
+    """The word for a type in a message: its name if OpenAPI has objects of it, else ``part``."""
+    return type_ if type_ in OBJECTS or type_ in SECTIONS else "part"
 
 
 class Node(NamedTuple):

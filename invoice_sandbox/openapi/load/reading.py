@@ -20,11 +20,12 @@ from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.files import is_inside
 from invoice_sandbox.openapi.load.limitations import limitations
-from invoice_sandbox.openapi.load.model import METHODS, Pointer
+from invoice_sandbox.openapi.load.model import METHODS, Node, Pointer, node
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.repair import (
+    correct_names,
     declare,
     last_words,
     of_references,
@@ -121,6 +122,14 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
     (document, faults), wrong = readable_document(file, text), list[Invalid]()
     notes = [*(Note(*one) for one in faults), *whole_version(document)]
     _check(document, file)
+    names = list[Note]()
+
+    def prepare(here: Node) -> None:
+        names.extend(correct_names(here, is_30=document["openapi"].startswith("3.0.")))
+
+    prepare(node(document))
+    if names:  # what is below them is validated only now
+        _check(document, file)
     notes += take_out(document, list(misplaced_components(document)))
     bundled = bundle(
         document,
@@ -128,8 +137,9 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
         fetch,
         folders,
         lambda at, error: wrong.append(Invalid(at, error.clause)),
+        prepare,
     )
-    read = _as_read(bundled, (*notes, *_rest(bundled, wrong)))
+    read = _as_read(bundled, (*notes, *_rest(bundled, wrong, names)))
     if bundled.read is not None:
         is_one_file = bundled.document is document
         others = {str(path): content for path, content in bundled.read.items()}
@@ -179,8 +189,8 @@ def _as_read(bundled: Bundle, repairs: tuple[Note, ...]) -> ReadContract:
     return ReadContract(as_31(bundled.document), bundled.place, (*repairs, *notes), repairs)
 
 
-def _rest(bundled: Bundle, wrong: Sequence[Invalid]) -> tuple[Note, ...]:
-    """Change the document so that it is valid OpenAPI; what, and where.
+def _rest(bundled: Bundle, wrong: Sequence[Invalid], names: Sequence[Note]) -> tuple[Note, ...]:
+    """Change the document so that it is valid OpenAPI; what, and where. ``names`` are changed.
 
     Raises DocumentError if that cannot be done.
     """
@@ -192,7 +202,7 @@ def _rest(bundled: Bundle, wrong: Sequence[Invalid]) -> tuple[Note, ...]:
             notes += [*repair(document), *declare(document)]
             found = invalid_places(document, bundled.file)
         if not found:
-            notes = last_words(document, notes)
+            notes = last_words(document, [*names, *notes])
             return tuple(dict.fromkeys([*notes, *of_references(document, notes)]))
         taken = take_out(document, found)
         notes += taken

@@ -25,6 +25,7 @@ from invoice_sandbox.openapi.load.model import (
     node,
     operations,
     walk,
+    word_for,
 )
 from invoice_sandbox.openapi.load.operations import (
     Note,
@@ -50,6 +51,35 @@ def whole_version(document: Any) -> Iterator[Note]:
     if meant is not None and not is_whole:
         document["openapi"] = meant
         yield Note(("openapi",), f"{version} is read as OpenAPI {document['openapi']}")
+
+
+def correct_names(start: Node, *, is_30: bool) -> Iterator[Note]:
+    """Change a document or a part of it: a name in capitals or small letters becomes the one that
+    is meant, so that what is below it is read as what it is.
+
+    A schema may have a member of any name, but for OpenAPI 3.0.
+    """
+    for here in walk(start):  # which looks at the members of an object after this
+        names = _names(here.type) if is_30 or here.type != SCHEMA else {}
+        if not names or not isinstance(here.value, dict) or _is_only_a_reference(here):
+            continue
+        for written in list(here.value):
+            meant = names.get(str(written).lower())
+            if meant is not None and meant not in here.value:
+                here.value[meant] = here.value.pop(written)
+                yield Note((*here.pointer, written), f"{written} is read as '{meant}'")
+
+
+@cache
+def _names(type_: str) -> Mapping[str, str]:
+    """The names that the objects of a type know, by the same in small letters."""
+    statuses = ("1XX", "2XX", "3XX", "4XX", "5XX", "default")
+    known = statuses if type_ == "<response>" else members_of(type_)
+    return {one.lower(): one for one in known}
+
+
+def _is_only_a_reference(here: Node) -> bool:
+    return here.reference is not None and here.type != "pathItem"
 
 
 def repair(document: dict[str, Any]) -> tuple[Note, ...]:
@@ -188,15 +218,11 @@ def take_out(document: dict[str, Any], found: Sequence[Invalid]) -> list[Note]:
 
     A value of another type is read as the type that it should have, if it plainly means a value of
     it; null as if it were not there. What has to be there and can be taken for granted is added. A
-    name in capitals or small letters is read as the one that is meant. Another member that cannot
-    be there, and what is for people only, is left out. Of a schema nothing is checked. Otherwise
-    the operation, or the component, is left out, or the member itself. Empty: nothing could be
-    done.
+    member that cannot be there, and what is for people only, is left out. Of a schema nothing is
+    checked. A header is left out, and a response that the operation can do without. Otherwise the
+    operation, or the component, is left out, or the member itself. Empty: nothing could be done.
     """
     notes: list[Note] = []
-    found = [
-        one for one in found if _spelt(list(_around(node(document), one.pointer)), one)
-    ] or found
     for wrong in reversed(found):  # the last item of a list first
         around = list(_around(node(document), wrong.pointer))
         pointers = [one.pointer for one in around]
@@ -209,7 +235,7 @@ def take_out(document: dict[str, Any], found: Sequence[Invalid]) -> list[Note]:
 def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
     """Leave out, or replace, the smallest part that can be; ``around`` leads to the place."""
     place = around[-1]
-    slips = list(_corrected(document, around, wrong))
+    slips = list(_corrected(around))
     if slips:
         yield from slips
         return
@@ -227,14 +253,14 @@ def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> It
     if wrong.is_extra or _is_optional(around, wrong):
         yield _left_out(document, place, f"{_name(place)}this is ignored: {wrong.text}")
         return
-    for here in reversed(around):
+    for above, here in reversed([*pairwise((node(None), *around))]):
         if here.type == SCHEMA and here.value != {}:
             _parent(document, here)[here.pointer[-1]] = {}
             yield Note(here.pointer, f"this schema is not checked: {wrong.text}")
-        elif here.type in _UNUSED:
+        elif here.type in _UNUSED or _is_dispensable(above, here):
             yield _left_out(document, here, f"this is ignored: {wrong.text}")
         elif here.type in {"operation", "pathItem"} or _is_component(here):
-            text = f"this {here.type} is not served: {wrong.text}"
+            text = f"this {word_for(here.type)} is not served: {wrong.text}"
             yield _left_out(document, here, f"{_name(here)}{text}")
         else:
             continue
@@ -254,13 +280,18 @@ _DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
 """What stands for a member that has to be there, by the type of its object."""
 
 
-def _corrected(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
-    """Correct the spelling of a member, or what a parameter around the place lacks."""
-    place, spelt = around[-1], _spelt(around, wrong)
-    if spelt is not None:
-        parent = _parent(document, place)
-        parent[spelt] = parent.pop(place.pointer[-1])
-        yield Note(place.pointer, f"{place.pointer[-1]} is read as '{spelt}'")
+def _is_dispensable(above: Node, here: Node) -> bool:
+    """Whether an operation can do without a header, or without a response: not without its only
+    one, or its only success."""
+    if above.type != "<response>":
+        return here.type == "header" and not _is_component(here)
+    others = [str(one) for one in above.value if one != here.pointer[-1]]
+    is_error = str(here.pointer[-1])[0] in "45"
+    return any(is_error or one[0] in "23" for one in others)
+
+
+def _corrected(around: list[Node]) -> Iterator[Note]:
+    """Add what a parameter around the place lacks."""
     for here in around:
         if here.type in _PARAMETERS:
             yield from (Note(here.pointer, text) for text in _completed(here.value))
@@ -282,35 +313,36 @@ def _completed(value: Any) -> Iterator[str]:
         yield f"{value.get('name', 'this header')}: it has no 'schema', and is not checked"
 
 
-def _spelt(around: Sequence[Node], wrong: Invalid) -> str | None:
-    """The member that one which cannot be there means, in other letters, or None."""
-    if not wrong.is_extra or len(around) <= len(wrong.pointer):
-        return None
-    written, parent = str(around[-1].pointer[-1]), around[-2]
-    known = ("1XX", "2XX", "3XX", "4XX", "5XX", "default")
-    names = known if parent.type == "<response>" else members_of(parent.type)
-    meant = next((one for one in names if one.lower() == written.lower()), None)
-    return None if meant in parent.value else meant
-
-
 def _meant(around: Sequence[Node], types: Sequence[str]) -> Any:
     """The value of one of these types that the last value, of another one, plainly means, or
     None."""
     here = around[-1]
     match here.value:
         case None if len(around) > 1 and around[-2].type in _NAMED_ONLY:
-            return {}
+            return deepcopy(_NAMED_ONLY[around[-2].type])
+        case str() if here.type == "{scopes}":
+            return {here.value: []}
         case str() | dict() if "array" in types:
             return [here.value]
         case bool() | int() | float() if "string" in types:
             return json.dumps(here.value)
-        case "true" | "false" if "boolean" in types:
-            return here.value == "true"
+        case str() if "boolean" in types:
+            return _BOOLEANS.get(here.value.lower())
     return None
 
 
-_NAMED_ONLY: Final = frozenset({"<response>", "{header}", "{mediaType}"})
-"""Maps in which null stands for an object of which no more than the name is known."""
+_NAMED_ONLY: Final[Mapping[str, Any]] = {
+    "<response>": {},
+    "{header}": {},
+    "{mediaType}": {},
+    "{scopes}": [],
+}
+"""Maps in which null stands for a value of which no more than the name is known."""
+
+_BOOLEANS: Final = dict.fromkeys(("true", "yes", "on"), True) | dict.fromkeys(
+    ("false", "no", "off"), False
+)
+"""What texts mean: YAML 1.1 has all of them as booleans, YAML 1.2 the first ones."""
 
 
 def _is_component(here: Node) -> bool:

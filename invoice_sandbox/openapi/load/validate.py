@@ -52,7 +52,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 9
+_RULES: Final = 10
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -295,11 +295,22 @@ def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
         found = _innermost(error)
         pointer, text = tuple(found.instance_path), _short(found.message)
         extra = getattr(found.kind, "unexpected", None) or ()
+        if _has_both_examples(found):
+            extra, text = ("example",), "'example' cannot be beside 'examples'"
         text = "a path begins with '/'" if extra and pointer == ("paths",) else text
         yield from [Invalid((*pointer, one), text, is_extra=True) for one in extra]
         if not extra:
             types = tuple(getattr(found.kind, "types", ()))
             yield Invalid(pointer, text, types=types, missing=_missing(found))
+
+
+def _has_both_examples(error: jsonschema_rs.ValidationError) -> bool:
+    """Whether it has ``example`` and ``examples``, which OpenAPI 3.0 does not allow."""
+    is_not = isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Not)
+    return is_not and isinstance(error.instance, dict) and error.instance.keys() >= _EXAMPLES
+
+
+_EXAMPLES: Final = frozenset({"example", "examples"})
 
 
 def _missing(error: Any) -> str:

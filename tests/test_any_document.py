@@ -789,6 +789,19 @@ def test_references_below_a_name_in_other_letters_are_followed(
         assert client.post("/a", json={}).status_code == 200
 
 
+@pytest.mark.parametrize("is_json", [True, False], ids=["JSON", "YAML"])
+def test_a_warning_below_a_name_in_other_letters_has_its_own_line(
+    tmp_path: Path, is_json: bool
+) -> None:
+    content = document({"/a": {"GET": {"responses": {"2xx": {"$ref": "#/x"}}}}})
+    text = json.dumps(content, indent=1)
+    file = tmp_path / "api.yaml"
+    file.write_text(text if is_json else f"---\n{text}")
+    line = next(n for n, one in enumerate(file.read_text().splitlines(), 1) if "GET" in one)
+    (found,) = [one for one in load_contract(file).warnings if "cannot resolve" in one]
+    assert found.startswith(f"{file}:{line}:")
+
+
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 def test_references_to_what_has_a_name_in_other_letters_are_followed(
     tmp_path: Path, version: str

@@ -206,11 +206,12 @@ class _Inside:
     found: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def at(self, step: str) -> tuple[int, int] | None:
-        """The offsets of one step. ValueError: no JSON."""
+        """The offsets of one step, which may be written in other letters. ValueError: no JSON."""
         while step not in self.found:
             following = next(self.rest, None)
             if following is None:
-                return None
+                alike = (one for name, one in self.found.items() if name.lower() == step.lower())
+                return next(alike, None)
             self.found.setdefault(*following)
         return self.found[step]
 

@@ -7,13 +7,14 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -22,7 +23,7 @@ from click.testing import CliRunner
 from invoice_sandbox.app import create_app
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.limitations import summarized
-from invoice_sandbox.openapi.load.model import METHODS
+from invoice_sandbox.openapi.load.model import METHODS, OBJECTS, SCHEMA, members_of, node
 from invoice_sandbox.openapi.load.operations import Note, base_path
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
@@ -676,6 +677,174 @@ def test_what_is_plainly_meant_or_needed_by_nobody_keeps_nothing_from_being_serv
     project = load_contract(file)
     assert [one.path for one in project.contract.operations.values()] == ["/a"]
     assert any(message in one for one in project.warnings)
+
+
+UNUSUAL = ("Page«Pet»", "My Pet", "Page<Pet>", "a/b", "a~b", "a#b", "100%", "Pets[]", "ü", "")
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("encode", [str, quote], ids=["as it is", "percent-encoded"])
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_a_component_may_have_any_name(
+    tmp_path: Path, version: str, encode: Callable[[str], str], name: str
+) -> None:
+    schema = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
+    named = encode(name.replace("~", "~0").replace("/", "~1"))
+    paths = {
+        path: {"post": posting({"$ref": f"#/components/schemas/{one}"})}
+        for path, one in {"/pets": "Pet", "/pages": named}.items()
+    }
+    content = document(
+        paths, components={"schemas": {"Pet": schema, name: schema}}, openapi=version
+    )
+    for line in warnings(tmp_path, content):
+        assert "the name of a component can have" in line or "this is no URI" in line
+    with serving_contract(tmp_path, content) as client:
+        for path in paths:
+            assert client.post(path, json={"id": "1"}).status_code == 400
+            assert client.post(path, json={"id": 1}).status_code == 201
+
+
+def posting(schema: dict[str, Any]) -> dict[str, Any]:
+    """An operation that takes and returns a value of the schema."""
+    content = {"content": {"application/json": {"schema": schema}}}
+    return {"requestBody": content, "responses": {"201": {"description": "", **content}}}
+
+
+BEARER = {"type": "http", "scheme": "bearer"}
+
+
+def test_components_of_unusual_names_leave_authentication_on_and_are_warnings(
+    tmp_path: Path,
+) -> None:
+    response = {"$ref": "#/components/responses/My%20Thing"}
+    secured = {"security": [{"Bearer": []}], "responses": {"200": response}}
+    components = {
+        "securitySchemes": {"API Key": {"type": "apiKey", "in": "query", "name": "k"}}
+        | {"Bearer": BEARER},
+        "responses": {"My Thing": {"description": "ok"}},
+    }
+    content = document({"/a": {"get": secured}}, components=components)
+    assert len(warnings(tmp_path, content)) == 2
+    strictly = serving_contract(tmp_path, content, strict=True)
+    with pytest.raises(ProjectError, match="--strict: 2 warnings"), strictly:
+        pass
+    with pytest.raises(DocumentError, match="API Key: the name of a component can have"):
+        read_contract(written(tmp_path, content))
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+        del client.headers["Authorization"]
+        assert client.get("/a").status_code == 401
+
+
+NAMES = {
+    "content": ("text/good", "text/bad"),
+    "responses": ("200", "404"),
+    "paths": ("/good", "/bad"),
+    "flows": ("password", "implicit"),
+}
+"""Good and bad names in maps that do not allow any."""
+
+FLOW = {"tokenUrl": "https://id.example/token", "scopes": {"read": ""}}
+VALID: dict[str, Any] = {
+    "schema": {"type": "string"},
+    "response": {"description": "ok"},
+    "parameter": {"name": "q", "in": "query", "style": "form", "schema": {"type": "string"}},
+    "example": {"value": 1},
+    "requestBody": {"content": {}},
+    "header": {"style": "simple", "schema": {"type": "string"}},
+    "securityScheme": BEARER,
+    "link": {"operationId": "get_a"},
+    "callback": {"{$url}": {"post": OK}},
+    "pathItem": {"get": OK},
+    "mediaType": {"schema": {"type": "string"}},
+    "encoding": {"contentType": "text/plain"},
+    "flow": FLOW,
+    "scope": "",
+}
+"""An object of each type that maps have."""
+
+OF_SCHEMES = ("components", "securitySchemes", "s")
+WHERE: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "document": ((), {}),
+    "components": (("components",), {}),
+    "operation": (("paths", "/b", "get"), OK),
+    "response": (("components", "responses", "r"), VALID["response"]),
+    "parameter": (("components", "parameters", "p"), VALID["parameter"]),
+    "header": (("components", "headers", "h"), VALID["header"]),
+    "requestBody": (("components", "requestBodies", "b"), {}),
+    "mediaType": (("components", "requestBodies", "b", "content", "a/b"), {}),
+    "encoding": (
+        ("components", "requestBodies", "b", "content", "a/b", "encoding", "e"),
+        {"contentType": "text/plain"},
+    ),
+    "securityScheme": (OF_SCHEMES, {"type": "oauth2"}),
+    "flow": ((*OF_SCHEMES, "flows", "password"), FLOW),
+}
+"""Where objects with maps are, and the members beside the map."""
+
+NOT_ALONE = {
+    ("parameter", "content"): "it has one member only",
+    ("header", "content"): "it has one member only",
+    ("server", "variables"): "without one, the server has another URL",
+    ("document", "x-webhooks"): "an extension is not validated",
+}
+MAPS = [
+    (type_, member)
+    for type_ in sorted(OBJECTS - {SCHEMA})
+    for member in members_of(type_)
+    if node({}, type_).child(member, {}).type[0] in "{<" and (type_, member) not in NOT_ALONE
+]
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("bad", [5, None, {"$ref": 5}, {"type": "strong"}], ids=str)
+@pytest.mark.parametrize(("type_", "member"), MAPS)
+def test_an_error_in_one_member_of_a_map_leaves_the_others(
+    tmp_path: Path, type_: str, member: str, bad: Any, version: str
+) -> None:
+    if version == "3.0.3" and member in {"webhooks", "pathItems"}:
+        pytest.skip("OpenAPI 3.1 only")
+    place, beside = WHERE[type_]
+    good_name, bad_name = NAMES.get("" if type_ == "components" else member, ("good", "bad"))
+    good = VALID[node({}, type_).child(member, {}).type[1:-1]]
+    content = document({"/a": {"get": OK}}, openapi=version)
+    around = content
+    for step in place:
+        around = around.setdefault(step, {})
+    around |= deepcopy({**beside, member: {good_name: good, bad_name: bad}})
+    if "flows" in place:
+        content["components"]["securitySchemes"]["s"]["type"] = "oauth2"
+    read = read_contract(written(tmp_path, content), whole=False)
+    kept: Any = read.document
+    for step in (*place, member):
+        kept = kept[step]
+    assert kept[good_name] == good
+    assert kept.get(bad_name, "") != bad
+    assert read.repairs
+
+
+SECURED = {
+    "null": {"Bearer": None},
+    "a number": {"Bearer": 5},
+    "an object": {"Bearer": {}},
+    "a text": "Bearer",
+    "a scope that is an object": {"Bearer": [{"read": 1}]},
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("requirement", SECURED.values(), ids=SECURED)
+def test_wrong_scopes_leave_authentication_on(
+    tmp_path: Path, requirement: Any, version: str
+) -> None:
+    secured = {**OK, "security": [requirement]}
+    components = {"securitySchemes": {"Bearer": BEARER}}
+    content = document({"/a": {"get": secured}}, components=components, openapi=version)
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+        del client.headers["Authorization"]
+        assert client.get("/a").status_code == 401
 
 
 IN_PATH: dict[str, Any] = {"name": "id", "in": "path"}

@@ -2,7 +2,7 @@
 
 The type of a node is the name of an OpenAPI object (``operation``, ``schema``), ``{schema}`` for a
 map of them by names of the author's choice, ``<response>`` for such a map that may have extensions
-(``x-``) too, or ``[schema]`` for a list. ``{scopes}`` is a security requirement. ``data`` is a
+(``x-``) too, or ``[schema]`` for a list. ``{[scope]}`` is a security requirement. ``data`` is a
 value that means nothing to the contract, such as an example; ``other`` is everything else, such as
 ``license``.
 """
@@ -43,6 +43,8 @@ _MAPS: Final = (
     *("dependentSchemas", "dependencies"),
 )
 _EXAMPLES: Final = {"example": DATA, "examples": "{example}"}
+_SECURITY: Final = "[{[scope]}]"
+"""Alternatives, each with the schemes that it requires and their scopes."""
 _PARAMETER: Final = {"schema": SCHEMA, "content": "{mediaType}", **_EXAMPLES}
 
 _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -50,7 +52,7 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "info": "info",
         "tags": "[tag]",
         "servers": "[server]",
-        "security": "[{scopes}]",
+        "security": _SECURITY,
         "paths": "<pathItem>",
         "webhooks": "{pathItem}",
         "components": "components",
@@ -61,8 +63,8 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "pathItem": dict.fromkeys(METHODS, "operation")
     | {"parameters": "[parameter]", "servers": "[server]"},
     "operation": {
-        "security": "[{scopes}]",
         "servers": "[server]",
+        "security": _SECURITY,
         "parameters": "[parameter]",
         "requestBody": "requestBody",
         "responses": "<response>",
@@ -76,6 +78,10 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "mediaType": {"schema": SCHEMA, "encoding": "{encoding}", **_EXAMPLES},
     "encoding": {"headers": "{header}"},
     "example": {"value": DATA},
+    "server": {"variables": "{variable}"},
+    "variable": {},
+    "securityScheme": {"flows": "{flow}"},
+    "flow": {"scopes": "{scope}"},
     "link": {"parameters": DATA, "requestBody": DATA},
     SCHEMA: dict.fromkeys((*_ONE, *_REST, "unevaluatedProperties"), SCHEMA)
     | dict.fromkeys(_LISTS, "[schema]")

@@ -41,6 +41,7 @@ from invoice_sandbox.openapi.load.validate import (
     invalid_places,
     misplaced_components,
     not_valid,
+    unusual_names,
 )
 
 _MAX_MESSAGE_LENGTH: Final = 200
@@ -202,6 +203,7 @@ def _rest(bundled: Bundle, wrong: Sequence[Invalid], names: Sequence[Note]) -> t
             notes += [*repair(document), *declare(document)]
             found = invalid_places(document, bundled.file)
         if not found:
+            notes += [Note(one.pointer, one.text) for one in unusual_names(document)]
             notes = last_words(document, [*names, *notes])
             return tuple(dict.fromkeys([*notes, *of_references(document, notes)]))
         taken = take_out(document, found)

@@ -6,11 +6,13 @@ Each change is a Note with its place.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from itertools import pairwise
 from typing import Any, Final
+from urllib.parse import quote
 
 import jsonschema_rs
 
@@ -88,19 +90,21 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     A duplicate name in ``required`` or value in ``enum`` is removed. A pattern that is no regular
     expression as ECMA-262 and Rust have them is left out, and so is a dialect that is not known. A
     security scheme that is declared nowhere is not required. The names of operations without an
-    operationId that are numbered are noted, too. Extensions among paths or responses, which mean
-    nothing here, are left out unnoted.
+    operationId that are numbered are noted, too. A reference is written as a URI. Extensions among
+    paths or responses, which mean nothing here, are left out unnoted.
     """
-    schemas, extensible = list[Node](), list[Node]()
+    schemas, extensible, notes = list[Node](), list[Node](), list[Note]()
     for here in walk(node(document)):
         if here.is_schema:
             schemas.append(here)
         elif here.type[0] == "<":
             extensible.append(here)
+        if here.reference is not None:
+            notes += _repair_reference(here, here.reference)
     for here in extensible:
         for name in [one for one in _keys(here.value) if str(one).startswith("x-")]:
             del here.value[name]
-    notes = [
+    notes += [
         Note((*here.pointer, *place), text)
         for here in schemas
         for place, text in _repair_schema(here.value)
@@ -112,6 +116,22 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
         *_repair_security(document),
         *_numbered_names(document),
     )
+
+
+def _repair_reference(here: Node, reference: str) -> Iterator[Note]:
+    """Encode what no URI can have (RFC 3986, section 3.5), such as the space in a name."""
+    if not reference.startswith("#/") or _FRAGMENT.fullmatch(reference, 1):
+        return
+    here.value["$ref"] = "#" + quote(_PERCENT.sub("%25", reference[1:]), safe=_IN_FRAGMENT)
+    text = f"{reference[:80]}: this is no URI, and is read with its characters percent-encoded"
+    yield Note((*here.pointer, "$ref"), text)
+
+
+_IN_FRAGMENT: Final = "/?:@!$&'()*+,;=~%"
+_FRAGMENT: Final = re.compile(
+    rf"(?:[a-zA-Z0-9_.{re.escape(_IN_FRAGMENT[:-1])}-]|%[0-9A-Fa-f]{{2}})*"
+)
+_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -257,7 +277,7 @@ def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> It
         if here.type == SCHEMA and here.value != {}:
             _parent(document, here)[here.pointer[-1]] = {}
             yield Note(here.pointer, f"this schema is not checked: {wrong.text}")
-        elif here.type in _UNUSED or _is_dispensable(above, here):
+        elif _is_left_out_alone(here, above):
             yield _left_out(document, here, f"this is ignored: {wrong.text}")
         elif here.type in {"operation", "pathItem"} or _is_component(here):
             text = f"this {word_for(here.type)} is not served: {wrong.text}"
@@ -281,10 +301,8 @@ _DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
 
 
 def _is_dispensable(above: Node, here: Node) -> bool:
-    """Whether an operation can do without a header, or without a response: not without its only
-    one, or its only success."""
-    if above.type != "<response>":
-        return here.type == "header" and not _is_component(here)
+    """Whether an operation can do without a response: not without its only one, or its only
+    success."""
     others = [str(one) for one in above.value if one != here.pointer[-1]]
     is_error = str(here.pointer[-1])[0] in "45"
     return any(is_error or one[0] in "23" for one in others)
@@ -320,8 +338,10 @@ def _meant(around: Sequence[Node], types: Sequence[str]) -> Any:
     match here.value:
         case None if len(around) > 1 and around[-2].type in _NAMED_ONLY:
             return deepcopy(_NAMED_ONLY[around[-2].type])
-        case str() if here.type == "{scopes}":
+        case str() if here.type == "{[scope]}":
             return {here.value: []}
+        case bool() | int() | float() | dict() if here.type == "[scope]":
+            return []
         case str() | dict() if "array" in types:
             return [here.value]
         case bool() | int() | float() if "string" in types:
@@ -335,7 +355,7 @@ _NAMED_ONLY: Final[Mapping[str, Any]] = {
     "<response>": {},
     "{header}": {},
     "{mediaType}": {},
-    "{scopes}": [],
+    "{[scope]}": [],
 }
 """Maps in which null stands for a value of which no more than the name is known."""
 
@@ -346,7 +366,7 @@ _BOOLEANS: Final = dict.fromkeys(("true", "yes", "on"), True) | dict.fromkeys(
 
 
 def _is_component(here: Node) -> bool:
-    return len(here.pointer) == _COMPONENT and here.pointer[0] != "servers"
+    return len(here.pointer) == _COMPONENT and here.pointer[0] not in {"servers", "security"}
 
 
 def _name(here: Node) -> str:
@@ -363,7 +383,20 @@ def _name(here: Node) -> str:
     return ""
 
 
-_UNUSED: Final = frozenset({"link", "callback", "example", "server"})
+def _is_left_out_alone(here: Node, above: Node) -> bool:
+    """Whether a member of a map, or an item of a list, can be left out and the others kept."""
+    if _is_component(here) or here.type in _NEEDED or above.type[0] not in "{[<":
+        return here.type in _UNUSED
+    if above.type == "<response>":
+        return _is_dispensable(above, here)
+    return above.type not in _NEVER_EMPTY or len(above.value) > 1
+
+
+_UNUSED: Final = frozenset({"link", "callback", "example"})
+_NEEDED: Final = frozenset({"operation", "pathItem", "parameter", "variable", SCHEMA})
+"""What cannot be left out of a map or list without a change to what the rest means."""
+_NEVER_EMPTY: Final = frozenset({"{mediaType}", "[{[scope]}]"})
+"""Maps and lists that mean something else, or nothing, when they are empty."""
 _COMPONENT: Final = 3
 """The length of the pointer to a component."""
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from invoice_sandbox.base.cache import entry
-from invoice_sandbox.openapi.load.conformity import conforms
+from invoice_sandbox.openapi.load.conformity import conforms, official_form
 from invoice_sandbox.openapi.load.documents import Places, pointer_text
 from invoice_sandbox.openapi.load.model import SECTIONS, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import base_path, path_names, without_names
@@ -126,7 +126,7 @@ def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | N
     another document is an error. Invalid defaults (annotations, JSON Schema Validation 9.2) and
     undeclared ``required`` names are not errors.
     """
-    for found in invalid_places(document, file):
+    for found in (*invalid_places(document, file), *unusual_names(document)):
         raise not_valid(found, place or partial(Places().of, file))
 
 
@@ -175,6 +175,19 @@ def misplaced_components(document: Mapping[str, Any]) -> Iterator[Invalid]:
             yield Invalid(pointer, _short(text), types=("object",))
 
 
+def unusual_names(document: Mapping[str, Any]) -> Iterator[Invalid]:
+    """The components of a valid OpenAPI 3.1 document whose names OpenAPI does not allow."""
+    if document["openapi"].startswith("3.1."):
+        components = document.get("components", {})
+        for section in [one for one in components if not one.startswith("x-")]:
+            for name in [one for one in components[section] if not _NAME.fullmatch(one)]:
+                text = "the name of a component can have letters, digits, '.', '-' and '_' only"
+                yield Invalid(("components", section, name), text)
+
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
 def _unusable(document: dict[str, Any]) -> Iterator[Invalid]:
     """What has the form of OpenAPI, and no request can be served by: paths, and the first
     server."""
@@ -209,7 +222,7 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
     is_30 = document["openapi"].startswith("3.0.")
     validator = OpenAPIV30SpecValidator if is_30 else OpenAPIV31SpecValidator
     offline = SchemaPath.from_dict(document, handlers=_Offline())
-    for error in _with_any_names(validator)(offline).iter_errors():
+    for error in _with_any_names(validator, official_form(document))(offline).iter_errors():
         if error.instance is document:
             yield from _in_form(document)
             return
@@ -239,9 +252,10 @@ def _declared_twice(document: dict[str, Any]) -> Iterator[Invalid]:
                 seen.add(key)
 
 
-def _with_any_names(validator: Any) -> Any:
-    """A validator of openapi-spec-validator, which reads paths as format strings of Python: as if
-    the name in ``/users/{id:int}`` was ``id``."""
+def _with_any_names(validator: Any, form: dict[str, Any]) -> Any:
+    """A validator of openapi-spec-validator with its ``form`` of documents. By itself, it reads
+    paths as format strings of Python: as if the name in ``/users/{id:int}`` was ``id``."""
+    from openapi_spec_validator.schemas.backend import get_validator_for
     from openapi_spec_validator.validation.keywords import OperationValidator
 
     class Operation(OperationValidator):
@@ -249,7 +263,8 @@ def _with_any_names(validator: Any) -> Any:
             return filter(None, path_names(url))
 
     keywords = {**validator.keyword_validators, "operation": Operation}
-    return type(validator.__name__, (validator,), {"keyword_validators": keywords})
+    members = {"keyword_validators": keywords, "schema_validator": get_validator_for(form)}
+    return type(validator.__name__, (validator,), members)
 
 
 def _invalid_schemas(document: dict[str, Any]) -> Iterator[Invalid]:
@@ -288,11 +303,8 @@ def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
 
     Its schema has "this or a reference" in many places; the validator reports no more than that.
     """
-    from openapi_spec_validator.schemas import schema_v30, schema_v31
-
-    form = schema_v30 if document["openapi"].startswith("3.0.") else schema_v31
-    for error in jsonschema_rs.validator_for({**form}).iter_errors(document):
-        found = _innermost(error)
+    errors = jsonschema_rs.validator_for(official_form(document)).iter_errors(document)
+    for found in _causes([_innermost(error) for error in errors]):
         pointer, text = tuple(found.instance_path), _short(found.message)
         extra = getattr(found.kind, "unexpected", None) or ()
         if _has_both_examples(found):
@@ -313,6 +325,17 @@ def _has_both_examples(error: jsonschema_rs.ValidationError) -> bool:
 _EXAMPLES: Final = frozenset({"example", "examples"})
 
 
+def _causes(errors: Sequence[jsonschema_rs.ValidationError]) -> Iterator[Any]:
+    """The errors without those that others lead to: of an object with an error in it, members are
+    unevaluated (JSON Schema Core 11.3) that it may have."""
+    paths = [tuple(error.instance_path) for error in errors]
+    around = {path[:length] for path in paths for length in range(len(path))}
+    unevaluated = jsonschema_rs.ValidationErrorKind.UnevaluatedProperties
+    for path, error in zip(paths, errors, strict=True):
+        if path not in around or not isinstance(error.kind, unevaluated):
+            yield error
+
+
 def _missing(error: Any) -> str:
     """The member that an object has to have; the first if it is one of several."""
     branches = [one[0] for one in getattr(error.kind, "context", []) if one]
@@ -322,15 +345,19 @@ def _missing(error: Any) -> str:
 def _innermost(error: Any) -> Any:
     while True:
         branches = [one for one in getattr(error.kind, "context", []) if one]
-        likely = [one[0] for one in branches if not _wants_reference(one[0])]
+        likely = [one[0] for one in branches if not _is_of_another_type(one, error)]
         if len(likely) != 1:
             return error
         error = likely[0]
 
 
-def _wants_reference(error: jsonschema_rs.ValidationError) -> bool:
-    kind = error.kind
-    return isinstance(kind, jsonschema_rs.ValidationErrorKind.Required) and kind.property == "$ref"
+def _is_of_another_type(branch: Sequence[jsonschema_rs.ValidationError], around: Any) -> bool:
+    """Whether a branch is a reference, or an object of another ``type``, such as that of a security
+    scheme."""
+    kind, own_type = branch[0].kind, [*around.instance_path, "type"]
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required) and kind.property == "$ref":
+        return True
+    return any(list(one.instance_path) == own_type for one in branch)
 
 
 def _is_opinion(error: Any) -> bool:

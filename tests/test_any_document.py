@@ -546,6 +546,12 @@ def test_a_schema_that_nothing_can_compile_takes_out_no_more_than_itself(
         assert client.get("/a").status_code == 200
 
 
+def test_a_response_with_an_empty_status_beside_a_wrong_one_is_no_crash(tmp_path: Path) -> None:
+    responses = {**OK["responses"], "": {"description": "x"}, "500": {"$ref": "#/none"}}
+    with serving_contract(tmp_path, document({"/a": {"get": {"responses": responses}}})) as client:
+        assert client.get("/a").status_code == 200
+
+
 def test_warnings_are_in_the_order_of_their_places(tmp_path: Path) -> None:
     paths = {
         "/a": {"get": {**OK, "wrong": 1}},

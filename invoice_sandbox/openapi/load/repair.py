@@ -304,8 +304,8 @@ def _is_dispensable(above: Node, here: Node) -> bool:
     """Whether an operation can do without a response: not without its only one, or its only
     success."""
     others = [str(one) for one in above.value if one != here.pointer[-1]]
-    is_error = str(here.pointer[-1])[0] in "45"
-    return any(is_error or one[0] in "23" for one in others)
+    is_error = str(here.pointer[-1]).startswith(("4", "5"))
+    return any(is_error or one.startswith(("2", "3")) for one in others)
 
 
 def _corrected(around: list[Node]) -> Iterator[Note]:

@@ -546,6 +546,19 @@ def test_a_schema_that_nothing_can_compile_takes_out_no_more_than_itself(
         assert client.get("/a").status_code == 200
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_a_wrong_component_with_an_unusual_name_is_ignored_too(
+    tmp_path: Path, version: str
+) -> None:
+    schemes = {"My Key": {"a": None}, "Bearer": {"type": "http", "scheme": "bearer"}}
+    get = {**OK, "security": [{"Bearer": []}]}
+    content = document({"/a": {"get": get}}, components={"securitySchemes": schemes})
+    with serving_contract(tmp_path, {**content, "openapi": version}) as client:
+        assert client.get("/a").status_code == 200
+        del client.headers["Authorization"]
+        assert client.get("/a").status_code == 401
+
+
 def test_a_response_with_an_empty_status_beside_a_wrong_one_is_no_crash(tmp_path: Path) -> None:
     responses = {**OK["responses"], "": {"description": "x"}, "500": {"$ref": "#/none"}}
     with serving_contract(tmp_path, document({"/a": {"get": {"responses": responses}}})) as client:

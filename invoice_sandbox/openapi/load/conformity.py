@@ -51,12 +51,20 @@ def _has_the_form(document: dict[str, Any]) -> bool:
 def official_form(document: Mapping[str, Any]) -> dict[str, Any]:
     """The official schema of the version of a document, for any names of components.
 
-    That of 3.1 rejects all components of a section for the name of one; that of 3.0 does not.
+    That of 3.1 rejects all components of a section for the name of one; that of 3.0 looks at none
+    with such a name.
     """
     from openapi_spec_validator.schemas import schema_v30, schema_v31
 
     if _is_30(document):
-        return {**schema_v30}
+        definitions = {**schema_v30["definitions"]}
+        components = {**definitions["Components"]}
+        components["properties"] = {
+            section: {"type": "object", "additionalProperties": one}
+            for section, declared in components["properties"].items()
+            for one in declared["patternProperties"].values()
+        }
+        return {**schema_v30, "definitions": {**definitions, "Components": components}}
     components = {**schema_v31["$defs"]["components"]}
     del components["patternProperties"]
     return {**schema_v31, "$defs": {**schema_v31["$defs"], "components": components}}

@@ -80,7 +80,7 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "example": {"value": DATA},
     "server": {"variables": "{variable}"},
     "variable": {},
-    "securityScheme": {"flows": "{flow}"},
+    "securityScheme": {"flows": "<flow>"},
     "flow": {"scopes": "{scope}"},
     "link": {"parameters": DATA, "requestBody": DATA},
     SCHEMA: dict.fromkeys((*_ONE, *_REST, "unevaluatedProperties"), SCHEMA)

@@ -816,14 +816,19 @@ MAPS = [
 ]
 
 
-@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 @pytest.mark.parametrize("bad", [5, None, {"$ref": 5}, {"type": "strong"}], ids=str)
-@pytest.mark.parametrize(("type_", "member"), MAPS)
+@pytest.mark.parametrize(
+    ("type_", "member", "version"),
+    [
+        (*one, version)
+        for one in MAPS
+        for version in ("3.0.3", "3.1.0")
+        if version == "3.1.0" or one[1] not in {"webhooks", "pathItems"}
+    ],
+)
 def test_an_error_in_one_member_of_a_map_leaves_the_others(
     tmp_path: Path, type_: str, member: str, bad: Any, version: str
 ) -> None:
-    if version == "3.0.3" and member in {"webhooks", "pathItems"}:
-        pytest.skip("OpenAPI 3.1 only")
     place, beside = WHERE[type_]
     good_name, bad_name = NAMES.get("" if type_ == "components" else member, ("good", "bad"))
     good = VALID[node({}, type_).child(member, {}).type[1:-1]]

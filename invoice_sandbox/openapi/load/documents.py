@@ -210,8 +210,9 @@ class _Inside:
         while step not in self.found:
             following = next(self.rest, None)
             if following is None:
-                alike = (one for name, one in self.found.items() if name.lower() == step.lower())
-                return next(alike, None)
+                wanted = str(step).lower()
+                known = self.found.items()  # of a list, whose steps are numbers, too
+                return next((at for name, at in known if str(name).lower() == wanted), None)
             self.found.setdefault(*following)
         return self.found[step]
 

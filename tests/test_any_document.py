@@ -271,8 +271,13 @@ REST: dict[str, tuple[Any, str, bool]] = {
     ),
     "a parameter": (
         {**OK, "parameters": [{"name": "q", "in": "query string"}]},
-        "this operation is not served: ",
-        False,
+        "GET /b: this parameter is ignored: ",
+        True,
+    ),
+    "a parameter that is text": (
+        {**OK, "parameters": ["q"]},
+        "GET /b: this parameter is ignored: ",
+        True,
     ),
     "a response at an anchor": (
         {"responses": {"200": {"$ref": "#foo"}}},
@@ -292,7 +297,7 @@ REST: dict[str, tuple[Any, str, bool]] = {
     "a response that is a parameter": (
         {**OK, "parameters": [{"$ref": "#/paths/~1a/get/responses/200"}]},
         "the reference '#/paths/~1a/get/responses/200' does not name a parameter",
-        False,
+        True,
     ),
     "a response whose reference is a number": (
         {"responses": {"200": {"$ref": 5}}},
@@ -433,14 +438,18 @@ def test_a_parameter_of_a_path_may_have_any_name(tmp_path: Path, version: str, n
 def test_what_needs_a_component_that_is_left_out_is_left_out_too(
     tmp_path: Path, wrong: Any
 ) -> None:
-    needy = {**OK, "parameters": [{"$ref": "#/components/parameters/A"}]}
-    components = {"parameters": {"A": wrong}}
-    content = document({"/a": FINE, "/b": {"get": needy}}, components=components)
-    first, second = warnings(tmp_path, content)
-    assert "GET /b: this operation is not served: cannot resolve reference" in first
-    assert re.search("this (parameter is not served|is ignored): ", second)
-    with serving_contract(tmp_path, content) as client:
+    needy = {**OK, "requestBody": {"$ref": "#/components/requestBodies/A"}}
+    checked = {**OK, "parameters": [{"$ref": "#/components/parameters/A"}, QUERY]}
+    components = {"requestBodies": {"A": {"content": 5}}, "parameters": {"A": wrong}}
+    paths = {"/a": FINE, "/b": {"post": needy, "get": checked}}
+    lines = "\n".join(warnings(tmp_path, document(paths, components=components)))
+    assert "POST /b: this operation is not served: cannot resolve reference" in lines
+    assert "GET /b: this parameter is ignored: cannot resolve reference" in lines
+    assert re.search("this (parameter is not served|is ignored): ", lines)
+    with serving_contract(tmp_path, document(paths, components=components)) as client:
         assert client.get("/a").status_code == 200
+        assert client.get("/b", params={"q": "1"}).status_code == 200
+        assert client.post("/b").status_code == 404
 
 
 NOT_JSON: dict[str, tuple[str, str]] = {
@@ -637,9 +646,14 @@ FORGIVEN: dict[str, tuple[dict[str, Any], str]] = {
         'this is ignored: "url" is a required property',
     ),
     "a variable of a server without default": (
-        {"servers": [{"url": "/{v}", "variables": {"v": {"enum": ["1"]}}}]},
+        {"servers": [{"url": "/{v}", "variables": {"v": {}}}]},
         'this is ignored: "default" is a required property',
     ),
+    "a variable of a server without default that nothing needs": (
+        {"servers": [{"url": "/", "variables": {"v": {}}}]},
+        "v: this variable is no part of the URL, and ignored",
+    ),
+    "a server that is text": ({"servers": ["/"]}, 'read as {"url": "/"}: '),
     "a server at no address": (
         {"servers": [{"url": "http://[::1/v1"}]},
         "this is ignored: Invalid IPv6 URL",
@@ -1096,10 +1110,32 @@ def test_the_404_names_a_method_that_is_null_or_unknown(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_ignored_leaves_no_base_path(tmp_path: Path) -> None:
-    server = {"url": "/{v}", "variables": {"v": {"enum": ["1"]}}}
+    server = {"url": "/{v}", "variables": {"v": {}}}
     content = {**document({"/a": {"get": OK}}), "servers": [server]}
     with serving_contract(tmp_path, content) as client:
         assert client.get("/a").status_code == 200
+
+
+VARIABLES: dict[str, tuple[dict[str, Any], str]] = {
+    "no default": ({"enum": ["v1", "v2"]}, "v: 'default' is missing, and taken as \"v1\""),
+    "null as default": ({"enum": ["v1"], "default": None}, "v: 'default' is missing, and taken"),
+    "no list of values": ({"enum": 5, "default": "v1"}, "this is ignored: 5 is not of type"),
+    "a number as default": ({"default": 1}, 'read as "1": 1 is not of type "string"'),
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(("variable", "message"), VARIABLES.values(), ids=VARIABLES)
+def test_a_wrong_variable_leaves_the_base_path_as_it_is_meant(
+    tmp_path: Path, version: str, variable: dict[str, Any], message: str
+) -> None:
+    server = {"url": "/{v}/x", "variables": {"v": variable}}
+    content = document({"/a": {"get": OK}}, openapi=version, servers=[server])
+    (line,) = warnings(tmp_path, content)
+    assert message in line
+    path = "/1/x/a" if variable.get("default") == 1 else "/v1/x/a"
+    with serving_contract(tmp_path, content) as client:
+        assert client.get(path).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -1157,7 +1193,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
 def test_a_reference_that_is_not_followed_names_the_operation_that_needs_it(
     tmp_path: Path, reference: str, advice: str
 ) -> None:
-    needy = {**OK, "parameters": [{"$ref": reference}]}
+    needy = {**OK, "requestBody": {"$ref": reference}}
     file = written(tmp_path, document({"/a": {"get": OK}, "/b": {"get": needy}}))
     project = load_contract(file)
     assert [one.path for one in project.contract.operations.values()] == ["/a"]
@@ -1170,7 +1206,7 @@ def test_a_reference_that_is_not_followed_names_the_operation_that_needs_it(
 def test_the_404_of_an_operation_that_is_left_out_has_the_reason(
     tmp_path: Path, version: str
 ) -> None:
-    needy = {**OK, "parameters": [{"$ref": "#/components/parameters/Gone"}]}
+    needy = {**OK, "requestBody": {"$ref": "#/components/requestBodies/Gone"}}
     paths = {"/a/{id}": {"get": OK, "put": needy}, "/b": {"$ref": "gone.yaml"}}
     content = document(paths, openapi=version, servers=[{"url": "/v1"}])
     with serving_contract(tmp_path, content) as client:
@@ -1216,10 +1252,10 @@ def test_components_that_are_no_object_keep_no_reference_to_a_file_from_being_se
 
 
 STOPS: dict[str, dict[str, Any]] = {
-    "a member and a parameter": {
+    "a member and a body": {
         **OK,
         "consumes": ["application/json"],
-        "parameters": [{"in": "body", "name": "body", "schema": {"type": "object"}}],
+        "requestBody": {"$ref": "#/components/requestBodies/Gone"},
     },
     "a member and no response": {"responses": {}, "foo": "bar"},
     "a member and responses that are a list": {"sumary": "x", "responses": ["ok"]},

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from invoice_sandbox.openapi.load.documents import load_document, place_of, pointer_text
+from invoice_sandbox.openapi.load.documents import (
+    load_document,
+    parse_text,
+    place_of,
+    pointer_text,
+    readable_document,
+)
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
 from tests.support import PATIENCE
@@ -187,6 +193,23 @@ def test_json_may_write_a_letter_as_two_surrogates(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"a": "\\ud83d\\ude00"}')
     assert load_document(file) == {"a": "😀"}
+
+
+@pytest.mark.parametrize("half", ["\\ud800", "\\uDC00", "\\ud800\\ud800\\udc00", "\\\\\\ud800"])
+@pytest.mark.parametrize("name", ["a.json", "a.yaml"])
+def test_json_with_half_of_a_surrogate_pair_has_a_place(
+    tmp_path: Path, name: str, half: str
+) -> None:
+    text = f'{{"a": "{half}"}}'
+    with pytest.raises(DocumentError, match=rf"{name}:1:\d+: \\ud[8c]00 is half of a character$"):
+        parse_text(text.lower(), name)
+    (fault,) = readable_document(tmp_path / name, text)[1]
+    assert fault[1].endswith("is half of a character, and read as U+FFFD")
+    assert "\ufffd" in readable_document(tmp_path / name, text)[0]["a"]
+
+
+def test_an_escaped_backslash_begins_no_surrogate() -> None:
+    assert parse_text('{"a": "\\\\ud800"}', "a.json") == {"a": "\\ud800"}
 
 
 def test_a_byte_order_mark_is_no_part_of_the_document(tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ def readable_document(path: Path, text: str) -> tuple[Any, list[tuple[tuple[str 
     """The same as far as JSON can represent it, with the faults of ``parse_yaml``."""
     try:
         return document_of(path, text), []
+    except HalfCharacterError as error:
+        whole = _ESCAPE.sub(lambda found: "\\ufffd" if found["half"] else found[0], text)
+        document, faults = readable_document(path, whole)
+        at = error.place.removeprefix(f"{path}:")
+        return document, [*faults, ((), f"{at}: {error.problem}, and read as U+FFFD")]
     except DocumentError:
         from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
 
@@ -98,8 +103,12 @@ def parse_text(text: str, name: str) -> Any:
     if Path(name).suffix == ".json":
         return _parse_json(text, name)
     if text.lstrip().startswith("{"):
-        with suppress(DocumentError):
+        try:
             return _parse_json(text, name)
+        except HalfCharacterError:
+            raise
+        except DocumentError:
+            pass
     try:
         return _parse_yaml(text, name)
     except DocumentError as error:
@@ -231,6 +240,24 @@ class _RepeatedKeyError(Exception):
     pass
 
 
+class HalfCharacterError(DocumentError):
+    """JSON with half of a surrogate pair, which no UTF-8 can represent (RFC 8259, 8.2)."""
+
+
+_ESCAPE: Final = re.compile(
+    r"\\(?:u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(?P<half>u[dD][89a-fA-F]\w\w)|.)"
+)
+"""What a backslash begins in JSON: two halves of a character, one half, or anything else."""
+
+
+def _reject_half(text: str, name: str) -> None:
+    if "\\ud" in text or "\\uD" in text:
+        half = next((one for one in _ESCAPE.finditer(text) if one["half"]), None)
+        if half is not None:
+            at = line_and_column(text, half.start())
+            raise HalfCharacterError(f"{name}{at}", f"{half[0]} is half of a character")
+
+
 def _reject_size(text: str, name: str) -> None:
     """Raise DocumentError for JSON ``text`` of more than MAX_VALUES, which its commas separate."""
     if text.count(",") > MAX_VALUES and _STRING.sub("", text).count(",") > MAX_VALUES:
@@ -282,4 +309,5 @@ def _parse_json(text: str, name: str) -> Any:
         return _parse_yaml(text, name)  # which reports the place
     except ValueError as error:
         raise DocumentError(name, f"not JSON: {error}") from None
+    _reject_half(text, name)
     return _parse_yaml(text, name) if _is_deep(text, value) else value

@@ -278,7 +278,8 @@ def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> It
             _parent(document, here)[here.pointer[-1]] = {}
             yield Note(here.pointer, f"this schema is not checked: {wrong.text}")
         elif _is_left_out_alone(here, above):
-            yield _left_out(document, here, f"this is ignored: {wrong.text}")
+            word = "this parameter" if here.type == "parameter" else "this"
+            yield _left_out(document, here, f"{_name(here)}{word} is ignored: {wrong.text}")
         elif here.type in {"operation", "pathItem"} or _is_component(here):
             text = f"this {word_for(here.type)} is not served: {wrong.text}"
             yield _left_out(document, here, f"{_name(here)}{text}")
@@ -309,10 +310,12 @@ def _is_dispensable(above: Node, here: Node) -> bool:
 
 
 def _corrected(around: list[Node]) -> Iterator[Note]:
-    """Add what a parameter around the place lacks."""
+    """Add what a parameter or server around the place lacks."""
     for here in around:
         if here.type in _PARAMETERS:
             yield from (Note(here.pointer, text) for text in _completed(here.value))
+        elif here.type == "server":
+            yield from (Note(here.pointer, text) for text in _with_variables(here.value))
 
 
 _PARAMETERS: Final = frozenset({"parameter", "header"})
@@ -331,6 +334,25 @@ def _completed(value: Any) -> Iterator[str]:
         yield f"{value.get('name', 'this header')}: it has no 'schema', and is not checked"
 
 
+def _with_variables(server: Any) -> Iterator[str]:
+    """Take the first value of its ``enum`` for a variable without a default, and leave out a
+    variable without one that is no part of the URL; what was done."""
+    variables = server.get("variables") if isinstance(server, dict) else None
+    for name, value in [*variables.items()] if isinstance(variables, dict) else ():
+        variable = value if isinstance(value, dict) else {}
+        first = next(iter(_list(variable.get("enum"))), None)
+        if variable.get("default") is None and f"{{{name}}}" not in str(server.get("url")):
+            del variables[name]
+            yield f"{name}: this variable is no part of the URL, and ignored"
+        elif variable.get("default") is None and isinstance(first, str):
+            variable["default"] = first
+            yield f"{name}: 'default' is missing, and taken as {json.dumps(first)}"
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
+
+
 def _meant(around: Sequence[Node], types: Sequence[str]) -> Any:
     """The value of one of these types that the last value, of another one, plainly means, or
     None."""
@@ -338,6 +360,8 @@ def _meant(around: Sequence[Node], types: Sequence[str]) -> Any:
     match here.value:
         case None if len(around) > 1 and around[-2].type in _NAMED_ONLY:
             return deepcopy(_NAMED_ONLY[around[-2].type])
+        case str() if here.type == "server":
+            return {"url": here.value}
         case str() if here.type == "{[scope]}":
             return {here.value: []}
         case bool() | int() | float() | dict() if here.type == "[scope]":
@@ -393,7 +417,7 @@ def _is_left_out_alone(here: Node, above: Node) -> bool:
 
 
 _UNUSED: Final = frozenset({"link", "callback", "example"})
-_NEEDED: Final = frozenset({"operation", "pathItem", "parameter", "variable", SCHEMA})
+_NEEDED: Final = frozenset({"operation", "pathItem", "variable", SCHEMA})
 """What cannot be left out of a map or list without a change to what the rest means."""
 _NEVER_EMPTY: Final = frozenset({"{mediaType}", "[{[scope]}]"})
 """Maps and lists that mean something else, or nothing, when they are empty."""
@@ -419,7 +443,10 @@ def _is_optional(around: Sequence[Node], wrong: Invalid) -> bool:
     if wrong.types and around[-1].value is None and members[-1][0] in OBJECTS:
         return True
     return any(
-        type_ == "info" or (type_ in OBJECTS and member in _FOR_PEOPLE) for type_, member in members
+        type_ == "info"
+        or (type_ in OBJECTS and member in _FOR_PEOPLE)
+        or (type_, member) == ("variable", "enum")
+        for type_, member in members
     )
 
 

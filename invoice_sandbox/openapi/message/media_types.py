@@ -20,12 +20,14 @@ _CONCRETE: Final = {
     "font": "font/woff2",
     "multipart": "multipart/mixed",
 }
+_JSON: Final = re.compile(r"(?:application|text)/json|[^/;]+/[^/;]+\+json", re.IGNORECASE)
 _ABOUT_TEXT: Final = frozenset({"charset", "boundary"})
 
 
 @dataclass(frozen=True)
 class MediaType:
-    """``name`` is ``type/subtype`` in lower case; a range has ``*`` in it. ``parameters`` are
+    """``name`` is ``type/subtype`` in lower case; a range has ``*`` in it, as ``application/*+json``
+    of ASP.NET has. ``parameters`` are
     those that make it another type: neither its charset nor its boundary. ``charset`` is empty
     when it is not declared."""
 
@@ -37,7 +39,8 @@ class MediaType:
         """Whether ``other`` is this type, or one within this range."""
         type_, _, subtype = self.name.partition("/")
         of_type = type_ in {"*", other.name.partition("/")[0]}
-        is_named = self.name == other.name or (subtype == "*" and of_type)
+        is_range = subtype[:1] == "*" and of_type and other.name.endswith(subtype[1:])
+        is_named = self.name == other.name or is_range
         return is_named and self.parameters.items() <= other.parameters.items()
 
     @property
@@ -55,9 +58,9 @@ def parse(text: str) -> MediaType:
 
 
 def is_json(media_type: str) -> bool:
-    """Whether the media type is JSON: ``application/json``, or one with the suffix ``+json``."""
-    name = media_type.partition(";")[0].strip()
-    return re.fullmatch(r"application/(?:[^;]+\+)?json", name) is not None
+    """Whether the media type is JSON: ``application/json``, ``text/json``, or one with the suffix
+    ``+json`` (https://mimesniff.spec.whatwg.org/#json-mime-type)."""
+    return _JSON.fullmatch(media_type.partition(";")[0].strip()) is not None
 
 
 def is_text(media_type: str) -> bool:
@@ -74,6 +77,8 @@ def declared_for(declared: Iterable[str], given: MediaType) -> str | None:
 def concrete(declared: str) -> str:
     """The type to respond with under a declared type or range: JSON if the range has it."""
     type_, _, subtype = parse(declared).name.partition("/")
+    if subtype.startswith("*+"):
+        return f"{type_}/vnd.example{subtype[1:]}"
     if subtype != "*":
         return declared
     return JSON if type_ in {"*", "application"} else _CONCRETE.get(type_, f"{type_}/plain")

@@ -48,6 +48,13 @@ def test_the_default_of_a_page_size_applies(tmp_path: Path) -> None:
         assert ids(client.get("/things", params={"limit": 4})) == [1, 2, 3, 4]
 
 
+def test_the_default_of_a_page_size_hides_nothing_that_nobody_can_ask_for(tmp_path: Path) -> None:
+    with served(tmp_path, things({}, per_page={**WHOLE, "default": 2}, token=TEXT)) as client:
+        with_five(client)
+        assert ids(client.get("/things")) == [1, 2, 3, 4, 5]
+        assert ids(client.get("/things", params={"per_page": 3})) == [1, 2, 3]
+
+
 @pytest.mark.parametrize(("asked", "expected"), [("", [1, 2]), ("page[size]=3", [1, 2, 3])])
 def test_the_default_of_a_page_size_may_be_in_an_object(
     tmp_path: Path, asked: str, expected: list[int]
@@ -260,6 +267,7 @@ def test_the_list_with_the_records_is_the_one_that_is_most_like_them(
         ("SkipCount", "MaxResultCount", [0, 2, 4]),
         ("page", "first", [1, 2, 3]),
         ("page", "pagelen", [1, 2, 3]),
+        ("skipPages", "pageSize", [0, 1, 2]),
     ],
 )
 def test_parameters_of_a_page_have_many_names_and_a_body_repeats_them(
@@ -448,7 +456,7 @@ def test_a_list_that_shows_nothing_of_the_records_is_the_example(tmp_path: Path)
     assert line == "Not stateful: GET /things: its response cannot have a record with 'id'"
 
 
-@pytest.mark.parametrize("name", ["pageToken", "page_token", "Marker", "pagination_token"])
+@pytest.mark.parametrize("name", ["pageToken", "page_token", "Marker", "pagination_token", "batch_token"])
 @pytest.mark.parametrize("is_required", [False, True], ids=["optional", "required"])
 def test_a_cursor_may_be_called_like_its_parameter(
     tmp_path: Path, name: str, is_required: bool

@@ -26,7 +26,7 @@ _COUNTS: Final = frozenset(
 )
 _PAGES: Final = frozenset({"pages", "total_pages", "page_count", "pages_total", "last_page"})
 NUMBERS: Final = ("page", "page_number", "page_num", "page_no", "pagenumber", "current_page", "p")
-_PAGE: Final = frozenset({*NUMBERS, "page_index", "number"})
+_PAGE: Final = frozenset({*NUMBERS, "page_index", "skip_pages", "number"})
 _OFFSETS: Final = frozenset({"offset", "skip", "skip_count", "start_at", "start_index"})
 _LEFT: Final = frozenset({"remaining", "remaining_item_count"})
 _MORE: Final = frozenset({"has_more", "has_next", "has_next_page", "is_truncated", "more"})
@@ -38,7 +38,9 @@ _SHOWN: Final = frozenset({"number_of_elements", "current_item_count", "returned
 _RANGE: Final = ("from", "to")
 """Members with the numbers of the first and the last record of a page, if both are there."""
 _CURSORS: Final = frozenset({"cursor", "end_cursor", "after", "continuation_token", "continue"})
-_TOKENS: Final = frozenset({"page_token", "page_cursor", "pagination_token", "marker"})
+_TOKENS: Final = frozenset(
+    {"page_token", "page_cursor", "pagination_token", "batch_token", "marker"}
+)
 """The same, unless there is a member with the next one: then these are what was asked for."""
 OBJECTS: Final = frozenset(
     {

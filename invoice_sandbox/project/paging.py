@@ -18,7 +18,7 @@ from invoice_sandbox.project.page import LIMITS, NUMBERS, OBJECTS, Page, plain
 from invoice_sandbox.project.view import generated
 
 _SIZES: Final = (*LIMITS, "size", "count", "take", "top", "rows", "first", "max")
-_RECORDS: Final = ("starting_after", "start_after")
+_RECORDS: Final = ("starting_after", "start_after", "after_id")
 """Parameters with the id of the last record of the page before."""
 _TOKENS: Final = (
     "cursor",
@@ -26,10 +26,12 @@ _TOKENS: Final = (
     "page_token",
     "next_page_token",
     "next_token",
+    "next_page",
+    "batch_token",
     "continue",
 )
 _MORE_TOKENS: Final = ("pagination_token", "continuation_token", "after", "page_after", "marker")
-_NUMBERS: Final = {**dict.fromkeys(NUMBERS, 1), "page_index": 0}
+_NUMBERS: Final = {**dict.fromkeys(NUMBERS, 1), "page_index": 0, "skip_pages": 0}
 """Parameters with the number of a page, and of the first one if the document has no other."""
 _ENDS: Final = {"start": "end", "from": "to"}
 """Parameters with the number of a record, unless the operation has the other one as well."""
@@ -92,7 +94,8 @@ def page_of(
         (one for one in every if _is_position(one, usual)),
         key=lambda one: _POSITIONS.index(one.kind),
     )
-    sizes = (_size(given), _size(usual) or None, len(keys))
+    usual_size = (_size(usual) or None) if ways else None  # a rest that nobody can ask for is shown
+    sizes = (_size(given), usual_size, len(keys))
     limit = next(one for one in sizes if one is not None)
     limit = limit if most is None else min(limit, most)
     used = next((one for one in ways if given.get(one.kind)), None)

@@ -251,11 +251,10 @@ _ESCAPE: Final = re.compile(
 
 
 def _reject_half(text: str, name: str) -> None:
-    if "\\ud" in text or "\\uD" in text:
-        half = next((one for one in _ESCAPE.finditer(text) if one["half"]), None)
-        if half is not None:
-            at = line_and_column(text, half.start())
-            raise HalfCharacterError(f"{name}{at}", f"{half[0]} is half of a character")
+    half = next((one for one in _ESCAPE.finditer(text) if one["half"]), None)
+    if half is not None:
+        at = line_and_column(text, half.start())
+        raise HalfCharacterError(f"{name}{at}", f"{half[0]} is half of a character")
 
 
 def _reject_size(text: str, name: str) -> None:
@@ -264,14 +263,8 @@ def _reject_size(text: str, name: str) -> None:
         raise DocumentError(name, f"holds more than {MAX_VALUES:,} values")
 
 
-def _is_deep(text: str, value: Any) -> bool:
-    """Whether JSON ``text``, which is the ``value``, has more than MAX_LEVELS.
-
-    What orjson writes has no more than 254: most documents are not counted.
-    """
-    with suppress(TypeError):  # of orjson, also for a number or a text that it does not write
-        orjson.dumps(value)
-        return False
+def _is_deep(text: str) -> bool:
+    """Whether JSON ``text`` has more than MAX_LEVELS."""
     brackets = _NO_BRACKETS.sub("", _STRING.sub("", text))
     return max(accumulate(map(_LEVEL.__getitem__, brackets)), default=0) > MAX_LEVELS
 
@@ -309,5 +302,9 @@ def _parse_json(text: str, name: str) -> Any:
         return _parse_yaml(text, name)  # which reports the place
     except ValueError as error:
         raise DocumentError(name, f"not JSON: {error}") from None
-    _reject_half(text, name)
-    return _parse_yaml(text, name) if _is_deep(text, value) else value
+    try:
+        orjson.dumps(value)  # no more than 254 levels, and no half of a character: most documents
+    except TypeError:
+        _reject_half(text, name)
+        return _parse_yaml(text, name) if _is_deep(text) else value
+    return value

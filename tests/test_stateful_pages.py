@@ -456,7 +456,9 @@ def test_a_list_that_shows_nothing_of_the_records_is_the_example(tmp_path: Path)
     assert line == "Not stateful: GET /things: its response cannot have a record with 'id'"
 
 
-@pytest.mark.parametrize("name", ["pageToken", "page_token", "Marker", "pagination_token", "batch_token"])
+@pytest.mark.parametrize(
+    "name", ["pageToken", "page_token", "Marker", "pagination_token", "batch_token"]
+)
 @pytest.mark.parametrize("is_required", [False, True], ids=["optional", "required"])
 def test_a_cursor_may_be_called_like_its_parameter(
     tmp_path: Path, name: str, is_required: bool

@@ -26,10 +26,9 @@ _ABOUT_TEXT: Final = frozenset({"charset", "boundary"})
 
 @dataclass(frozen=True)
 class MediaType:
-    """``name`` is ``type/subtype`` in lower case; a range has ``*`` in it, as ``application/*+json``
-    of ASP.NET has. ``parameters`` are
-    those that make it another type: neither its charset nor its boundary. ``charset`` is empty
-    when it is not declared."""
+    """``name`` is ``type/subtype`` in lower case; a range has ``*`` in it, such as ``text/*`` or
+    ``application/*+json``. ``parameters`` are those that make it another type: neither its charset
+    nor its boundary. ``charset`` is empty when it is not declared."""
 
     name: str
     parameters: Mapping[str, str] = field(default_factory=dict)

@@ -50,9 +50,9 @@ def readable_document(path: Path, text: str) -> tuple[Any, list[tuple[tuple[str 
         return document_of(path, text), []
     except HalfCharacterError as error:
         whole = _ESCAPE.sub(lambda found: "\\ufffd" if found["half"] else found[0], text)
-        document, faults = readable_document(path, whole)
+        document, others = readable_document(path, whole)
         at = error.place.removeprefix(f"{path}:")
-        return document, [*faults, ((), f"{at}: {error.problem}, and read as U+FFFD")]
+        return document, [*others, ((), f"{at}: {error.problem}, and read as U+FFFD")]
     except DocumentError:
         from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
 

@@ -337,8 +337,9 @@ def _completed(value: Any) -> Iterator[str]:
 def _with_variables(server: Any) -> Iterator[str]:
     """Take the first value of its ``enum`` for a variable without a default, and leave out a
     variable without one that is no part of the URL; what was done."""
-    variables = server.get("variables") if isinstance(server, dict) else None
-    for name, value in [*variables.items()] if isinstance(variables, dict) else ():
+    found = server.get("variables") if isinstance(server, dict) else None
+    variables = found if isinstance(found, dict) else {}
+    for name, value in [*variables.items()]:
         variable = value if isinstance(value, dict) else {}
         first = next(iter(_list(variable.get("enum"))), None)
         if variable.get("default") is None and f"{{{name}}}" not in str(server.get("url")):

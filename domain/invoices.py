@@ -107,12 +107,12 @@ async def check_seller(call: Call) -> None:
         raise reject(OTHER_SELLER)
 
 
-async def load_invoice(context: Context, invoice_id: str) -> Record:
+async def load_invoice(context: Context, invoice_id: str, kind: str = "invoice") -> Record:
     """The invoice of that id. Raises ApiError 404, also for one of another seller than that of the
-    caller's session."""
+    caller's session. ``kind`` is what the error says that there is none of."""
     invoice = await context.state.get(INVOICES, invoice_id)
     if invoice is None or (await seller_of(context)) not in {None, invoice["sellerId"]}:
-        raise reject("unknown_resource", kind="invoice", member="id", value=invoice_id)
+        raise reject("unknown_resource", kind=kind, member="id", value=invoice_id)
     return invoice
 
 

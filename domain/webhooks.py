@@ -177,22 +177,38 @@ def _scopes_of(event_type: str) -> tuple[str, ...]:
 # Events
 
 
-async def event_data(call: Call, event_type: str, invoice_id: str | None) -> Record:
+async def event_data(call: Call, event_type: str, subject: str | None) -> Record:
     """The data of an event of this type: the newest such resource, as the API shows it.
 
-    Invoices of clients come before those of the fixtures. ``invoice_id`` selects the resource of
-    one invoice. Raises ApiError 404 when there is none.
+    Invoices of clients come before those of the fixtures. ``subject`` is the id of the resource, or
+    of the invoice that it belongs to. Raises ApiError 404 when there is none.
     """
-    if invoice_id is not None and _resource(event_type) not in _SOURCES:
+    resource = _resource(event_type)
+    if resource not in _SOURCES:
+        return await _invoice_data(call, event_type, subject)
+    collection, view = _SOURCES[resource]
+    kind = resource.replace("_", " ")
+    if subject is not None:
+        named = await call.state.get(collection, subject)
+        if named is not None:
+            return view(named)
+        await load_invoice(call, subject, kind=f"{kind} or invoice")
+        kind = f"{kind} of {subject}"
+    data = await _newest_data(call, event_type, subject)
+    if data is None:
+        raise reject(NO_SUBJECT, kind=kind)
+    return data
+
+
+async def _invoice_data(call: Call, event_type: str, invoice_id: str | None) -> Record:
+    if invoice_id is not None:
         return public_invoice(await load_invoice(call, invoice_id))
-    data = await _newest_data(call, event_type, invoice_id)
-    if data is None and _resource(event_type) not in _SOURCES:
+    data = await _newest_data(call, event_type, None)
+    if data is None:
         page = await call.state.page(INVOICES, limit=1)
         data = public_invoice(page.records[0]) if page.records else None
     if data is None:
-        resource = _resource(event_type) if _resource(event_type) in _SOURCES else "invoice"
-        kind = resource.replace("_", " ")
-        raise reject(NO_SUBJECT, kind=kind if invoice_id is None else f"{kind} of this invoice")
+        raise reject(NO_SUBJECT, kind="invoice")
     return data
 
 

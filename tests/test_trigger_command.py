@@ -64,7 +64,7 @@ def test_without_invoices_of_clients_it_is_about_the_newest_of_the_fixtures(
 
 @pytest.mark.parametrize(
     ("subject", "missing"),
-    [("", "webhook endpoint"), (f" --subject {INVOICE}", "webhook endpoint of this invoice")],
+    [("", "webhook endpoint"), (f" --subject {INVOICE}", f"webhook endpoint of {INVOICE}")],
 )
 def test_an_event_about_nothing_says_what_is_missing(
     server: Running, subject: str, missing: str
@@ -73,6 +73,44 @@ def test_an_event_about_nothing_says_what_is_missing(
     ran = run(f"trigger webhook_endpoint.disabled{subject}", **env)
     assert ran.exit_code == 1
     assert ran.stderr.startswith(f"Error: There is no {missing} that the event can be about. ")
+
+
+@pytest.mark.parametrize(
+    ("event_type", "place"),
+    [
+        ("offer.received", "/api/offers"),
+        ("financing_request.created", "/api/financing-requests"),
+        ("invoice.verified", "/api/invoices"),
+    ],
+)
+def test_the_subject_is_the_resource_with_that_id(
+    at: Run, client: httpx.Client, event_type: str, place: str
+) -> None:
+    oldest = client.get(place).json()["data"][-1]["id"]
+    assert at(f"trigger {event_type} --subject {oldest}").stdout.split()[2] == oldest
+
+
+def test_the_subject_is_the_webhook_endpoint_with_that_id(
+    at: Run, client: httpx.Client, receiver: Receiver
+) -> None:
+    first = subscribe(client, f"{receiver.url}/a", events=["*"])["id"]
+    subscribe(client, f"{receiver.url}/b", events=["*"])
+    assert at(f"trigger webhook_endpoint.disabled --subject {first}").stdout.split()[2] == first
+
+
+@pytest.mark.parametrize(
+    ("event_type", "kind"),
+    [
+        ("offer.received", "offer or invoice"),
+        ("financing_request.created", "financing request or invoice"),
+        ("webhook_endpoint.disabled", "webhook endpoint or invoice"),
+        ("invoice.verified", "invoice"),
+    ],
+)
+def test_a_subject_that_does_not_exist_is_repeated(at: Run, event_type: str, kind: str) -> None:
+    ran = at(f"trigger {event_type} --subject xyz")
+    assert ran.exit_code == 1
+    assert f"There is no {kind} with this id. Check 'xyz', and that" in ran.stderr
 
 
 def test_deliveries_lists_them_with_their_last_attempt(

@@ -20,7 +20,8 @@ from invoice_sandbox.control.client import ControlClient, Reply, SandboxError
     "--subject",
     "--invoice",
     metavar="ID",
-    help="What the event is about. Default: the newest one. --invoice is another name.",
+    help="Id of what the event is about, or of its invoice. Default: the newest one. "
+    "--invoice is another name.",
 )
 @with_connection
 def trigger(type_: str, subject: str | None) -> None:

@@ -246,10 +246,11 @@ def test_fails(invoice_sandbox):
 """
 
 
+@pytest.mark.parametrize("options", [[], ["--sandbox-coverage"]], ids=["plain", "with coverage"])
 def test_a_failing_test_prints_the_requests_whose_credential_was_rejected(
-    pytester: pytest.Pytester, there: str
+    pytester: pytest.Pytester, there: str, options: list[str]
 ) -> None:
-    result = run(pytester, WRONG_KEYS, there)
+    result = run(pytester, WRONG_KEYS, there, *options)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         [

@@ -90,8 +90,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def _invoice_sandbox_server(request: pytest.FixtureRequest) -> Iterator[ControlClient]:
-    """The server of the test run. Workers of pytest-xdist share it."""
+def _invoice_sandbox_server(
+    request: pytest.FixtureRequest,
+) -> Iterator[tuple[ControlClient, ControlClient]]:
+    """The clients of the server of the test run, and of the workspace that creates those of tests.
+
+    Workers of pytest-xdist share the server.
+    """
     from invoice_sandbox.control.client import SandboxError
     from invoice_sandbox.testing.server import options_from, serving
 
@@ -103,14 +108,14 @@ def _invoice_sandbox_server(request: pytest.FixtureRequest) -> Iterator[ControlC
             serving(options, _shared_folder(request)) as control,
             _covered(request.config, control, is_shared=options.url is not None) as covered,
         ):
-            yield covered
+            yield control, covered
     except SandboxError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 @pytest.fixture
 def invoice_sandbox(
-    request: pytest.FixtureRequest, _invoice_sandbox_server: ControlClient
+    request: pytest.FixtureRequest, _invoice_sandbox_server: tuple[ControlClient, ControlClient]
 ) -> Iterator[InvoiceSandbox]:
     """A workspace of the Invoice Liquidity Sandbox for this test, with a frozen clock.
 
@@ -120,10 +125,11 @@ def invoice_sandbox(
     from invoice_sandbox.testing.report import begin
     from invoice_sandbox.testing.workspace import new_workspace
 
+    server, parent = _invoice_sandbox_server
     seed = _seed(request.node.nodeid)
     try:
-        with new_workspace(_invoice_sandbox_server, _scenario(request), seed=seed) as sandbox:
-            request.node.stash[_USED] = begin(sandbox, _invoice_sandbox_server)
+        with new_workspace(parent, _scenario(request), seed=seed) as sandbox:
+            request.node.stash[_USED] = begin(sandbox, server)
             yield sandbox
     except SandboxError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None

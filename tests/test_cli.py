@@ -793,6 +793,8 @@ def test_a_log_of_json_objects_has_no_key_that_was_given(is_given: bool) -> None
         out, err = server.communicate(timeout=PATIENCE)
     assert (ready["level"], ready["message"], out) == ("INFO", "ready", "")
     assert isinstance(ready["seed"], int)
+    places = {"console": "/console", "docs": "/docs", "api": "", "controlApi": "/sandbox"}
+    assert {name: ready[name].removeprefix(ready["url"]) for name in places} == places
     lines = [json.loads(line) for line in err.splitlines()]
     assert [line["status"] for line in lines] == [200, 401, 201]
     hint = "undeclared member 'dueDat' (did you mean dueDate?)"

@@ -134,7 +134,7 @@ def serve(**texts: str | None) -> None:
             made = {} if settings.key_given else {"key": settings.key}
             shown = {"passwords": dict(engine.passwords)} if engine.passwords else {}
             members = {"url": engine.url, **made, "seed": engine.seed, **shown}
-            log.info("ready", extra={MEMBERS: members})
+            log.info("ready", extra={MEMBERS: {**members, **_places(engine)}})
             return
         for line in _ready_lines(engine, settings):
             click.echo(line)
@@ -143,16 +143,26 @@ def serve(**texts: str | None) -> None:
 
 
 def _ready_lines(engine: Engine, settings: Settings) -> Iterator[str]:
-    url, project = engine.url, engine.project
-    yield f"Invoice Liquidity Sandbox ready on {url} with key {settings.key}"
+    places = _places(engine)
+    yield f"Invoice Liquidity Sandbox ready on {engine.url} with key {settings.key}"
     for email, password in engine.passwords.items():
         yield f"Log in as {email} with password {password}"
     if engine.lacks_users:
         yield "No users: 'invoice-sandbox users add EMAIL --role ROLE' adds one"
     if settings.seed is None:
         yield f"Seed {engine.seed}: --seed {engine.seed} gives the same ids again"
-    yield from project.inferred.lines()
-    yield f"Console at {url}{CONSOLE}, docs at {url}{DOCS}"
-    api, control = url + project.contract.base_path, url + project.control.base_path
+    yield from engine.project.inferred.lines()
+    yield f"Console at {places['console']}, docs at {places['docs']}"
     changes = " (--base-path changes it)" if settings.contract else ""
-    yield f"API at {api}{changes}, control API at {control}"
+    yield f"API at {places['api']}{changes}, control API at {places['controlApi']}"
+
+
+def _places(engine: Engine) -> dict[str, str]:
+    """The addresses of what the server serves."""
+    url, project = engine.url, engine.project
+    return {
+        "console": url + CONSOLE,
+        "docs": url + DOCS,
+        "api": url + project.contract.base_path,
+        "controlApi": url + project.control.base_path,
+    }

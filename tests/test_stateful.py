@@ -128,6 +128,19 @@ def test_a_list_is_that_of_its_owner_in_pages(tmp_path: Path) -> None:
         assert [one["name"] for one in found] == ["2", "3"]
 
 
+def test_instants_of_a_list_stand_in_the_order_of_the_document(tmp_path: Path) -> None:
+    instant = {"type": "string", "format": "date-time", "readOnly": True}
+    names = ["updatedAt", "createdAt", "modified", "created", "updated", "creation", "modifiedAt"]
+    pet = {"type": "object", "properties": {"id": WHOLE, **dict.fromkeys(names, instant)}}
+    content = document(WHOLE, listed={"type": "array", "items": pet})
+    content["paths"]["/o/{owner}/pets"]["post"]["responses"] = shown(pet, "201")
+    content["paths"]["/o/{owner}/pets/{petId}"]["get"]["responses"] = shown(pet)
+    with served(tmp_path, content) as client:
+        client.post("/o/1/pets", json={"name": "Rex"})
+        (found,) = client.get("/o/1/pets").json()
+        assert [one for one in found if one in names] == names
+
+
 def test_a_list_may_be_in_an_object_with_its_length(tmp_path: Path) -> None:
     items = {"type": "array", "items": {"type": "object"}}
     properties = {"items": items, "total": {"type": "integer"}}

@@ -160,8 +160,9 @@ class View:
         change. What was sent goes before, unless the member is readOnly."""
         given = members(at_steps(sent, self.within))
         wanted = _OF_CREATION | _OF_CHANGES if is_new else _OF_CHANGES
-        for name in self.needed(record):
-            if name in given and name not in self.of_the_server:
+        needed = self.needed(record)
+        for name in members(at_steps(self.declared, self.place)):
+            if name not in needed or (name in given and name not in self.of_the_server):
                 continue
             formats = self._keywords("format", name) if wanted.intersection(words(name)) else []
             if "date-time" in formats:

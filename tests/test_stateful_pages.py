@@ -482,3 +482,46 @@ def test_a_token_beside_the_next_one_is_no_other_page(tmp_path: Path) -> None:
         found = pages_of_two(client, "marker", lambda one: one["nextMarker"])
         assert [len(page["data"]) for page in found] == [2, 2, 1]
         assert {page["marker"] for page in found} == {"here"}
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["beside the list", "in an object"])
+def test_a_url_that_the_example_of_a_list_lacks_leads_to_the_next_page(
+    tmp_path: Path, inside: bool
+) -> None:
+    uri = {"next": {**TEXT, "format": "uri"}}
+    others = {"meta": {"type": "object", "properties": uri}} if inside else uri
+    content = things({}, cursor=TEXT)
+    body = listing(content)["responses"]["200"]["content"]["application/json"]
+    body["schema"]["properties"] |= others
+    body["example"] = {"data": [{"id": 1, "name": "a"}], **({"meta": {}} if inside else {})}
+    with served(tmp_path, content) as client:
+        found = [with_five(client).get("/things", params={"limit": 2})]
+        while address := {**found[-1].json(), **found[-1].json().get("meta", {})}.get("next"):
+            found.append(client.get(address))
+        assert [ids(one) for one in found] == [[1, 2], [3, 4], [5]]
+
+
+def test_a_cursor_may_be_a_number_though_its_parameter_is_a_text(tmp_path: Path) -> None:
+    """As Box's."""
+    with served(tmp_path, things({"next_marker": NULLABLE_WHOLE}, marker=TEXT)) as client:
+        with_five(client)
+        found = pages_of_two(client, "marker", lambda page: page["next_marker"])
+        assert [page["next_marker"] for page in found] == [2, 4, None]
+        assert [len(page["data"]) for page in found] == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({"start": TEXT}, [3, 4, 5]),
+        ({"start": TEXT, "end": TEXT}, [1, 2, 3, 4, 5]),
+        ({"start": {**TEXT, "format": "date-time"}}, [1, 2, 3, 4, 5]),
+    ],
+    ids=["text", "beside an end", "date"],
+)
+def test_a_start_is_a_position_unless_it_is_that_of_a_range(
+    tmp_path: Path, others: Any, expected: list[int]
+) -> None:
+    asked = "2026-01-01T00:00:00Z" if "format" in others["start"] else "2"
+    with served(tmp_path, things({}, **others)) as client:
+        assert ids(with_five(client).get("/things", params={"start": asked})) == expected

@@ -18,7 +18,8 @@ Document = Mapping[str, Any]
 
 
 def outline(document: Document, schema: Any, levels: int = 3) -> Any:
-    """A value with every declared member: an object, a list with one item, or ``""``."""
+    """A value with every declared member: an object, a list with one item, or the format of a
+    value, ``""`` without one."""
     return _outline(document, [schema], levels)
 
 
@@ -104,7 +105,9 @@ def _outline(document: Document, schemas: Sequence[Any], levels: int) -> Any:
         return {name: _outline(document, one, levels - 1) for name, one in members.items()}
     parts = [part for one in schemas for part in _parts(document, one)]
     items = [part["items"] for part in parts if "items" in part]
-    return [_outline(document, items, levels)] if items and levels else ""
+    if items and levels:
+        return [_outline(document, items, levels)]
+    return next((part["format"] for part in parts if isinstance(part.get("format"), str)), "")
 
 
 def _members(document: Document, schemas: Sequence[Any]) -> dict[str, list[Any]]:

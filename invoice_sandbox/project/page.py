@@ -50,8 +50,11 @@ OBJECTS: Final = frozenset(
 )
 _LINKS: Final = frozenset({"link", "links"})
 """Words in the names of objects about a page, and of objects with URLs."""
+_WHOLE: Final = re.compile("0|[1-9][0-9]{0,17}")
 _OF_HEADERS: Final = re.compile("^(x_)?((wp|page|pagination|paging)_(?=total|next|prev))?")
 """What names of headers begin with."""
+_URLS: Final = frozenset({"uri", "url", "iri", "uri-reference", "iri-reference"})
+"""Formats of URLs."""
 _RELATIONS: Final = ("prev", "next", "last", "first")
 """Other pages, as a ``Link`` header calls them (RFC 8288)."""
 
@@ -125,8 +128,8 @@ class Page:
         checker: Checker | None,
         besides: str = "",
     ) -> Any:
-        shown = members(at_steps(body, at))
-        names = {**members(at_steps(declared, at)), **shown}
+        shown, outlined = (members(at_steps(one, at)) for one in (body, declared))
+        names = {**outlined, **shown}
         has_range = {*map(_own_name, names)}.issuperset(_RANGE)
         above = _relation(plain(at[-1])) if at else ""
         has_next = "next" in map(_relation, map(_own_name, names))
@@ -143,7 +146,8 @@ class Page:
             if is_object and other in {"next", "prev"} and other not in self.positions:
                 values = () if own in OBJECTS else (None, ABSENT)
             elif not is_object:
-                is_address = _is_address(shown.get(name), own) or (has_urls and itself != "")
+                is_address = any(_is_address(one.get(name), own) for one in (shown, outlined))
+                is_address = is_address or (has_urls and itself != "")
                 facts = self._facts(of_this=not above, has_range=has_range)
                 found = [fact for names, fact in facts if own in names and not is_address]
                 nothing = (ABSENT, None, "") if has_urls else (None, ABSENT, "")
@@ -217,8 +221,10 @@ def _totals_of(name: str) -> Collection[str]:
 
 
 def _spellings(fact: Any) -> Iterator[Any]:
-    """A value, and the same as text."""
+    """A value, and the same number as text, or as a number."""
     yield fact
+    if isinstance(fact, str) and _WHOLE.fullmatch(fact):
+        yield int(fact)
     if isinstance(fact, int) and not isinstance(fact, bool):
         yield str(fact)
 
@@ -242,6 +248,6 @@ def _relation(own: str) -> str:
 
 
 def _is_address(shown: Any, own: str) -> bool:
-    """Whether a member is a URL, by its example or its name."""
-    is_url = isinstance(shown, str) and ("://" in shown or shown.startswith("/"))
+    """Whether a member is a URL, by its example, its format or its name."""
+    is_url = isinstance(shown, str) and ("://" in shown or shown.startswith("/") or shown in _URLS)
     return is_url or own.endswith(("url", "uri", "link", "href"))

@@ -191,12 +191,13 @@ def _size(given: Mapping[str, str]) -> int | None:
 
 def _is_position(one: _Input, others: Collection[str]) -> bool:
     """Whether a parameter says where a page begins. One such as ``after`` that takes a date is a
-    filter, and so is ``from`` if it takes no number, or is beside ``to``."""
+    filter, and so is ``from`` if it takes no number, or is beside ``to``, and ``start`` beside
+    ``end``."""
     dates = ("2026-01-01T00:00:00Z", "2026-01-01")
     if one.kind not in _POSITIONS or _ENDS.get(one.kind, "") in others:
         return False
     checker = one.checker
-    if one.kind in _ENDS:
+    if one.kind == "from":
         return checker.is_valid(1)
     is_date = any(map(checker.is_valid, dates))
     return not is_date or any(map(checker.is_valid, _padded(1)))

@@ -233,6 +233,16 @@ REJECTED: dict[str, tuple[Callable[[InvoiceSandbox], object], int, str]] = {
     "operation": (lambda sandbox: sandbox.fault("create", "reset"), 400, "create"),
     "invoice": (lambda sandbox: sandbox.transition("inv/../x?", "fund"), 404, "no invoice"),
     "snapshot": (lambda sandbox: sandbox.control("DELETE", "/snapshots/x"), 404, "snapshot"),
+    "path": (
+        lambda sandbox: sandbox.control("POST", "/offrs/x/accept", {}),
+        404,
+        "^POST /sandbox/offrs/x/accept: No operation has this path. See",
+    ),
+    "path without a slash": (
+        lambda sandbox: sandbox.control("GET", "clock"),
+        404,
+        "^GET /sandboxclock: No operation",
+    ),
 }
 
 
@@ -245,6 +255,10 @@ def test_what_is_rejected_is_reported_in_the_words_of_the_api(
         pull(invoice_sandbox)
     assert caught.value.status == status
     assert caught.value.code
+
+
+def test_a_method_may_be_in_small_letters(invoice_sandbox: InvoiceSandbox) -> None:
+    assert invoice_sandbox.control("post", "/clock/advance", {"by": "PT1S"})["mode"] == "frozen"
 
 
 # --- webhooks

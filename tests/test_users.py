@@ -817,7 +817,12 @@ def test_a_password_is_read_from_the_input_and_is_no_option(server: Running) -> 
         ("users ad x@corp.example", "", 2, "there is no command 'ad'; did you mean add?"),
         ("users add ann@corp.example --role seller", f"{PASSWORD}\n", 1, "exists already"),
         ("users add x@corp.example --role admin", f"{PASSWORD}\n", 2, "'admin' is not one of"),
-        ("users disable x@corp.example", "", 1, "There is no user"),
+        (
+            "users disable x@corp.example",
+            "",
+            1,
+            "There is no user with this id or e-mail address. Check 'x@corp.example', and",
+        ),
         ("session revoke ses_x", "", 1, "There is no session"),
     ):
         failed = run(line, server, key, typed)

@@ -43,8 +43,8 @@ class ErrorType:
 
     ``text`` and ``advice`` are templates such as ``"There is no {kind} with this {member}"``; what
     is put into them must never come from a credential, and what the client sent is ``value``, which
-    is shown if it looks like an id. Without ``code`` the conventions of the project choose one by
-    ``code_status``, which is the status unless given.
+    is shown if it looks like an id or an e-mail address. Without ``code`` the conventions of the
+    project choose one by ``code_status``, which is the status unless given.
     """
 
     name: str
@@ -392,14 +392,15 @@ def ended(text: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value of the client as an error repeats it: an id, but no key, no secret, and no code."""
+    """A value of the client as an error repeats it: an id or an e-mail address, but no key, no
+    secret, and no code."""
     text = str(value)
     if value is None or not _ID.fullmatch(text) or text.startswith(_SECRETS):
         return "the value"
     return f"'{text}'"
 
 
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+_ID: Final = re.compile(r"[\w-]{1,64}|[\w.+-]{1,64}@[\w.-]{1,128}", re.ASCII)
 _SECRETS: Final = (KEY_PREFIX, "whsec_")
 
 

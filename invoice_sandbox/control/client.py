@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-from invoice_sandbox.base.errors import InputProblem, InputProblems, ended
+from invoice_sandbox.base.errors import ERRORS, InputProblem, InputProblems, ended
 from invoice_sandbox.openapi.security import Carried, Scheme, carried
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ def path(template: str, **names: str) -> str:
 class _Sent:
     """What a request consisted of, for errors to repeat."""
 
+    method: str = ""
     path: str = ""
     body: Any = field(default=None, repr=False)
 
@@ -219,13 +220,13 @@ class ControlClient:
         """The data and the headers of the response. Raises SandboxError like ``ask``."""
         __tracebackhide__ = True
         status, headers, content = self._exchange(method, path, body)
-        return Reply(self.data_of(status, content, _Sent(path, body)), headers)
+        return Reply(self.data_of(status, content, _Sent(method, path, body)), headers)
 
     def content(self, method: str, path: str) -> Any:
         """The data of an operation of the API, or its whole body. Raises SandboxError."""
         __tracebackhide__ = True
         status, _, content = self._exchange(method, path, None)
-        return self.content_of(status, content, _Sent(path))
+        return self.content_of(status, content, _Sent(method, path))
 
     def whole(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """The JSON object of a response that need not have our envelope: a contract, for example.
@@ -238,7 +239,7 @@ class ControlClient:
         if _is_success(status) and found:
             return found
         if "mode" in found:
-            raise self._error(status, found, _Sent(path, body))
+            raise self._error(status, found, _Sent(method, path, body))
         raise SandboxError(f"{method} {path} returned {status} at {self.url}", status)
 
     def events(self, path: str) -> Iterator[ServerEvent]:
@@ -248,7 +249,7 @@ class ControlClient:
         """
         with self._opened("GET", path, None, accept="text/event-stream") as reply:
             if not _is_success(reply.status):
-                self.data_of(reply.status, reply.read(), _Sent(path))
+                self.data_of(reply.status, reply.read(), _Sent("GET", path))
             name = ""
             for line in reply:
                 field, _, text = line.decode(errors="replace").rstrip("\n").partition(": ")
@@ -348,6 +349,8 @@ class ControlClient:
                     place = f"{self.url}/sandbox/openapi.json"
                     labels = [sent.label(one) for one in inputs.listed]
                     text = f"{ended(inputs.text(labels))} The contract is at {place}."
+                if text.startswith(ERRORS["unknown_path"].text):
+                    text = f"{sent.method} {sent.path[:_LONGEST_SHOWN]}: {text}"
                 text = text.replace(self.key, "[key]") if self.key else text
                 if status == HTTPStatus.INTERNAL_SERVER_ERROR and "requestId" in error:
                     text = f"{text} Request id: {error['requestId']}"
@@ -387,7 +390,7 @@ class ControlClient:
         path, headers = self.target(path, has_body=body is not None)
         request = Request(  # noqa: S310 - checked_url lets http and https through only
             f"{self.url}{path}",
-            method=method,
+            method=method.upper(),
             headers=headers | {"Accept": accept},
             data=body if body is None or is_file else self._written(body),
         )

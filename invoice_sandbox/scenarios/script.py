@@ -12,8 +12,11 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import LAST, later, parse_duration, start_of_day
 from invoice_sandbox.base.errors import suggestion
+
+_LONGEST_SHOWN: Final = 100
 
 START: Final = "start"
 """The trigger of the first steps: the scenario starts for a record."""
@@ -137,7 +140,8 @@ def changed_document(scenario: Scenario, conditions: Mapping[str, Any]) -> dict[
             known = suggestion(name, own) if own else "it has no conditions"
             raise ConditionError(f"{scenario.name} has no condition '{name}' ({known})")
         if type(value) is not type(own[name]):
-            raise ConditionError(f"condition '{name}' must be like {own[name]!r}")
+            given = jsonio.dumps(value).decode()[:_LONGEST_SHOWN]
+            raise ConditionError(f"condition '{name}' must be like {own[name]!r}, not {given}")
     return {**scenario.document, "conditions": {**own, **conditions}}
 
 

@@ -82,7 +82,11 @@ fuzz: $(READY)  ## schemathesis, all phases and checks, EXAMPLES an operation
 fuzz-seeds: $(READY)  ## the same with COUNT new seeds, or with SEEDS, to its end even if one fails
 	@failed=; for seed in $(SEEDS); do \
 		echo "seed $$seed"; \
-		$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES) --seed $$seed || failed="$$failed $$seed"; \
+		$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES) --seed $$seed || { \
+			status=$$?; \
+			[ $$status -eq 1 ] || { echo "seed $$seed has no result: status $$status"; exit $$status; }; \
+			failed="$$failed $$seed"; \
+		}; \
 	done; test -z "$$failed" || { echo "something was found with seeds:$$failed"; exit 1; }
 
 acceptance: $(NODE)  ## all clients through the partner plan, and docs/acceptance.md; or those of CLIENTS

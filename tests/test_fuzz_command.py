@@ -239,6 +239,30 @@ def test_misuse_ends_with_2_and_reports_what_to_do(options: list[str], said: str
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize(
+    ("seeds", "last"),
+    [
+        ("0 1 0", "something was found with seeds: 1"),
+        ("0 2 1", "seed 2 has no result: status 2"),
+    ],
+)
+def test_make_tells_findings_from_a_run_that_could_not_start(
+    tmp_path: Path, seeds: str, last: str
+) -> None:
+    command = tmp_path / "invoice-sandbox"
+    command.write_text('#!/bin/sh\nfor seed; do :; done\nexit "$seed"\n')
+    command.chmod(0o755)
+    variables = [f"BIN={tmp_path}", f"SEEDS={seeds}", f"READY={command}"]
+    made = subprocess.run(
+        ["make", "--silent", "fuzz-seeds", *variables],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert (made.returncode, made.stdout.splitlines()[-1]) == (2, last)
+
+
 def test_an_operation_that_is_none_is_misuse(server: Running, key: str) -> None:
     ended = fuzz("--url", server.url, "--key", key, "--operation", "nope")
     assert ended.status == 2

@@ -182,7 +182,7 @@ def test_the_response_shows_the_conditions_that_hold(client: httpx.Client) -> No
     [
         ("partial-funding", {"procent": 10}, "partial-funding has no condition 'procent'"),
         ("manual", {"delay": "PT1S"}, "manual has no condition 'delay' (it has no conditions)"),
-        ("partial-funding", {"percent": "10"}, 'must be like 40, not "10".'),
+        ("partial-funding", {"percent": "1"}, """condition 'percent' must be like 40, not "1"."""),
         ("partial-funding", {"percent": True}, "condition 'percent' must be like 40, not true"),
         ("partial-funding", {"percent": 0.5}, "condition 'percent' must be like 40, not 0.5"),
         ("partial-funding", {"rest": 1}, "condition 'rest' must be like 'P1D', not 1"),

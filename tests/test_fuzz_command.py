@@ -246,7 +246,7 @@ def test_misuse_ends_with_2_and_reports_what_to_do(options: list[str], said: str
         ("0 2 1", "seed 2 has no result: status 2"),
     ],
 )
-def test_make_tells_findings_from_a_run_that_could_not_start(
+def test_for_make_a_run_that_could_not_start_is_no_finding(
     tmp_path: Path, seeds: str, last: str
 ) -> None:
     command = tmp_path / "invoice-sandbox"

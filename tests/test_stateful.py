@@ -1095,6 +1095,73 @@ def test_what_only_a_request_declares_as_write_only_is_never_shown(tmp_path: Pat
         assert "pin" not in client.get(f"/cards/{created['id']}").json()
 
 
+def secret_members(*secret: str, **others: Any) -> dict[str, Any]:
+    """A schema with two members, of which some are ``writeOnly``."""
+    own = {one: {**TEXT, "writeOnly": one in secret} for one in ("name", "pin")}
+    return closed("name", **others, **own)
+
+
+def configs(*, wrapped: str = "", listed: Any = None) -> dict[str, Any]:
+    """Configurations whose request has members that are ``writeOnly``, and the response not, as
+    Jira has them. The response to PUT has no body."""
+    sent = secret_members("name", "pin")
+    sent = closed(**{wrapped: sent}) if wrapped else sent
+    config = secret_members("pin", id=WHOLE)
+    paths = collection("/configs", "configId", config, sent)
+    items = {"type": "array", "items": listed or secret_members("name", "pin")}
+    paths["/configs"]["get"] = operation("list", closed(values=items, total=WHOLE), "200")
+    paths["/configs/{configId}"]["put"] = {
+        "operationId": "put",
+        "requestBody": media(sent),
+        "responses": {"204": {"description": "ok"}},
+    }
+    return with_paths(paths)
+
+
+@pytest.mark.parametrize("wrapped", ["", "config"])
+def test_what_is_write_only_in_the_request_alone_is_kept_if_the_response_declares_it(
+    tmp_path: Path, wrapped: str
+) -> None:
+    def body(name: str) -> dict[str, Any]:
+        record = {"name": name, "pin": "4711"}
+        return {wrapped: record} if wrapped else record
+
+    with served(tmp_path, configs(wrapped=wrapped)) as client:
+        assert client.post("/configs", json=body("a")).json() == {"id": 1, "name": "a"}
+        client.post("/configs", json=body("b"))
+        assert client.put("/configs/1", json=body("c")).status_code == 204
+        assert client.get("/configs/1").json() == {"id": 1, "name": "c"}
+        assert client.get("/configs").json() == {"values": [{}, {}], "total": 2}
+
+
+def test_what_one_response_declares_as_write_only_is_not_in_that_one(tmp_path: Path) -> None:
+    content = configs()
+    own = content["paths"]["/configs/{configId}"]["get"]["responses"]["200"]["content"]
+    own["application/json"]["schema"] = secret_members("name", id=WHOLE)
+    with served(tmp_path, content) as client:
+        assert client.post("/configs", json={"name": "hunter2"}).json()["name"] == "hunter2"
+        assert client.get("/configs/1").json() == {"id": 1}
+
+
+def test_what_the_response_declares_as_write_only_is_in_no_other_response(tmp_path: Path) -> None:
+    content = configs()
+    post, get = content["paths"]["/configs"]["post"], content["paths"]["/configs/{configId}"]["get"]
+    post["requestBody"] = media({"type": "object"})
+    get["responses"] = shown({"type": "object", "properties": {"id": WHOLE}})
+    with served(tmp_path, content) as client:
+        client.post("/configs", json={"name": "a", "pin": "4711"})
+        assert client.get("/configs/1").json() == {"id": 1, "name": "a"}
+
+
+def test_a_list_has_an_item_for_each_record_whatever_it_can_show_of_it(tmp_path: Path) -> None:
+    listed = closed(name={**TEXT, "maxLength": 12}, note=TEXT)
+    with served(tmp_path, configs(listed=listed)) as client:
+        client.post("/configs", json={"name": "too long for lists"})
+        client.post("/configs", json={"name": "b"})
+        page = client.get("/configs").json()
+        assert page == {"values": [{}, {"name": "b"}], "total": 2}
+
+
 def customers(**methods: Any) -> dict[str, Any]:
     """Customers that are posted as forms, as Stripe has them."""
     extra = {"type": "object", "additionalProperties": TEXT}

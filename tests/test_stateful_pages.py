@@ -447,10 +447,13 @@ def test_a_list_without_objects_has_the_ids(tmp_path: Path, items: Any) -> None:
         assert [*first.json()["data"], *last.json()["data"]] in ([1, 2, 5], ["1", "2", "5"])
 
 
-def test_a_list_that_shows_nothing_of_the_records_is_the_example(tmp_path: Path) -> None:
+@pytest.mark.parametrize("required", [(), ("url",)], ids=["optional", "required"])
+def test_a_list_that_shows_nothing_of_the_records_is_the_example(
+    tmp_path: Path, required: tuple[str, ...]
+) -> None:
     content = things({}, page=WHOLE)
     body = listing(content)["responses"]["200"]["content"]["application/json"]["schema"]
-    body["properties"]["data"]["items"] = closed("url", url=TEXT)
+    body["properties"]["data"]["items"] = closed(*required, url=TEXT)
     (one, line) = load_contract(written(tmp_path, content), stateful=True).inferred.lines()
     assert "(page)" not in one
     assert line == "Not stateful: GET /things: its response cannot have a record with 'id'"

@@ -62,17 +62,19 @@ class WriteOnly:
         self._document = document
         self._known: dict[tuple[int, ...], _Inside] = {}
 
-    def removed(self, value: Any, schemas: Sequence[Any]) -> Any:
-        """``value`` without the members that one of its ``schemas`` declares so, at any depth."""
+    def removed(self, value: Any, schemas: Sequence[Any], shown: Sequence[Any] = ()) -> Any:
+        """``value`` without the members that one of its ``schemas`` declares so, at any depth,
+        unless those of a response, ``shown``, declare them."""
         if not schemas or not isinstance(value, Mapping | list):
             return value
-        inside = self._inside(schemas)
+        inside, other = self._inside(schemas), self._inside(shown)
         if isinstance(value, list):
-            return [self.removed(one, inside.items) for one in value]
+            return [self.removed(one, inside.items, other.items) for one in value]
+        hidden = inside.marked - other.members.keys()
         return {
-            name: self.removed(one, inside.members.get(name, inside.others))
+            name: self.removed(one, inside.of(name), other.of(name))
             for name, one in value.items()
-            if name not in inside.marked
+            if name not in hidden
         }
 
     def _inside(self, schemas: Sequence[Any]) -> _Inside:
@@ -97,6 +99,10 @@ class _Inside:
     members: Mapping[str, Sequence[Any]]
     others: Sequence[Any]
     items: Sequence[Any]
+
+    def of(self, name: str) -> Sequence[Any]:
+        """The schemas of the member with this name."""
+        return self.members.get(name, self.others)
 
 
 def _outline(document: Document, schemas: Sequence[Any], levels: int) -> Any:

@@ -32,7 +32,6 @@ from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
 from invoice_sandbox.openapi.schema.problems import short_name
 from invoice_sandbox.project.declared import WriteOnly, outline, schemas_at
 from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
-from invoice_sandbox.project.page import Page
 from invoice_sandbox.project.paging import page_of
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.project.view import View, generated, is_envelope, nouns, singular, words
@@ -344,8 +343,7 @@ class Collection:
             if at_steps(self._in_place(declared, what), (*self.within, *self.key)) is None:
                 return f"its path has no id, and its body no '{name}'"
         if what in {"page", "every"}:
-            is_shown = view.listed([kept], Page(1, 0, 1)) is not None
-            is_shown = is_shown and (bool(self.parameter) or view.is_list_with_id)
+            is_shown = view.lists(kept) and (bool(self.parameter) or view.is_list_with_id)
             is_shown = is_shown or view.example.body is None
         else:
             is_shown = view.own_place is not None and view.shown(kept) is not None
@@ -394,23 +392,33 @@ class Collection:
 
     def _in_place(self, body: Any, what: str) -> dict[str, Any]:
         """What was sent to do that, with the record where bodies of the collection have it."""
-        sent = dict(members(body))
-        if isinstance(sent.get(self.wrapped.get(what, "")), Mapping):
-            record = sent.pop(self.wrapped[what])
-            return {**members(placed(sent if self.within else {}, self.within, record))}
-        has_place = isinstance(at_steps(sent, self.within), Mapping)
-        return sent if has_place else placed({}, self.within, sent)
+        sent, place = dict(members(body)), self._place_of(body, what)
+        if place == (*self.within,):
+            return sent
+        record = sent.pop(*place) if place else sent
+        around = sent if place and self.within else {}
+        return {**members(placed(around, self.within, record))}
+
+    def _place_of(self, body: Any, what: str) -> tuple[str, ...]:
+        """Where what was sent to do that has the record."""
+        places = ((self.wrapped.get(what, ""),), (*self.within,))
+        return next((one for one in places if isinstance(at_steps(body, one), Mapping)), ())
 
     def _sent(self, call: _Call, view: View, what: str, body: Any) -> dict[str, Any]:
-        """A body in its place, without what is ``writeOnly``: no response may show that."""
+        """A body in its place, without what is ``writeOnly``, unless the response that shows the
+        record declares it otherwise."""
         if not _has_write_only(call.contract):
             return self._in_place(body, what)
         secret = WriteOnly(call.contract.document)
         content = _content(call.contract, view.operation).values()
         schemas = [one.get("schema", True) for one in content]
-        sent = self._in_place(secret.removed(body, schemas), what)
-        schemas = schemas_at(call.contract.document, view.schema, view.place)
-        record = secret.removed(at_steps(sent, self.within), schemas)
+        showing = self._showing(call.contract, view, call.accept)
+        shown = schemas_at(call.contract.document, showing.schema, showing.place)
+        around = shown
+        for step in reversed(self._place_of(body, what)):
+            around = [{"properties": {step: {"allOf": around}}}]
+        sent = self._in_place(secret.removed(body, schemas, around), what)
+        record = secret.removed(at_steps(sent, self.within), shown)
         return {**members(placed(sent, self.within, record))}
 
     def _patched(
@@ -735,6 +743,8 @@ def _response(
     left_out = (_OF_AN_ADDRESS | own.keys()) - view.required_headers
     headers = {name: one for name, one in example.headers if name.lower() not in left_out}
     headers |= allowed_headers(view.contract, view.operation, example.status, wanted)
+    if body is not None and _has_write_only(view.contract):
+        body = WriteOnly(view.contract.document).removed(body, [view.schema])
     if body is None and example.body is not None:
         body, hints = example.body, (*hints, _EXAMPLE)
     sent = (*headers.items(),)

@@ -268,8 +268,8 @@ class View:
         return found[0] if isinstance(found, list) and found else None
 
     def _item(self, whole: Any, steps: Sequence[str], record: Any) -> Any:
-        """An item of the list as its schema allows it, which may be the id alone; None if it can
-        have nothing of the record."""
+        """An item of the list as its schema allows it, which may be the id alone, or ``{}`` if it
+        can have nothing of the record; None if there can be none."""
         examples, identity = at_steps(self.example.body, steps), (*self.item_place, *self.identity)
         key = at_steps(record, identity)
         own = members(at_steps(record, self.item_place))
@@ -284,7 +284,13 @@ class View:
             is_part = any(name in own and own[name] == value for name, value in shown.items())
             if at_steps(shown, self.identity) is None and is_part:
                 return item
-        return key if is_valid(self.checker, placed(whole, steps, [key])) else None
+        others: tuple[Any, ...] = (key, {})
+        able = (one for one in others if is_valid(self.checker, placed(whole, steps, [one])))
+        return next(able, None)
+
+    def lists(self, record: Mapping[str, Any]) -> bool:
+        """Whether an item of its list can have something of a record."""
+        return self._items(self.listed([record], Page(1, 0, 1))) not in (None, {})
 
     def sampled(self, number: int) -> Any:
         """An id that is generated for the schema."""

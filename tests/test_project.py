@@ -14,7 +14,7 @@ import pytest
 
 from invoice_sandbox.base.ids import new_key, snake_case
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.project.code import ProjectError, place_of_error
+from invoice_sandbox.project.code import ProjectError, operation_names, place_of_error
 from invoice_sandbox.project.loader import load_project
 from invoice_sandbox.state import Transaction
 from invoice_sandbox.state.credentials import DEMO_KEY
@@ -336,6 +336,22 @@ def test_handlers_that_are_no_package_are_an_error(tmp_path: Path) -> None:
 )
 def test_an_operation_id_names_its_function(operation_id: str, function: str) -> None:
     assert snake_case(operation_id) == function
+
+
+def test_every_operation_has_a_function_of_its_own() -> None:
+    functions = {
+        "listPets": "list_pets",
+        "list_pets": "list_pets_3",
+        "listPets_2": "list_pets_2",
+        "import": "import_",
+        "2nd pet!": "operation_2nd_pet",
+        "\ufb01t": "operation_fit",
+        "_own": "operation_own",
+        "!": "operation",
+        "?": "operation_2",
+    }
+    paths = {f"/{n}": {"get": {"operationId": one}} for n, one in enumerate(functions)}
+    assert operation_names({"paths": paths}) == {two: one for one, two in functions.items()}
 
 
 IMPORTS = {

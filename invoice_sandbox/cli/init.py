@@ -6,24 +6,21 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import filterfalse
 from pathlib import Path
 from pprint import pformat
 from typing import Any, Final
-from unicodedata import is_normalized
 
 import click
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import FILE
-from invoice_sandbox.cli.output import plain
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
-from invoice_sandbox.project.code import ProjectError, function_name
+from invoice_sandbox.project.code import ProjectError, operation_names
 from invoice_sandbox.project.contracts import compile_apart, contract_warnings
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
 from invoice_sandbox.project.inference import Inferred, inferred
@@ -114,10 +111,6 @@ def write_project(
         click.echo(f"WARNING {line}", err=True)
     for line in found.lines():
         click.echo(line)
-    for one in found.collections:
-        for name in filterfalse(_has_function_name, one.operations.values()):
-            line = f"WARNING {plain(name)}: no function can have the name of this operation"
-            click.echo(f"{line}, so it has no handler", err=True)
     click.echo(f"{folder}: {len(contract.operations)} operations, {len(files)} files.")
     click.echo(f"Serve it: invoice-sandbox serve --project {shlex.quote(str(folder))}")
 
@@ -134,18 +127,14 @@ def _check_free(folder: Path) -> None:
 
 
 def _examples(contract: Contract) -> Iterator[_Example]:
-    """Operations with a JSON response whose names are valid names of functions."""
-    for operation in contract.operations.values():
-        function = function_name(operation.id)
+    """Operations with a JSON response."""
+    for function, name in operation_names(contract.document).items():
+        operation = contract.operations[name]
         try:
             given = contract_response(contract, operation, "handler")
         except NoResponseError:
             continue
-        if (
-            _has_function_name(operation.id)
-            and is_json(given.media_type)
-            and operation.method == "GET"
-        ):
+        if is_json(given.media_type) and operation.method == "GET":
             title = _quotable(f"{operation.method} {operation.path}")
             yield _Example(function, title, given.body)
 
@@ -170,6 +159,7 @@ def _handler(example: _Example) -> str:
 def _collections(contract: Contract, collections: Sequence[Collection]) -> str:
     """The module with a handler for each operation of the collections."""
     parts = [_COLLECTIONS]
+    functions = {name: function for function, name in operation_names(contract.document).items()}
     for number, one in enumerate(collections, 1):
         members = json.loads(jsonio.dumps(asdict(one)))
         values = "".join(f"    {name}={value!r},\n" for name, value in members.items())
@@ -177,18 +167,9 @@ def _collections(contract: Contract, collections: Sequence[Collection]) -> str:
         for what, name in one.operations.items():
             operation = contract.operations[name]
             title = _quotable(f"{operation.method} {operation.path}")
-            function = function_name(name)
-            if _has_function_name(name):
-                body = f'    """{title}"""\n    return await COLLECTION_{number}.{what}(call)\n'
-                parts.append(f"async def {function}(call: Call) -> object:\n{body}")
+            body = f'    """{title}"""\n    return await COLLECTION_{number}.{what}(call)\n'
+            parts.append(f"async def {functions[name]}(call: Call) -> object:\n{body}")
     return "\n\n".join(parts)
-
-
-def _has_function_name(operation_id: str) -> bool:
-    """Whether a module can have the handler of an operation: Python reads other spellings of a
-    letter as that letter."""
-    name = function_name(operation_id)
-    return name.isidentifier() and is_normalized("NFKC", name)
 
 
 def _readme(contract: Contract, folder: Path, begin: str) -> str:

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import importlib.util
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from keyword import iskeyword
 from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
 from typing import Any, Final
+from unicodedata import is_normalized, normalize
 
 from invoice_sandbox.base.errors import ApiError, UserError, suggestion
 from invoice_sandbox.base.ids import snake_case
@@ -91,14 +93,31 @@ def _file_in_project(frame: FrameType) -> str:
 
 def function_name(operation_id: str) -> str:
     """The name of the handler of an operation: the operationId in snake_case, with an underscore
-    after a Python keyword (``import_``)."""
+    after a Python keyword (``import_``). If a module cannot have a public function of that name,
+    its letters and digits are after ``operation_``: Python reads other spellings of a letter as
+    that letter."""
     name = snake_case(operation_id)
-    return f"{name}_" if iskeyword(name) else name
+    if iskeyword(name):
+        return f"{name}_"
+    if name.isidentifier() and is_normalized("NFKC", name) and not name.startswith("_"):
+        return name
+    return "_".join(["operation", *re.findall("[a-z0-9]+", normalize("NFKC", name))])
 
 
 def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
-    """Handler function name to operationId, for every operation of a document."""
-    return {function_name(one): one for one in named_operations(document)}
+    """Handler function name to operationId, for every operation of a document.
+
+    Of equal names, all but the first one get a number: ``listPets`` and ``list_pets``.
+    """
+    made = {one: function_name(one) for one in named_operations(document)}
+    found: dict[str, str] = {}
+    for operation_id, first in made.items():
+        name, number = first, 1
+        while name in found or (number > 1 and name in made.values()):
+            number += 1
+            name = f"{first}_{number}"
+        found[name] = operation_id
+    return found
 
 
 def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:

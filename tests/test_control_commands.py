@@ -255,6 +255,8 @@ def test_commands_and_operations_are_equal() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ("clock advance 2030-01-01T00:00:00Z", "is no duration; pass it as --to"),
+        ("clock advance --to PT1S", "'PT1S' is no instant; pass it as DURATION"),
         ("clock advance 3D", "invalid duration '3D'; use ISO 8601 such as P3D or PT10S"),
         (
             "clock advance P1M",

@@ -261,6 +261,7 @@ def test_a_failing_test_prints_the_requests_whose_credential_was_rejected(
         ]
     )
     result.stdout.no_fnmatch_line("GET /api/partners*")
+    result.stdout.no_fnmatch_line("GET /api/invoices 401 *; reason *")
     assert "NotAKeyOfThisWorkspace" not in result.stdout.str().partition("journal of the")[2]
 
 

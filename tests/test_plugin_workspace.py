@@ -261,6 +261,14 @@ def test_a_method_may_be_in_small_letters(invoice_sandbox: InvoiceSandbox) -> No
     assert invoice_sandbox.control("post", "/clock/advance", {"by": "PT1S"})["mode"] == "frozen"
 
 
+@pytest.mark.parametrize("to", ["2027-01-01T00:00:00", datetime(2027, 1, 1)])  # noqa: DTZ001
+def test_an_instant_without_a_time_zone_is_an_error(
+    invoice_sandbox: InvoiceSandbox, to: str | datetime
+) -> None:
+    with pytest.raises(SandboxError, match=r"has no time zone|invalid instant"):
+        invoice_sandbox.advance(to=to)
+
+
 # --- webhooks
 
 

@@ -909,3 +909,19 @@ def test_of_many_known_words_only_those_that_begin_like_the_word_are_compared() 
     assert suggestion("operation-8999", many) == "did you mean operation-899?"
     assert suggestion("poeration-899", many) != "did you mean operation-899?"
     assert suggestion("poeration-899", many[899:900]) == "did you mean operation-899?"
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("raise-dispute", "dispute"),
+        ("resolv-dispute", "resolve-dispute"),
+        ("invoice.of.seller.resolve-dispute", "resolve-dispute"),
+        ("predispute", "dispute"),
+    ],
+)
+def test_a_known_word_after_others_is_suggested_before_similar_words(
+    word: str, expected: str
+) -> None:
+    known = ["dispute", "resolve-dispute", "raise-limit", "puted"]
+    assert suggestion(word, known) == f"did you mean {expected}?"

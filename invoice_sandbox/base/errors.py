@@ -466,7 +466,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def close_words(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
     """The closest known word; none if none is close by ``cutoff``, from 0 to 1 (equal).
 
-    A word of several parts may be known by its first one: ``hapy`` is close to ``happy-path``.
+    A word of several parts may be known by its first one: ``hapy`` is close to ``happy-path``. A
+    known word after other parts comes before one that is similar: ``raise-dispute``, ``dispute``.
     Where no word is close, one that differs in capital letters only is.
     """
     if len(word) > _LONGEST_WORD:
@@ -474,10 +475,16 @@ def close_words(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[st
     words = list(known)
     likely = nlargest(_MOST_COMPARED, words, key=lambda one: _same_beginning(word, one))
     return (
-        get_close_matches(word, likely, n=1, cutoff=cutoff)
+        get_close_matches(word, likely, n=1, cutoff=max(cutoff, _CLOSE_PART))
+        or sorted((one for one in words if _is_tail(one, word)), key=len)[-1:]
+        or get_close_matches(word, likely, n=1, cutoff=cutoff)
         or _begun(word, likely)
         or [one for one in words if one.casefold() == word.casefold()][:1]
     )
+
+
+def _is_tail(one: str, word: str) -> bool:
+    return bool(one) and word.endswith((f"-{one}", f".{one}", f"_{one}"))
 
 
 def _begun(word: str, likely: Iterable[str]) -> list[str]:

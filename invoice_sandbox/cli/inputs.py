@@ -40,8 +40,21 @@ class _Text(click.ParamType[str]):
         try:
             self._check(value)
         except ValueError as error:
+            for other in [] if ctx is None else ctx.command.params:
+                if isinstance(other.type, _Text) and other.type.accepts(value):
+                    is_option = isinstance(other, click.Option)
+                    place = other.opts[0] if is_option else (other.metavar or "").strip("[]")
+                    self.fail(f"'{value}' is no {self.name}; pass it as {place}", param, ctx)
             self.fail(str(error), param, ctx)
         return value
+
+    def accepts(self, value: str) -> bool:
+        """Whether the text has this format."""
+        try:
+            self._check(value)
+        except ValueError:
+            return False
+        return True
 
 
 class _Json(click.ParamType[Any]):

@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     help_text = "Fail the run if the coverage is below PERCENT."
     group.addoption(
-        "--sandbox-coverage-fail-under", metavar="PERCENT", type=_percent, default=0, help=help_text
+        "--sandbox-coverage-fail-under", metavar="PERCENT", type=_percent, default=None, help=help_text
     )
     for name, form in _FILES.items():
         help_text = f"Write the coverage to a {form} file."
@@ -76,14 +76,14 @@ def _percent(text: str) -> float:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and prepare the coverage if an option asks for it."""
     config.addinivalue_line("markers", _MARKER)
-    names = ["", *(f"-{name}" for name in (*_FILES, "only", "fail-under"))]
-    if any(config.getoption(f"--sandbox-coverage{name}") for name in names):
+    names = ["", *(f"-{name}" for name in (*_FILES, "only"))]
+    least = config.getoption("--sandbox-coverage-fail-under")
+    if least is not None or any(config.getoption(f"--sandbox-coverage{name}") for name in names):
         from invoice_sandbox.testing.coverage import RunCoverage
 
         try:
             config.stash[_COVERAGE] = RunCoverage(
-                tuple(config.getoption("--sandbox-coverage-only")),
-                config.getoption("--sandbox-coverage-fail-under"),
+                tuple(config.getoption("--sandbox-coverage-only")), least or 0
             )
         except ValueError as error:
             raise pytest.UsageError(f"--sandbox-coverage-only: {error}") from None

@@ -121,9 +121,10 @@ def _line(entry: Mapping[str, Any]) -> str:
     within = f" ({scenario})" if scenario else ""
     status = entry["status"] or "reset"
     line = f"{entry['method']} {entry['path']} {status} {operation}{within}"
-    notes = [_text(name, value) for name, value in why.items() if name not in _SHOWN_ELSEWHERE]
     message = _message(entry) if (entry["status"] or 0) >= _ERRORS else None
     message = why.get("failure", message)
+    shown = {name: value for name, value in why.items() if name not in _SHOWN_ELSEWHERE}
+    notes = [_text(name, value) for name, value in shown.items() if value != message]
     if message:
         notes.insert(0, message)
     text = f"{line}: {'; '.join(notes)}" if notes else line

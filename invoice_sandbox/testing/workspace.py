@@ -338,12 +338,17 @@ def _checked(check: Callable[[str], object], value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A duration or an instant in the format of the API; other values unchanged."""
+    """A duration or an instant in the format of the API; other values unchanged.
+
+    Raises SandboxError for an instant without a time zone, as for a text without one.
+    """
     from invoice_sandbox.base.clock import duration_text, instant_text
 
     if isinstance(value, timedelta):
         return duration_text(value)
     if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise SandboxError(f"{value!r} has no time zone; add one, such as tzinfo=UTC")
         return instant_text(value)
     return value
 

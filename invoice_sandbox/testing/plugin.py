@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     help_text = "Fail the run if the coverage is below PERCENT."
     group.addoption(
-        "--sandbox-coverage-fail-under", metavar="PERCENT", type=_percent, default=None, help=help_text
+        "--sandbox-coverage-fail-under", metavar="PERCENT", type=_percent, help=help_text
     )
     for name, form in _FILES.items():
         help_text = f"Write the coverage to a {form} file."

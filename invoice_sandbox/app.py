@@ -32,6 +32,7 @@ from invoice_sandbox.http.respond import Responses
 from invoice_sandbox.http.route import Router, RouteTable, left_out_routes, operation_routes
 from invoice_sandbox.http.send import SendReply
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
+from invoice_sandbox.openapi.load.operations import base_path
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
 from invoice_sandbox.project.code import ProjectError
@@ -159,6 +160,7 @@ def _pipeline(
         project.control.base_path,
         left_out_routes(project.contract.base_path, project.left_out),
         project.base_path_origin,
+        base_path(project.contract.document),
     )
     return Pipeline(
         edge=Edge(

@@ -1393,6 +1393,24 @@ def test_a_path_below_another_base_path_is_reported_with_its_place(
         assert "it is served at" not in client.get("/sandbox/payments/1").text
 
 
+@pytest.mark.parametrize("reserved", ["/docs", "/docs/v1", "/console/v1"])
+def test_a_path_below_a_reserved_base_path_is_reported_with_its_place(
+    tmp_path: Path, reserved: str
+) -> None:
+    paths = {"/tickets": FINE, "/static/{file}": responding("one", "file")}
+    content = document(paths, servers=[{"url": reserved}])
+    with serving_contract(tmp_path, content) as client:
+        for path in (f"{reserved}/tickets", "/tickets"):
+            for method in ("GET", "POST", "DELETE"):
+                error = client.request(method, path).json()["error"]["message"]
+                assert f"it is served at /api{reserved}/tickets. What paths begin with" in error
+                assert f"the first server after /api, because {reserved} is reserved for" in error
+        assert "it is served at" not in client.get(f"{reserved}/others").text
+        assert client.get(f"/api{reserved}/tickets").status_code == 200
+        assert client.get("/docs").status_code == client.get("/console").status_code == 200
+        assert client.get("/docs/static/docs.css").status_code == 200
+
+
 def test_a_base_path_that_ends_like_a_path_is_no_other_one(tmp_path: Path) -> None:
     paths = {"/tickets/{id}": responding("one", "id")}
     content = document(paths, servers=[{"url": "https://example.com/mock/tickets"}])

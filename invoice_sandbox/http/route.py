@@ -14,11 +14,12 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from invoice_sandbox.base.cache import entry, software
-from invoice_sandbox.base.errors import close_words, reject
+from invoice_sandbox.base.errors import ApiError, close_words, reject
 from invoice_sandbox.http.pipeline import Endpoint, OperationStages, Reply, Request, RoutedRequest
 from invoice_sandbox.http.read import check_length
 from invoice_sandbox.openapi.load.operations import path_names, without_names
@@ -246,15 +247,18 @@ class Router:
         control_path: str = "",
         left_out: RouteTable | None = None,
         base_path_origin: str = "",
+        declared_path: str | None = None,
     ) -> None:
         """What the paths of the two contracts begin with is for the error of a path outside;
         ``left_out`` has what reports the operations that are not served, ``base_path_origin`` is
-        what the base path comes from."""
+        what the base path comes from, and ``declared_path`` that of the document if another one is
+        served, because the sandbox has pages there."""
         self._origin = base_path_origin
         self._tables = tables
         self._left_out = left_out or RouteTable()
         self._control = f"{control_path}/"
         self._base_path = base_path
+        self._declared = base_path if declared_path is None else declared_path
         self._inside = tuple(f"{one}/" for one in (base_path, control_path))
         self._known = lru_cache(_KNOWN_PATHS)(self._find)
         self._similar = lru_cache(_KNOWN_PATHS)(self._look_for_similar)
@@ -301,7 +305,7 @@ class Router:
                 continue
             target, names = leaf.methods[request.method]
             if isinstance(target, Page):
-                return await target.respond(request)
+                return await self._page(target, request)
             request.trace.endpoint = target
             path_texts = request.trace.path_texts = dict(zip(names, texts, strict=True))
             if target.raw_parameters:
@@ -314,15 +318,32 @@ class Router:
             left_out = leaf.methods.get(request.method)
             if left_out is not None and isinstance(left_out[0], Page):
                 return await left_out[0].respond(request)
+        self._reject_moved(request.path)
         if not targets:
             self._reject_outside(request.path)
         return _without_target(request, targets)
 
-    def _reject_outside(self, path: str) -> None:
-        """Raise the error of a path that begins with another base path than the operations."""
+    async def _page(self, page: Page, request: Request) -> Reply:
+        try:
+            return await page.respond(request)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                self._reject_moved(request.path)
+            raise
+
+    def _reject_moved(self, path: str) -> None:
+        """Raise the error of an operation that the document has where the sandbox has pages."""
+        if self._declared != self._base_path and path.startswith(f"{self._declared}/"):
+            self._reject_elsewhere(path)
+
+    def _reject_elsewhere(self, path: str) -> None:
         operation = self._below_base_path(path)
         if operation:
             raise reject("other_base_path", path=operation, origin=self._origin)
+
+    def _reject_outside(self, path: str) -> None:
+        """Raise the error of a path that begins with another base path than the operations."""
+        self._reject_elsewhere(path)
         if not f"{path}/".startswith(self._inside):
             raise reject("outside_base_path", base_path=self._base_path)
 

@@ -15,6 +15,8 @@ from invoice_sandbox.base.ids import camel_case
 from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.limitations import BASE_PATH
+from invoice_sandbox.openapi.load.operations import base_path as declared_base_path
+from invoice_sandbox.openapi.load.operations import reserved_for
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
@@ -62,7 +64,8 @@ _READ: Final = frozenset({".yaml", ".yml", ".json", ".py"})
 _MANUAL: Final = Scenario("manual")
 _DEFAULT_SCENARIO: Final = "auto-progress"
 _OPTION: Final = "the option --base-path"
-_CHANGED_BY: Final = "the first server; 'serve --contract' has --base-path"
+_FIRST_SERVER: Final = "the first server"
+_CHANGED_BY: Final = "'serve --contract' has --base-path"
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Project:
     conventions: Conventions = field(default_factory=Conventions)
     inferred: Inferred = field(default_factory=Inferred)
     left_out: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    base_path_origin: str = "the first server of the document"
+    base_path_origin: str = _FIRST_SERVER
 
     @cached_property
     def control_conventions(self) -> Conventions:
@@ -211,6 +214,7 @@ def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
             warnings=tuple(kept(lambda: list(warnings()), "warnings", *inputs)),
             conventions=conventions,
             left_out=left_out(folder),
+            base_path_origin=_base_path_origin(contract),
         )
         return project, vocabulary
     except (ContractError, DocumentError) as error:
@@ -264,10 +268,21 @@ def load_contract(
             warnings=tuple(warnings),
             conventions=conventions,
             left_out=read.left_out,
-            base_path_origin=_CHANGED_BY if base_path is None else _OPTION,
+            base_path_origin=(
+                f"{_base_path_origin(contract)}; {_CHANGED_BY}" if base_path is None else _OPTION
+            ),
         )
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
+
+
+def _base_path_origin(contract: Contract) -> str:
+    """What the base path of the operations comes from, in a document without the option."""
+    declared = declared_base_path(contract.document)
+    if declared == contract.base_path:
+        return _FIRST_SERVER
+    owner = reserved_for(declared)
+    return f"{_FIRST_SERVER} after /api, because {declared} is reserved for {owner}"
 
 
 def _at(base_path: str | None, read: ReadContract) -> ReadContract:

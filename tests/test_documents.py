@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from invoice_sandbox.openapi.load.documents import (
     load_document,
@@ -17,7 +19,7 @@ from invoice_sandbox.openapi.load.documents import (
     readable_document,
 )
 from invoice_sandbox.openapi.load.text import DocumentError
-from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
+from invoice_sandbox.openapi.load.yaml_12 import parse_yaml, yaml_text
 from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -210,6 +212,20 @@ def test_json_with_half_of_a_surrogate_pair_has_a_place(
 
 def test_an_escaped_backslash_begins_no_surrogate() -> None:
     assert parse_text('{"a": "\\\\ud800"}', "a.json") == {"a": "\\ud800"}
+
+
+AMBIGUOUS = "0189 eExobnyNO._+-:~=<'#\"\n\r\t\x85\u2028\ufeffé😀\\|>&*!%@`[]{},?"
+
+
+@settings(derandomize=True, max_examples=300)
+@given(st.text(st.sampled_from(AMBIGUOUS), max_size=12) | st.text(max_size=300))
+@example("089")
+@example("1e3")
+@example("0o17")
+@example("no")
+def test_what_is_written_as_yaml_is_read_as_it_was(text: str) -> None:
+    document = {"a": text, text: [text, {"b": [text]}]}
+    assert parse_yaml(yaml_text(document), "f") == document
 
 
 def test_a_byte_order_mark_is_no_part_of_the_document(tmp_path: Path) -> None:

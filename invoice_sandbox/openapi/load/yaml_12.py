@@ -39,9 +39,15 @@ _FLOAT = re.compile(
     r"^(?:[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)"
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
-_Loader.add_implicit_resolver(_TAG + "bool", _BOOL, list("tTfF"))
-_Loader.add_implicit_resolver(_TAG + "int", _INT, list("-+0123456789"))
-_Loader.add_implicit_resolver(_TAG + "float", _FLOAT, list("-+.0123456789"))
+
+
+def _add_resolvers(class_: Any) -> None:
+    class_.add_implicit_resolver(_TAG + "bool", _BOOL, list("tTfF"))
+    class_.add_implicit_resolver(_TAG + "int", _INT, list("-+0123456789"))
+    class_.add_implicit_resolver(_TAG + "float", _FLOAT, list("-+.0123456789"))
+
+
+_add_resolvers(_Loader)
 
 
 Fault = tuple[tuple[str | int, ...], str]
@@ -261,7 +267,10 @@ def yaml_text(document: Any) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """SafeDumper that indents lists, keeps long texts readable, and repeats instead of aliasing."""
+    """SafeDumper that indents lists, keeps long texts readable, and repeats instead of aliasing.
+
+    It quotes a text that YAML 1.2 or YAML 1.1 would read as something else: ``'089'``, ``'no'``.
+    """
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         """Indent the items of a list below its key."""
@@ -274,9 +283,15 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+_OTHER_BREAKS: Final = frozenset("\r\x85\u2028\u2029")
+"""What YAML 1.1 takes for the end of a line."""
+
+
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
+    strange = not _OTHER_BREAKS.isdisjoint(text)
+    style = '"' if strange else "|" if "\n" in text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _text)
+_add_resolvers(_Dumper)

@@ -862,6 +862,79 @@ def test_an_error_in_one_member_of_a_map_leaves_the_others(
     assert read.repairs
 
 
+BAD_SCHEMES: dict[str, tuple[Any, dict[str, str]]] = {
+    "a place in capitals": (
+        {"type": "apiKey", "in": "Header", "name": "X-Key"},
+        {"type": "apiKey", "in": "header", "name": "X-Key"},
+    ),
+    "no place": (
+        {"type": "apiKey", "name": "X-Key"},
+        {"type": "apiKey", "in": "header", "name": "X-Key"},
+    ),
+    "a type in small letters": (
+        {"type": "apikey", "in": "query", "name": "k"},
+        {"type": "apiKey", "in": "query", "name": "k"},
+    ),
+    "no type": ({"scheme": "basic"}, {"type": "http", "scheme": "basic"}),
+    "a type of Swagger 2": ({"type": "basic"}, {"type": "http", "scheme": "basic"}),
+    "no scheme": ({"type": "http"}, BEARER),
+    "no flows": ({"type": "oauth2"}, {"type": "oauth2", "flows": {}}),
+    "a flow of Swagger 2": (
+        {"type": "oauth2", "flow": "implicit", "authorizationUrl": "https://id.example/a"},
+        {"type": "oauth2", "flows": {}},
+    ),
+    "no address": ({"type": "openIdConnect"}, BEARER),
+    "no name": ({"type": "apiKey", "in": "header"}, BEARER),
+    "a place that is none": ({"type": "apiKey", "in": "body", "name": "k"}, BEARER),
+    "an unknown type": ({"type": "strong"}, BEARER),
+    "a number": (5, BEARER),
+    "null": (None, BEARER),
+    "a reference that finds nothing": ({"$ref": "#/nowhere"}, BEARER),
+    "a reference to itself": ({"$ref": "#/components/securitySchemes/key"}, BEARER),
+    "a reference that is not fetched": ({"$ref": "https://example.com/key"}, BEARER),
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(("scheme", "meant"), BAD_SCHEMES.values(), ids=BAD_SCHEMES)
+def test_a_wrong_security_scheme_stays_required(
+    tmp_path: Path, version: str, scheme: Any, meant: dict[str, str]
+) -> None:
+    content = document(
+        {"/a": {"get": OK}},
+        openapi=version,
+        components={"securitySchemes": {"key": scheme}},
+        security=[{"key": []}],
+    )
+    read = read_contract(written(tmp_path, content), whole=False)
+    assert read.document["components"]["securitySchemes"] == {"key": meant}
+    assert "this securityScheme is read " in read.repairs[0].text
+    with serving_contract(tmp_path, content) as client:
+        client.headers.pop("Authorization", None)
+        assert client.get("/a").status_code == 401
+
+
+def test_a_scheme_of_connections_is_not_checked_in_openapi_30_either(tmp_path: Path) -> None:
+    content = document(
+        {"/a": {"get": OK}},
+        openapi="3.0.3",
+        components={"securitySchemes": {"key": {"type": "mutualTLS"}}},
+        security=[{"key": []}],
+    )
+    lines = warnings(tmp_path, content)
+    assert any("key: this security scheme is not declared and not checked" in one for one in lines)
+
+
+def test_of_alternatives_those_that_are_declared_stay_required(tmp_path: Path) -> None:
+    content = document(
+        {"/a": {"get": OK}},
+        components={"securitySchemes": {"Bearer": BEARER}},
+        security=[{"Beerer": []}, {"Bearer": []}, {"Bearer": [], "Other": []}],
+    )
+    read = read_contract(written(tmp_path, content), whole=False)
+    assert read.document["security"] == [{"Bearer": []}, {"Bearer": []}]
+
+
 SECURED = {
     "null": {"Bearer": None},
     "a number": {"Bearer": 5},

@@ -45,6 +45,8 @@ from invoice_sandbox.openapi.load.validate import (
 )
 
 _MAX_MESSAGE_LENGTH: Final = 200
+_MOST_ROUNDS: Final = 100
+"""How often a document is validated: an error may show the next one."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +198,8 @@ def _rest(bundled: Bundle, wrong: Sequence[Invalid], names: Sequence[Note]) -> t
     Raises DocumentError if that cannot be done.
     """
     document = bundled.document
-    notes = take_out(document, wrong)
-    while True:
+    notes, found = take_out(document, wrong), list[Invalid]()
+    for _ in range(_MOST_ROUNDS):
         found = [Invalid(*one) for one in lost_references(document)] if notes else []
         if not found:
             notes += [*repair(document), *declare(document)]
@@ -209,4 +211,5 @@ def _rest(bundled: Bundle, wrong: Sequence[Invalid], names: Sequence[Note]) -> t
         taken = take_out(document, found)
         notes += taken
         if not taken:
-            raise not_valid(found[0], bundled.place)
+            break
+    raise not_valid(found[0], bundled.place)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from itertools import pairwise
@@ -218,11 +218,15 @@ def _repair_security(document: dict[str, Any]) -> Iterator[Note]:
     for here in (node(document), *operations(document)):
         has_security = isinstance(here.value, dict)
         wanted = here.value.get("security") if has_security else None
-        for index, requirement in enumerate(wanted if isinstance(wanted, list) else ()):
+        lost = list[Any]()
+        for index, requirement in enumerate(_list(wanted)):
             for name in [one for one in _keys(requirement) if one not in declared]:
                 del requirement[name]
+                lost += [] if requirement else [requirement]
                 place = (*here.pointer, "security", index, name)
                 yield Note(place, f"{name}: this security scheme is not declared and not checked")
+        if len(_list(wanted)) > len(lost) > 0:  # the other alternatives stay required
+            wanted[:] = [one for one in wanted if all(one is not other for other in lost)]
 
 
 def _numbered_names(document: dict[str, Any]) -> Iterator[Note]:
@@ -277,6 +281,9 @@ def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> It
         if here.type == SCHEMA and here.value != {}:
             _parent(document, here)[here.pointer[-1]] = {}
             yield Note(here.pointer, f"this schema is not checked: {wrong.text}")
+        elif here.type == "securityScheme" and not _is_of_connections(here.value):
+            _parent(document, here)[here.pointer[-1]] = dict(_BEARER)
+            yield Note(here.pointer, f"this securityScheme is read as HTTP bearer: {wrong.text}")
         elif _is_left_out_alone(here, above):
             word = "this parameter" if here.type == "parameter" else "this"
             yield _left_out(document, here, f"{_name(here)}{word} is ignored: {wrong.text}")
@@ -310,21 +317,15 @@ def _is_dispensable(above: Node, here: Node) -> bool:
 
 
 def _corrected(around: list[Node]) -> Iterator[Note]:
-    """Add what a parameter or server around the place lacks."""
+    """Add what a parameter, a server or a security scheme around the place lacks."""
     for here in around:
-        if here.type in _PARAMETERS:
-            yield from (Note(here.pointer, text) for text in _completed(here.value))
-        elif here.type == "server":
-            yield from (Note(here.pointer, text) for text in _with_variables(here.value))
+        correct = _CORRECTIONS.get(here.type)
+        if correct is not None and isinstance(here.value, dict) and "$ref" not in here.value:
+            yield from (Note(here.pointer, text) for text in correct(here.value))
 
 
-_PARAMETERS: Final = frozenset({"parameter", "header"})
-
-
-def _completed(value: Any) -> Iterator[str]:
+def _completed(value: dict[str, Any]) -> Iterator[str]:
     """Add what a parameter or header has to have and can be taken for granted; what was added."""
-    if not isinstance(value, dict) or "$ref" in value:
-        return
     if value.get("in") == "path" and value.get("required") is not True:
         value["required"] = True
         yield f"{value.get('name')}: a parameter in the path must have 'required: true', read so"
@@ -334,10 +335,10 @@ def _completed(value: Any) -> Iterator[str]:
         yield f"{value.get('name', 'this header')}: it has no 'schema', and is not checked"
 
 
-def _with_variables(server: Any) -> Iterator[str]:
+def _with_variables(server: dict[str, Any]) -> Iterator[str]:
     """Take the first value of its ``enum`` for a variable without a default, and leave out a
     variable without one that is no part of the URL; what was done."""
-    found = server.get("variables") if isinstance(server, dict) else None
+    found = server.get("variables")
     variables = found if isinstance(found, dict) else {}
     for name, value in [*variables.items()]:
         variable = value if isinstance(value, dict) else {}
@@ -352,6 +353,60 @@ def _with_variables(server: Any) -> Iterator[str]:
 
 def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
+
+
+def _with_its_type(scheme: dict[str, Any]) -> Iterator[str]:
+    """Write a security scheme as OpenAPI has it, where that is plain; what was changed."""
+    before = dict(scheme)
+    named = str(scheme.get("type", "")).lower()
+    shown = next((type_ for member, type_ in _SHOWS_TYPE.items() if member in scheme), None)
+    type_ = _TYPES.get(named, shown if named in {"", "none"} else None)
+    if type_ is not None:
+        scheme["type"] = type_
+    if named in {"basic", "bearer"}:
+        scheme["scheme"] = named
+    place = str(scheme.get("in", "header")).lower()
+    if type_ == "apiKey" and "name" in scheme and place in {"header", "query", "cookie"}:
+        scheme["in"] = place
+    for member, value in _TAKEN.get(type_ or "", {}).items():
+        scheme.setdefault(member, deepcopy(value))
+    for member in [one for one in scheme if before.get(one) != scheme[one]]:
+        yield f"this securityScheme is read with '{member}' as {json.dumps(scheme[member])}"
+
+
+def _is_of_connections(scheme: Any) -> bool:
+    """Whether it is of the type that OpenAPI 3.0 does not have, and that is not checked here."""
+    return isinstance(scheme, dict) and scheme.get("type") == "mutualTLS"
+
+
+_TYPES: Final = {
+    **{one.lower(): one for one in ("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS")},
+    **dict.fromkeys(("basic", "bearer"), "http"),
+}
+"""Types of security schemes, also of Swagger 2, by their names in small letters."""
+
+_SHOWS_TYPE: Final = {
+    "flows": "oauth2",
+    "openIdConnectUrl": "openIdConnect",
+    "scheme": "http",
+    "name": "apiKey",
+}
+"""The type of a security scheme without one, by a member that only this type has."""
+
+_BEARER: Final = {"type": "http", "scheme": "bearer"}
+_TAKEN: Final[Mapping[str, Mapping[str, Any]]] = {
+    "http": {"scheme": "bearer"},
+    "oauth2": {"flows": {}},
+}
+"""Members that a security scheme of a type has to have, with what stands for them."""
+
+_CORRECTIONS: Final[Mapping[str, Callable[[dict[str, Any]], Iterator[str]]]] = {
+    "parameter": _completed,
+    "header": _completed,
+    "server": _with_variables,
+    "securityScheme": _with_its_type,
+}
+"""By the type of an object: change it to what is plainly meant, and say what was changed."""
 
 
 def _meant(around: Sequence[Node], types: Sequence[str]) -> Any:

@@ -52,7 +52,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 10
+_RULES: Final = 11
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -326,13 +326,16 @@ _EXAMPLES: Final = frozenset({"example", "examples"})
 
 
 def _causes(errors: Sequence[jsonschema_rs.ValidationError]) -> Iterator[Any]:
-    """The errors without those that others lead to: of an object with an error in it, members are
-    unevaluated (JSON Schema Core 11.3) that it may have."""
-    paths = [tuple(error.instance_path) for error in errors]
-    around = {path[:length] for path in paths for length in range(len(path))}
+    """The errors without those that others lead to: of an object with an error in it, or that
+    lacks a member, members are unevaluated (JSON Schema Core 11.3) that it may have."""
     unevaluated = jsonschema_rs.ValidationErrorKind.UnevaluatedProperties
-    for path, error in zip(paths, errors, strict=True):
-        if path not in around or not isinstance(error.kind, unevaluated):
+    around = set[Pointer]()
+    for error in errors:
+        path = tuple(error.instance_path)
+        inside = len(path) + (not isinstance(error.kind, unevaluated))
+        around |= {path[:length] for length in range(inside)}
+    for error in errors:
+        if tuple(error.instance_path) not in around or not isinstance(error.kind, unevaluated):
             yield error
 
 

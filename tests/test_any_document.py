@@ -914,6 +914,57 @@ def test_a_wrong_security_scheme_stays_required(
         assert client.get("/a").status_code == 401
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("name", ["X Total", "X-Total ", "X-Total:", "X\r\nY", "é", ""])
+def test_a_header_that_no_response_can_have_is_ignored(
+    tmp_path: Path, version: str, name: str
+) -> None:
+    header = {"schema": {"type": "integer"}, "example": 5}
+    response = {"description": "", "headers": {name: header, "X-Fine": header}}
+    get = {"responses": {"200": response}}
+    content = document({"/a": {"get": get}}, openapi=version)
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith("is ignored: no response can have this name")
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").headers["x-fine"] == "5"
+
+
+@pytest.mark.parametrize("media_type", ["text/x\r\nSet-Cookie: a=b", "text/\x00"])
+def test_a_media_type_that_no_response_can_have_is_ignored(tmp_path: Path, media_type: str) -> None:
+    content = {media_type: {"schema": {"type": "string"}}, "text/plain": {"example": "x"}}
+    get = {"responses": {"200": {"description": "", "content": content}}}
+    with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
+        assert client.get("/a").headers["content-type"] == "text/plain"
+
+
+NAMES_OF_KEYS = {
+    ("header", "api key"): BEARER,
+    ("header", "X-Key\r\nX"): BEARER,
+    ("cookie", "a;b"): BEARER,
+    ("query", "a\x00"): BEARER,
+    ("query", "a b"): {"type": "apiKey", "in": "query", "name": "a b"},
+    ("header", "X-Key "): {"type": "apiKey", "in": "header", "name": "X-Key"},
+}
+
+
+@pytest.mark.parametrize(("given", "meant"), NAMES_OF_KEYS.items(), ids=str)
+def test_a_key_with_a_name_that_no_request_can_have_stays_required(
+    tmp_path: Path, given: tuple[str, str], meant: Any
+) -> None:
+    place, name = given
+    content = document(
+        {"/a": {"get": OK}},
+        components={"securitySchemes": {"k": {"type": "apiKey", "in": place, "name": name}}},
+        security=[{"k": []}],
+    )
+    read = read_contract(written(tmp_path, content), whole=False)
+    assert read.document["components"]["securitySchemes"] == {"k": meant}
+    assert len(read.repairs) == (name != meant.get("name"))
+    with serving_contract(tmp_path, content) as client:
+        client.headers.pop("Authorization", None)
+        assert client.get("/a").status_code == 401
+
+
 def test_a_scheme_of_connections_is_not_checked_in_openapi_30_either(tmp_path: Path) -> None:
     content = document(
         {"/a": {"get": OK}},

@@ -99,6 +99,8 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
             schemas.append(here)
         elif here.type[0] == "<":
             extensible.append(here)
+        elif here.type in _SENT:
+            notes += _repair_sent(here)
         if here.reference is not None:
             notes += _repair_reference(here, here.reference)
     for here in extensible:
@@ -116,6 +118,34 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
         *_repair_security(document),
         *_numbered_names(document),
     )
+
+
+_SENT: Final = frozenset({"{header}", "{mediaType}", "securityScheme"})
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""What the name of a header or of a cookie can be (RFC 9110, section 5.6.2)."""
+_PRINTABLE: Final = re.compile(r"[^\x00-\x1f\x7f]+")
+
+
+def _repair_sent(here: Node) -> Iterator[Note]:
+    """Leave out headers and media types whose names no response can have; a security scheme with
+    such a name is one of HTTP."""
+    if here.type != "securityScheme":
+        is_of_headers = here.type == "{header}" and here.pointer[:-1] != ("components",)
+        form = _TOKEN if is_of_headers else _PRINTABLE
+        for name in [one for one in _keys(here.value) if not form.fullmatch(one)]:
+            del here.value[name]
+            yield Note((*here.pointer, name), f"{name!r} is ignored: no response can have this name")
+    elif isinstance(here.value, dict) and here.value.get("type") == "apiKey":
+        name = str(here.value.get("name", "none")).strip()
+        form = _PRINTABLE if here.value.get("in") == "query" else _TOKEN
+        if not form.fullmatch(name):
+            here.value.clear()
+            here.value.update(_BEARER)
+            text = f"this securityScheme is read as HTTP bearer: no request can have {name!r}"
+            yield Note(here.pointer, text)
+        elif name != str(here.value.get("name", "none")):
+            here.value["name"] = name
+            yield Note((*here.pointer, "name"), f"read as {json.dumps(name)}")
 
 
 def _repair_reference(here: Node, reference: str) -> Iterator[Note]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from threading import Thread
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
@@ -862,7 +862,7 @@ def test_an_error_in_one_member_of_a_map_leaves_the_others(
     assert read.repairs
 
 
-BAD_SCHEMES: dict[str, tuple[Any, dict[str, str]]] = {
+BAD_SCHEMES: dict[str, tuple[Any, dict[str, Any]]] = {
     "a place in capitals": (
         {"type": "apiKey", "in": "Header", "name": "X-Key"},
         {"type": "apiKey", "in": "header", "name": "X-Key"},
@@ -898,7 +898,7 @@ BAD_SCHEMES: dict[str, tuple[Any, dict[str, str]]] = {
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 @pytest.mark.parametrize(("scheme", "meant"), BAD_SCHEMES.values(), ids=BAD_SCHEMES)
 def test_a_wrong_security_scheme_stays_required(
-    tmp_path: Path, version: str, scheme: Any, meant: dict[str, str]
+    tmp_path: Path, version: str, scheme: Any, meant: dict[str, Any]
 ) -> None:
     content = document(
         {"/a": {"get": OK}},
@@ -912,6 +912,30 @@ def test_a_wrong_security_scheme_stays_required(
     with serving_contract(tmp_path, content) as client:
         client.headers.pop("Authorization", None)
         assert client.get("/a").status_code == 401
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_a_path_may_have_operations_beside_its_reference(tmp_path: Path, version: str) -> None:
+    secured = {**OK, "operationId": "mine", "security": [{"Bearer": []}]}
+    paths = {
+        "/public": {"get": {**OK, "operationId": "theirs"}, "put": OK},
+        "/pets": {"$ref": "#/paths/~1public", "get": secured, "post": OK},
+    }
+    schemes = {"securitySchemes": {"Bearer": BEARER}}
+    content = document(paths, openapi=version, components=schemes)
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith("GET /pets: this counts, and not what the $ref beside it names")
+    with serving_contract(tmp_path, content) as client:
+        client.headers.pop("Authorization", None)
+        assert [client.get("/public").status_code, client.get("/pets").status_code] == [200, 401]
+        assert [client.put("/pets").status_code, client.post("/pets").status_code] == [200, 200]
+
+
+@pytest.mark.parametrize("url", ["/v%201/x", "https://x.example/a/%3Fb=c"])
+def test_a_base_path_may_be_percent_encoded(tmp_path: Path, url: str) -> None:
+    content = document({"/a": {"get": OK}}, servers=[{"url": url}])
+    with serving_contract(tmp_path, content) as client:
+        assert client.get(f"{urlsplit(url).path}/a").status_code == 200
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])

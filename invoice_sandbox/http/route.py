@@ -202,7 +202,9 @@ class RouteTable:
     ) -> None:
         """Register a target. With ``below`` it also has every path below this one."""
         own = PathTemplate.of(path)
-        template = PathTemplate((*((word,) for word in base_path.split("/")), *own.segments[1:]))
+        template = PathTemplate(
+            (*((unquote(word),) for word in base_path.split("/")), *own.segments[1:])
+        )
         self.templates[template] = None
         node = self._root
         for literals in template.segments:

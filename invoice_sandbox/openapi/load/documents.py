@@ -48,11 +48,10 @@ def readable_document(path: Path, text: str) -> tuple[Any, list[tuple[tuple[str 
     """The same as far as JSON can represent it, with the faults of ``parse_yaml``."""
     try:
         return document_of(path, text), []
-    except HalfCharacterError as error:
-        whole = _ESCAPE.sub(lambda found: "\\ufffd" if found["half"] else found[0], text)
-        document, others = readable_document(path, whole)
+    except UnrepresentableError as error:
+        document, others = readable_document(path, _TEXT.sub(_representable, text))
         at = error.place.removeprefix(f"{path}:")
-        return document, [*others, ((), f"{at}: {error.problem}, and read as U+FFFD")]
+        return document, [*others, ((), f"{at}: {error.problem}, and read as {error.meant}")]
     except DocumentError:
         from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
 
@@ -105,7 +104,7 @@ def parse_text(text: str, name: str) -> Any:
     if text.lstrip().startswith("{"):
         try:
             return _parse_json(text, name)
-        except HalfCharacterError:
+        except UnrepresentableError:
             raise
         except DocumentError:
             pass
@@ -236,25 +235,44 @@ def _after_space(text: str, at: int, mark: str = "") -> int:
     return _after_space(text, at + 1) if mark and text[at : at + 1] == mark else at
 
 
-class _RepeatedKeyError(Exception):
+class _NeedsPlaceError(Exception):
     pass
 
 
-class HalfCharacterError(DocumentError):
-    """JSON with half of a surrogate pair, which no UTF-8 can represent (RFC 8259, 8.2)."""
+@dataclass
+class UnrepresentableError(DocumentError):
+    """What JSON cannot have: half of a surrogate pair (RFC 8259, 8.2), or NaN. ``meant`` is what
+    it is read as if it has to be read."""
+
+    meant: str = ""
+
+    __hash__ = Exception.__hash__
 
 
+_TEXT: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"|(?P<word>NaN|-?Infinity)')
+"""The texts of JSON, and words outside of them that are no value."""
 _ESCAPE: Final = re.compile(
     r"\\(?:u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(?P<half>u[dD][89a-fA-F]\w\w)|.)"
 )
-"""What a backslash begins in JSON: two halves of a character, one half, or anything else."""
+"""What a backslash begins in a text: two halves of a letter, one half, or anything else."""
 
 
-def _reject_half(text: str, name: str) -> None:
-    half = next((one for one in _ESCAPE.finditer(text) if one["half"]), None)
-    if half is not None:
-        at = line_and_column(text, half.start())
-        raise HalfCharacterError(f"{name}{at}", f"{half[0]} is half of a character")
+def _representable(found: re.Match[str]) -> str:
+    if found["word"]:
+        return "null"
+    return _ESCAPE.sub(lambda one: "\\ufffd" if one["half"] else one[0], found[0])
+
+
+def _unrepresentable(text: str, name: str) -> Iterator[UnrepresentableError]:
+    """An error for each place that JSON cannot have."""
+    for found in _TEXT.finditer(text):
+        if found["word"]:
+            place = f"{name}{line_and_column(text, found.start())}"
+            yield UnrepresentableError(place, f"{found[0]} is no value of JSON", meant="null")
+        for one in _ESCAPE.finditer(found[0]):
+            if one["half"]:
+                place = f"{name}{line_and_column(text, found.start() + one.start())}"
+                yield UnrepresentableError(place, f"{one[0]} is half of a letter", meant="U+FFFD")
 
 
 def _reject_size(text: str, name: str) -> None:
@@ -278,17 +296,17 @@ def _parse_json(text: str, name: str) -> Any:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            raise _RepeatedKeyError
+            raise _NeedsPlaceError
         return found
 
     def number(digits: str) -> float:
         try:
             return finite(digits)
         except ValueError:
-            raise DocumentError(name, f"'{digits[:40]}' is not a valid float") from None
+            raise _NeedsPlaceError from None
 
-    def constant(word: str) -> Any:
-        raise DocumentError(name, f"not JSON: {word} has no place in it")
+    def constant(_: str) -> Any:
+        raise next(_unrepresentable(text, name))
 
     _reject_size(text, name)
     try:
@@ -298,13 +316,18 @@ def _parse_json(text: str, name: str) -> Any:
     except json.JSONDecodeError as error:
         place = f"{name}:{error.lineno}:{error.colno}"
         raise DocumentError(place, f"not JSON: {error.msg}") from None
-    except (_RepeatedKeyError, RecursionError):
+    except (_NeedsPlaceError, RecursionError):
         return _parse_yaml(text, name)  # which reports the place
     except ValueError as error:
         raise DocumentError(name, f"not JSON: {error}") from None
-    try:
-        orjson.dumps(value)  # no more than 254 levels, and no half of a character: most documents
-    except TypeError:
-        _reject_half(text, name)
-        return _parse_yaml(text, name) if _is_deep(text) else value
-    return value
+    return _checked(value, text, name)
+
+
+def _checked(value: Any, text: str, name: str) -> Any:
+    """The ``value`` of JSON, unless it is too deep, or has a text that UTF-8 cannot represent."""
+    with suppress(TypeError):
+        orjson.dumps(value)  # neither is what orjson writes
+        return value
+    for error in _unrepresentable(text, name):
+        raise error
+    return _parse_yaml(text, name) if _is_deep(text) else value

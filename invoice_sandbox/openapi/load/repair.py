@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -36,7 +37,12 @@ from invoice_sandbox.openapi.load.operations import (
     path_names,
     subject,
 )
-from invoice_sandbox.openapi.load.pointers import dereference, followed, identified
+from invoice_sandbox.openapi.load.pointers import (
+    ContractError,
+    dereference,
+    followed,
+    identified,
+)
 from invoice_sandbox.openapi.load.validate import (
     DRAFT_2020_12,
     Invalid,
@@ -94,7 +100,9 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     paths or responses, which mean nothing here, are left out unnoted.
     """
     schemas, extensible, notes = list[Node](), list[Node](), list[Note]()
-    for here in walk(node(document)):
+    for here in walk(node(document)):  # which looks at the members of an object after this
+        if here.type == "pathItem" and here.reference is not None:
+            notes += _with_its_own(document, here)
         if here.is_schema:
             schemas.append(here)
         elif here.type[0] == "<":
@@ -120,6 +128,20 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     )
 
 
+def _with_its_own(document: dict[str, Any], here: Node) -> Iterator[Note]:
+    """Put what a path item refers to beside what it has itself, if that is anything."""
+    own = {key: value for key, value in here.value.items() if key != "$ref"}
+    with suppress(ContractError):  # of a reference that finds nothing
+        named = dereference(document, here.value)
+        if own and isinstance(named, dict):
+            del here.value["$ref"]
+            here.value.update({**deepcopy(named), **own})
+            for key in [one for one in own if one in named]:
+                place = (*here.pointer, key)
+                text = "this counts, and not what the $ref beside it names"
+                yield Note(place, f"{subject(place)}: {text}")
+
+
 _SENT: Final = frozenset({"{header}", "{mediaType}", "securityScheme"})
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """What the name of a header or of a cookie can be (RFC 9110, section 5.6.2)."""
@@ -134,7 +156,9 @@ def _repair_sent(here: Node) -> Iterator[Note]:
         form = _TOKEN if is_of_headers else _PRINTABLE
         for name in [one for one in _keys(here.value) if not form.fullmatch(one)]:
             del here.value[name]
-            yield Note((*here.pointer, name), f"{name!r} is ignored: no response can have this name")
+            yield Note(
+                (*here.pointer, name), f"{name!r} is ignored: no response can have this name"
+            )
     elif isinstance(here.value, dict) and here.value.get("type") == "apiKey":
         name = str(here.value.get("name", "none")).strip()
         form = _PRINTABLE if here.value.get("in") == "query" else _TOKEN
@@ -248,14 +272,15 @@ def _repair_security(document: dict[str, Any]) -> Iterator[Note]:
     for here in (node(document), *operations(document)):
         has_security = isinstance(here.value, dict)
         wanted = here.value.get("security") if has_security else None
+        wanted = wanted if isinstance(wanted, list) else []
         lost = list[Any]()
-        for index, requirement in enumerate(_list(wanted)):
+        for index, requirement in enumerate(wanted):
             for name in [one for one in _keys(requirement) if one not in declared]:
                 del requirement[name]
                 lost += [] if requirement else [requirement]
                 place = (*here.pointer, "security", index, name)
                 yield Note(place, f"{name}: this security scheme is not declared and not checked")
-        if len(_list(wanted)) > len(lost) > 0:  # the other alternatives stay required
+        if len(wanted) > len(lost) > 0:  # the other alternatives stay required
             wanted[:] = [one for one in wanted if all(one is not other for other in lost)]
 
 
@@ -307,6 +332,11 @@ def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> It
     if wrong.is_extra or _is_optional(around, wrong):
         yield _left_out(document, place, f"{_name(place)}this is ignored: {wrong.text}")
         return
+    yield from islice(_around_it(document, around, wrong), 1)
+
+
+def _around_it(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
+    """The same for each part around the place, the smallest first: one is enough."""
     for above, here in reversed([*pairwise((node(None), *around))]):
         if here.type == SCHEMA and here.value != {}:
             _parent(document, here)[here.pointer[-1]] = {}
@@ -320,11 +350,8 @@ def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> It
         elif here.type in {"operation", "pathItem"} or _is_component(here):
             text = f"this {word_for(here.type)} is not served: {wrong.text}"
             yield _left_out(document, here, f"{_name(here)}{text}")
-        else:
-            continue
-        return
-    if place.pointer:
-        yield _left_out(document, place, f"this is ignored: {wrong.text}")
+    if around[-1].pointer:
+        yield _left_out(document, around[-1], f"this is ignored: {wrong.text}")
 
 
 _DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {

@@ -20,7 +20,7 @@ from invoice_sandbox.control.client import ControlClient, Reply, SandboxError
     "--subject",
     "--invoice",
     metavar="ID",
-    help="Id of what the event is about, or of its invoice. Default: the newest one. "
+    help="Id of what the event is about, or of what that belongs to. Default: the newest one. "
     "--invoice is another name.",
 )
 @with_connection

@@ -953,6 +953,15 @@ def test_a_header_that_no_response_can_have_is_ignored(
         assert client.get("/a").headers["x-fine"] == "5"
 
 
+def test_a_header_among_the_components_may_have_any_name(tmp_path: Path) -> None:
+    named = {"X-Total": {"$ref": "#/components/headers/X Total"}}
+    get = {"responses": {"200": {"description": "", "headers": named}}}
+    headers = {"X Total": {"required": True, "schema": {"type": "integer"}, "example": 5}}
+    content = document({"/a": {"get": get}}, components={"headers": headers})
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").headers["x-total"] == "5"
+
+
 @pytest.mark.parametrize("media_type", ["text/x\r\nSet-Cookie: a=b", "text/\x00"])
 def test_a_media_type_that_no_response_can_have_is_ignored(tmp_path: Path, media_type: str) -> None:
     content = {media_type: {"schema": {"type": "string"}}, "text/plain": {"example": "x"}}
@@ -1270,6 +1279,13 @@ VARIABLES: dict[str, tuple[dict[str, Any], str]] = {
     "no list of values": ({"enum": 5, "default": "v1"}, "this is ignored: 5 is not of type"),
     "a number as default": ({"default": 1}, 'read as "1": 1 is not of type "string"'),
 }
+
+
+def test_a_variable_that_nothing_needs_stays_if_it_is_right(tmp_path: Path) -> None:
+    variables = {"v": {}, "w": {"default": "x"}}
+    content = document({"/a": {"get": OK}}, servers=[{"url": "/", "variables": variables}])
+    read = read_contract(written(tmp_path, content), whole=False)
+    assert read.document["servers"] == [{"url": "/", "variables": {"w": {"default": "x"}}}]
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])

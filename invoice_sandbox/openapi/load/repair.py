@@ -423,7 +423,7 @@ def _with_its_type(scheme: dict[str, Any]) -> Iterator[str]:
     if named in {"basic", "bearer"}:
         scheme["scheme"] = named
     place = str(scheme.get("in", "header")).lower()
-    if type_ == "apiKey" and "name" in scheme and place in {"header", "query", "cookie"}:
+    if type_ == "apiKey" and place in {"header", "query", "cookie"}:
         scheme["in"] = place
     for member, value in _TAKEN.get(type_ or "", {}).items():
         scheme.setdefault(member, deepcopy(value))

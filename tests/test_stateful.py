@@ -265,6 +265,18 @@ def test_what_is_posted_in_an_envelope_is_kept_at_its_place(tmp_path: Path) -> N
         assert client.get("/payment-consents/none").status_code == 404
 
 
+def test_a_record_may_have_lists_of_lists_without_end(tmp_path: Path) -> None:
+    nested = {"type": "array", "items": {"$ref": "#/components/schemas/Nested"}}
+    given = {"$ref": "#/components/schemas/Tree"}
+    tree = closed("id", id=TEXT, nested=nested, trees={"type": "array", "items": given})
+    content = with_paths(collection("/trees", "id", given, given))
+    content["components"] = {"schemas": {"Nested": nested, "Tree": tree}}
+    sent = {"id": "oak", "nested": [[], [[[]]]], "trees": [{"id": "elm", "trees": []}]}
+    with served(tmp_path, content) as client:
+        assert client.post("/trees", json=sent).json() == sent
+        assert client.get("/trees/oak").json() == sent
+
+
 def test_an_envelope_is_not_put_into_itself(tmp_path: Path) -> None:
     inside = {"type": "object", "properties": {"ConsentId": TEXT, "Amount": TEXT}}
     whole = {"type": "object", "properties": {"Data": inside}}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -20,7 +22,7 @@ Document = Mapping[str, Any]
 def outline(document: Document, schema: Any, levels: int = 3) -> Any:
     """A value with every declared member: an object, a list with one item, or the format of a
     value, ``""`` without one."""
-    return _outline(document, [schema], levels)
+    return _outline(_Same(document), (_Same(_named(document, schema)),), levels)
 
 
 def schemas_at(document: Document, schema: Any, steps: Sequence[str]) -> list[Any]:
@@ -105,15 +107,48 @@ class _Inside:
         return self.members.get(name, self.others)
 
 
-def _outline(document: Document, schemas: Sequence[Any], levels: int) -> Any:
-    members = _members(document, schemas) if levels else {}
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """A part of a document, which equals itself only: parts are large, and the same ones often."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the very same part."""
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        """That of an object."""
+        return id(self.value)
+
+
+@lru_cache(maxsize=4096)
+def _outline(
+    document: _Same, schemas: Sequence[_Same], levels: int, *, in_list: bool = False
+) -> Any:
+    """``schemas`` are no references, so that several references to one are outlined once. A list
+    takes no level, unless it is ``in_list``: a list of itself has an end."""
+
+    def below(these: Sequence[Any], levels: int, *, in_list: bool = False) -> Any:
+        named = (*(_Same(_named(document.value, one)) for one in these),)
+        return _outline(document, named, levels, in_list=in_list)
+
+    values = [one.value for one in schemas]
+    members = _members(document.value, values) if levels else {}
     if members:
-        return {name: _outline(document, one, levels - 1) for name, one in members.items()}
-    parts = [part for one in schemas for part in _parts(document, one)]
+        return {name: below(one, levels - 1) for name, one in members.items()}
+    parts = [part for one in values for part in _parts(document.value, one)]
     items = [part["items"] for part in parts if "items" in part]
     if items and levels:
-        return [_outline(document, items, levels)]
+        return [below(items, levels - in_list, in_list=True)]
     return next((part["format"] for part in parts if isinstance(part.get("format"), str)), "")
+
+
+def _named(document: Document, schema: Any) -> Any:
+    """What a schema refers to; itself, if it refers to nothing that there is."""
+    with suppress(ContractError):
+        return dereference(document, schema)
+    return schema
 
 
 def _members(document: Document, schemas: Sequence[Any]) -> dict[str, list[Any]]:

@@ -889,6 +889,8 @@ BAD_SCHEMES: dict[str, tuple[Any, dict[str, Any]]] = {
     "an unknown type": ({"type": "strong"}, BEARER),
     "a number": (5, BEARER),
     "null": (None, BEARER),
+    "a scheme with a line break": ({"type": "http", "scheme": "bearer\n"}, BEARER),
+    "a scheme that is a header": ({"type": "http", "scheme": "a\r\nX: y"}, BEARER),
     "a reference that finds nothing": ({"$ref": "#/nowhere"}, BEARER),
     "a reference to itself": ({"$ref": "#/components/securitySchemes/key"}, BEARER),
     "a reference that is not fetched": ({"$ref": "https://example.com/key"}, BEARER),
@@ -908,7 +910,7 @@ def test_a_wrong_security_scheme_stays_required(
     )
     read = read_contract(written(tmp_path, content), whole=False)
     assert read.document["components"]["securitySchemes"] == {"key": meant}
-    assert "this securityScheme is read " in read.repairs[0].text
+    assert "read " in read.repairs[0].text
     with serving_contract(tmp_path, content) as client:
         client.headers.pop("Authorization", None)
         assert client.get("/a").status_code == 401
@@ -1007,6 +1009,61 @@ def test_a_scheme_of_connections_is_not_checked_in_openapi_30_either(tmp_path: P
     )
     lines = warnings(tmp_path, content)
     assert any("key: this security scheme is not declared and not checked" in one for one in lines)
+
+
+REQUIREMENTS: dict[str, Any] = {
+    "a list in a list": [[{"Bearer": []}]],
+    "an empty list in a list": [[]],
+    "a reference that finds nothing": {"$ref": "#/nowhere"},
+    "an item that refers to the document": [{"$ref": "#"}],
+    "a number": -1,
+    "an item that is null": [None],
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("is_at_the_top", [True, False], ids=["document", "operation"])
+@pytest.mark.parametrize("wrong", REQUIREMENTS.values(), ids=REQUIREMENTS)
+def test_wrong_security_requirements_let_nobody_in(
+    tmp_path: Path, version: str, is_at_the_top: bool, wrong: Any
+) -> None:
+    security = {"security": deepcopy(wrong)}
+    content = document(
+        {"/a": {"get": {**OK, **({} if is_at_the_top else security)}}},
+        openapi=version,
+        components={"securitySchemes": {"Bearer": BEARER}},
+        **(security if is_at_the_top else {}),
+    )
+    (line,) = warnings(tmp_path, content)
+    assert "any declared security scheme is required: " in line
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+        del client.headers["Authorization"]
+        assert client.get("/a").status_code == 401
+
+
+def test_a_server_may_have_a_blank_around_its_address(tmp_path: Path) -> None:
+    content = document({"/a": {"get": OK}}, servers=[{"url": " https://x.example/v1\n"}])
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith('read as "https://x.example/v1"')
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/v1/a").status_code == 200
+
+
+def test_a_reference_to_a_name_that_no_file_can_have_finds_nothing(tmp_path: Path) -> None:
+    content = document({"/a": {"get": with_schema({"$ref": f"{'a' * 5000}.json"})}})
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith("file name too long")
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["OpenAPI", "OPENAPI"])
+def test_the_name_of_the_version_may_be_in_other_letters(tmp_path: Path, name: str) -> None:
+    content = document({"/a": {"get": OK}})
+    content[name] = content.pop("openapi")
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(f"{name} is read as 'openapi'")
 
 
 def test_of_alternatives_those_that_are_declared_stay_required(tmp_path: Path) -> None:
@@ -1306,7 +1363,8 @@ def test_a_wrong_variable_leaves_the_base_path_as_it_is_meant(
     ("written_as", "version"),
     [
         *((3.0, "3.0.3"), ("3.0", "3.0.3"), (3.1, "3.1.0"), ("3.1", "3.1.0")),
-        *((3, "3.0.3"), ("3", "3.0.3"), ("v3.0.0", "3.0.3")),
+        *((3, "3.0.3"), ("3", "3.0.3"), ("v3.0.0", "3.0.3"), (" 3.0.3", "3.0.3")),
+        *(("3.0.x", "3.0.3"), ("3.1.x", "3.1.0")),
     ],
     ids=repr,
 )

@@ -1159,6 +1159,20 @@ def test_what_is_write_only_in_the_request_alone_is_kept_if_the_response_declare
         assert client.get("/configs").json() == {"values": [{}, {}], "total": 2}
 
 
+def test_what_a_request_declares_as_write_only_is_kept_if_only_get_declares_it(
+    tmp_path: Path,
+) -> None:
+    content = configs(listed=closed(id=WHOLE, name=TEXT))
+    content["paths"]["/configs"]["post"]["responses"] = shown(closed("id", id=WHOLE), "201")
+    with served(tmp_path, content) as client:
+        sent = {"name": "a", "pin": "4711"}
+        assert client.post("/configs", json=sent).json() == {"id": 1}
+        assert client.get("/configs/1").json() == {"id": 1, "name": "a"}
+        assert client.get("/configs").json()["values"] == [{"id": 1, "name": "a"}]
+        assert client.put("/configs/1", json={**sent, "name": "b"}).status_code == 204
+        assert client.get("/configs/1").json() == {"id": 1, "name": "b"}
+
+
 def test_what_one_response_declares_as_write_only_is_not_in_that_one(tmp_path: Path) -> None:
     content = configs()
     own = content["paths"]["/configs/{configId}"]["get"]["responses"]["200"]["content"]

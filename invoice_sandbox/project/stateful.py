@@ -405,20 +405,24 @@ class Collection:
         return next((one for one in places if isinstance(at_steps(body, one), Mapping)), ())
 
     def _sent(self, call: _Call, view: View, what: str, body: Any) -> dict[str, Any]:
-        """A body in its place, without what is ``writeOnly``, unless the response that shows the
-        record declares it otherwise."""
+        """A body in its place, without what is ``writeOnly``, unless a response that shows the
+        record declares it otherwise: the first one that declares it, of the operation's own and
+        those of others."""
         if not _has_write_only(call.contract):
             return self._in_place(body, what)
         secret = WriteOnly(call.contract.document)
         content = _content(call.contract, view.operation).values()
         schemas = [one.get("schema", True) for one in content]
         showing = self._showing(call.contract, view, call.accept)
-        shown = schemas_at(call.contract.document, showing.schema, showing.place)
-        around = shown
+        document = call.contract.document
+        shown = [schemas_at(document, one.schema, one.place) for one in showing]
+        around = [*chain.from_iterable(shown)]
         for step in reversed(self._place_of(body, what)):
             around = [{"properties": {step: {"allOf": around}}}]
         sent = self._in_place(secret.removed(body, schemas, around), what)
-        record = secret.removed(at_steps(sent, self.within), shown)
+        record = at_steps(sent, self.within)
+        for index, schemas in enumerate(shown):
+            record = secret.removed(record, schemas, [*chain.from_iterable(shown[:index])])
         return {**members(placed(sent, self.within, record))}
 
     def _patched(
@@ -460,7 +464,7 @@ class Collection:
         sent: Mapping[str, Any],
     ) -> Response:
         steps = (*self.within, *self.key)
-        showing = self._showing(call.contract, view, call.accept)
+        showing, *_ = self._showing(call.contract, view, call.accept)
         after = showing.with_instants(after, sent, call.timestamp, is_new=False)
         after = self._of_parents(call, showing, after, kept)
         record = placed(after, steps, at_steps(kept, steps))
@@ -552,7 +556,7 @@ class Collection:
     ) -> Response | None:
         """Keep a new record with this id, whose URL is ``at``, empty if it has none; None if no
         response can have it."""
-        showing = self._showing(call.contract, view, call.accept)
+        showing, *_ = self._showing(call.contract, view, call.accept)
         new = showing.with_instants(sent, sent, call.timestamp, is_new=True)
         found = view.created(self._of_parents(call, showing, new), key, number, unique)
         if found is None:
@@ -599,11 +603,11 @@ class Collection:
         shown = WriteOnly(contract.document).removed(example.body, [view.schema])
         return replace(view, example=replace(example, body=shown))
 
-    def _showing(self, contract: Contract, view: View, accept: str = "") -> View:
-        """A view that has the record: the given one, otherwise that of another operation."""
+    def _showing(self, contract: Contract, view: View, accept: str = "") -> list[View]:
+        """The views that have the record: the given one first, then those of other operations."""
         known = (what for what in _WITH_RECORD if what in self.operations)
         others = (self._view(contract, what, view.seed, accept) for what in known)
-        return next((one for one in chain([view], others) if one.own_place is not None), view)
+        return [one for one in chain([view], others) if one.own_place is not None] or [view]
 
     def _completed(
         self,

@@ -168,12 +168,16 @@ class Files:
         read, self.read = self.read, None
         if scheme == "file" and urlsplit(file).scheme == "file":
             path = Path(self.shown(wanted))
+            try:
+                is_there = path.is_file()
+            except OSError as error:  # of a name that no file can have
+                raise FetchError(str(error.strerror).lower()) from None
             if not is_inside(path, self._folders):
                 raise FetchError(
                     f"{path} is outside of the folder of the contract",
                     "serve --allow-refs-outside DIR allows another folder",
                 )
-            if not path.is_file():
+            if not is_there:
                 raise FetchError(f"there is no file {path}")
             text = read_text(path)
             self._contents[wanted] = document_of(path, text)

@@ -53,9 +53,15 @@ from invoice_sandbox.openapi.load.validate import (
 
 def whole_version(document: Any) -> Iterator[Note]:
     """Write the version of OpenAPI in full."""
-    version = document.get("openapi") if isinstance(document, dict) else None
+    if not isinstance(document, dict):
+        return
+    for written in [one for one in document if str(one).lower() == "openapi"][:1]:
+        if written != "openapi":
+            document["openapi"] = document.pop(written)
+            yield Note((written,), f"{written} is read as 'openapi'")
+    version = document.get("openapi")
     meant = meant_version(version)
-    is_whole = isinstance(version, str) and version[0:1] == "3" and version.count(".") > 1
+    is_whole = isinstance(version, str) and re.fullmatch(r"3\.\d+\.\d+", version)
     if meant is not None and not is_whole:
         document["openapi"] = meant
         yield Note(("openapi",), f"{version} is read as OpenAPI {document['openapi']}")
@@ -142,7 +148,7 @@ def _with_its_own(document: dict[str, Any], here: Node) -> Iterator[Note]:
                 yield Note(place, f"{subject(place)}: {text}")
 
 
-_SENT: Final = frozenset({"{header}", "{mediaType}", "securityScheme"})
+_SENT: Final = frozenset({"{header}", "{mediaType}", "securityScheme", "server"})
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """What the name of a header or of a cookie can be (RFC 9110, section 5.6.2)."""
 _PRINTABLE: Final = re.compile(r"[^\x00-\x1f\x7f]+")
@@ -150,8 +156,22 @@ _PRINTABLE: Final = re.compile(r"[^\x00-\x1f\x7f]+")
 
 def _repair_sent(here: Node) -> Iterator[Note]:
     """Leave out headers and media types whose names no response can have; a security scheme with
-    such a name is one of HTTP."""
-    if here.type != "securityScheme":
+    such a name is one of HTTP. What is around a name or an address means nothing."""
+    if here.type in _SHORT and isinstance(here.value, dict):
+        for member in _SHORT[here.type]:
+            text = here.value.get(member)
+            if isinstance(text, str) and text != text.strip():
+                here.value[member] = text.strip()
+                yield Note((*here.pointer, member), f"read as {json.dumps(text.strip())}")
+    if here.type == "securityScheme" and isinstance(here.value, dict):
+        named = here.value.get(_NAMES_OF_SCHEMES.get(str(here.value.get("type")), ""), "none")
+        form = _PRINTABLE if here.value.get("in") == "query" else _TOKEN
+        if isinstance(named, str) and not form.fullmatch(named):
+            here.value.clear()
+            here.value.update(_BEARER)
+            text = f"this securityScheme is read as HTTP bearer: no request can have {named!r}"
+            yield Note(here.pointer, text)
+    elif here.type[0] == "{":
         is_of_headers = here.type == "{header}" and here.pointer[:-1] != ("components",)
         form = _TOKEN if is_of_headers else _PRINTABLE
         for name in [one for one in _keys(here.value) if not form.fullmatch(one)]:
@@ -159,17 +179,10 @@ def _repair_sent(here: Node) -> Iterator[Note]:
             yield Note(
                 (*here.pointer, name), f"{name!r} is ignored: no response can have this name"
             )
-    elif isinstance(here.value, dict) and here.value.get("type") == "apiKey":
-        name = str(here.value.get("name", "none")).strip()
-        form = _PRINTABLE if here.value.get("in") == "query" else _TOKEN
-        if not form.fullmatch(name):
-            here.value.clear()
-            here.value.update(_BEARER)
-            text = f"this securityScheme is read as HTTP bearer: no request can have {name!r}"
-            yield Note(here.pointer, text)
-        elif name != str(here.value.get("name", "none")):
-            here.value["name"] = name
-            yield Note((*here.pointer, "name"), f"read as {json.dumps(name)}")
+
+
+_SHORT: Final = {"securityScheme": ("name", "scheme"), "server": ("url",)}
+_NAMES_OF_SCHEMES: Final = {"apiKey": "name", "http": "scheme"}
 
 
 def _repair_reference(here: Node, reference: str) -> Iterator[Note]:
@@ -344,6 +357,9 @@ def _around_it(document: dict[str, Any], around: list[Node], wrong: Invalid) -> 
         elif here.type == "securityScheme" and not _is_of_connections(here.value):
             _parent(document, here)[here.pointer[-1]] = dict(_BEARER)
             yield Note(here.pointer, f"this securityScheme is read as HTTP bearer: {wrong.text}")
+        elif here.type == "[{[scope]}]" and _alternatives(document):
+            _parent(document, here)[here.pointer[-1]] = _alternatives(document)
+            yield Note(here.pointer, f"any declared security scheme is required: {wrong.text}")
         elif _is_left_out_alone(here, above):
             word = "this parameter" if here.type == "parameter" else "this"
             yield _left_out(document, here, f"{_name(here)}{word} is ignored: {wrong.text}")
@@ -429,6 +445,13 @@ def _with_its_type(scheme: dict[str, Any]) -> Iterator[str]:
         scheme.setdefault(member, deepcopy(value))
     for member in [one for one in scheme if before.get(one) != scheme[one]]:
         yield f"this securityScheme is read with '{member}' as {json.dumps(scheme[member])}"
+
+
+def _alternatives(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Security requirements that each security scheme of a document satisfies alone."""
+    components = document.get("components")
+    schemes = components.get("securitySchemes") if isinstance(components, dict) else None
+    return [{name: []} for name in _keys(schemes)]
 
 
 def _is_of_connections(scheme: Any) -> bool:

@@ -62,12 +62,12 @@ _MAX_MESSAGE_LENGTH: Final = 240
 """Letters of a message: the validator puts whole objects into some."""
 
 
-_VERSION: Final = re.compile(r"v?3(?:\.(?P<minor>[01])(?:\.\d+)?)?")
+_VERSION: Final = re.compile(r"v?3(?:\.(?P<minor>[01])(?:\.[\dx*]+)?)?")
 
 
 def meant_version(version: Any) -> str | None:
     """What is meant by a version that is not written in full, or with a ``v``; None: nothing."""
-    found = _VERSION.fullmatch(str(version))
+    found = _VERSION.fullmatch(str(version).strip())
     if found is None:
         return None
     return "3.1.0" if found["minor"] == "1" else "3.0.3"

@@ -769,6 +769,22 @@ def test_a_line_per_request_shows_no_secret() -> None:
 
 
 @pytest.mark.process
+def test_what_is_no_http_has_a_line_in_the_log() -> None:
+    with started([*SERVE, "--log", "requests"]) as server:
+        address = urlsplit(server.url)
+        assert address.hostname is not None
+        with socket.create_connection((address.hostname, address.port), PATIENCE) as client:
+            client.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")  # begins TLS
+            response = client.makefile().read()
+        server.process.send_signal(signal.SIGTERM)
+        _, err = server.process.communicate(timeout=PATIENCE)
+    request_id = json.loads(response.partition("\n\n")[2])["error"]["requestId"]
+    text = "The request is not valid HTTP/1.1, or its method is not known here."
+    advice = "Check the method, and the client's framing."
+    assert err.splitlines() == [f"INFO -  -  400  -  0 ms  {request_id}  {text} {advice}"]
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("is_given", [True, False])
 def test_a_log_of_json_objects_has_no_key_that_was_given(is_given: bool) -> None:
     key = new_key()

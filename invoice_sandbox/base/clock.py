@@ -16,6 +16,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import Final, Literal, NamedTuple, Protocol
 
+from msgspec import Struct, structs
+
 FROZEN_START: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 """The default instant of a frozen clock."""
 
@@ -68,7 +70,7 @@ class SystemClock(Protocol):
         ...
 
 
-class Reading(NamedTuple):
+class Reading(Struct, frozen=True, gc=False):
     """Both clocks at one moment: the instant, in UTC, and the monotonic seconds; and how many steps
     and attempts the workspace of a request had logged by then (None: unknown)."""
 
@@ -128,7 +130,8 @@ class Readings:
     async def note_logged(self) -> None:
         """Note how much is logged at the latest reading."""
         if self.count_logged is not None:
-            self.taken[-1] = self.taken[-1]._replace(logged=await self.count_logged())
+            logged = await self.count_logged()
+            self.taken[-1] = structs.replace(self.taken[-1], logged=logged)
 
     def _read(self) -> Reading:
         clock = self._system_clock

@@ -34,7 +34,8 @@ class RateLimiter:
         self._limits = limits
         self._system_clock = system_clock
         self._policies = {
-            name: f'"{name}";q={most};w={WINDOW_SECONDS}' for name, most in self._limits.items()
+            name: ("RateLimit-Policy", f'"{name}";q={most};w={WINDOW_SECONDS}')
+            for name, most in self._limits.items()
         }
         self._windows: dict[tuple[str, str], _Window] = {}
         self._sweep_at = _FEW_CALLERS
@@ -56,7 +57,7 @@ class RateLimiter:
         left = limit - window.used if window.used < limit else 0
         seconds = math.ceil(window.ends - now) or 1
         headers = [
-            ("RateLimit-Policy", self._policies[policy]),
+            self._policies[policy],
             ("RateLimit", f'"{policy}";r={left};t={seconds}'),
         ]
         if window.used > limit:

@@ -134,8 +134,8 @@ async def _input(call: ControlCall, one: Input, secrets: Secrets) -> Record:
         "operation": shown["operation"],
         "at": shown["at"],
         "readings": [
-            {"now": at.isoformat(), "seconds": begun, "logged": logged}
-            for at, begun, logged in one.readings
+            {"now": it.now.isoformat(), "seconds": it.seconds, "logged": it.logged}
+            for it in one.readings
         ],
         "waits": [list(wait) for wait in one.waits],
         "ended": one.readings[0].seconds + one.entry.seconds,

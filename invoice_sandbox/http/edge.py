@@ -47,7 +47,7 @@ from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.project.code import place_of_error
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.runtime.journal import Body, Headers, Input, JournalEntry, Why
+from invoice_sandbox.runtime.journal import NO_BODY, Body, Headers, Input, JournalEntry, Why
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
 from invoice_sandbox.state import NoWorkspaceError, Workspace, hits
 from invoice_sandbox.state.hits import API, SANDBOX, Hit
@@ -300,6 +300,7 @@ class Edge:
                 sent_to = None if request.method in READING else trace.served_by
         if owner is not None or sent_to is not None:
             took = self._clock.monotonic() - readings.taken[0].seconds
+            raw_path = request.scope.get("raw_path")
             item = Input(
                 trace.number,
                 tuple(readings.taken),
@@ -308,7 +309,7 @@ class Edge:
                 client_address(request.scope),
                 is_control,
                 owner is not None,
-                request.scope.get("raw_path"),
+                raw_path if raw_path and b"%" in raw_path else None,
                 _entry(request, reply, took, kept_why),
             )
             await self._engine.journal.record(None if owner is None else owner.id, sent_to, item)
@@ -415,6 +416,9 @@ def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalE
     has_secrets = trace.endpoint is not None and trace.endpoint.secrets
     if trace.injected_fault is not None and trace.injected_fault.is_reset:
         reply = Reply(0, b"", reply.media_type)
+    body = NO_BODY
+    if trace.content:
+        body = Body(trace.content, head.first.get("content-type", ""), trace.is_json)
     return JournalEntry(
         request_id=trace.drawn_id,  # the response has it already
         seconds=seconds,
@@ -424,7 +428,7 @@ def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalE
         path_secrets=_path_secrets(trace) if has_secrets else (),
         heads_length=head.length + len("".join(chain.from_iterable(reply.headers))),
         request_headers=head.headers,
-        request_body=Body(trace.content, head.first.get("content-type", ""), trace.is_json),
+        request_body=body,
         status=reply.status or None,
         response_headers=reply.headers,
         response_body=Body(reply.body, reply.media_type),

@@ -183,7 +183,7 @@ class HandlerResponse:
             check_error(self.operation, error)
             await _explain_scenario(trace, call, {})
             if "legal" in error.values:
-                trace.why["next"] = list(error.values["legal"])
+                trace.why["next"] = error.values["legal"]
             raise _RolledBackError(error) from error
         if isinstance(result, ApiError):
             check_error(self.operation, result)
@@ -339,7 +339,7 @@ async def _explain_scenario(trace: Trace, call: Call, data: Any) -> None:
 async def _explain(trace: Trace, call: Call, machine: Machine, data: Mapping[str, Any]) -> None:
     """Explain which step moved the record in the response last, and its next legal triggers."""
     if isinstance(data.get("status"), str):
-        trace.why["next"] = list(machine.legal.get(data["status"], ()))
+        trace.why["next"] = machine.legal.get(data["status"], ())
     step = await call.state.get(LAST_STEPS, str(data.get("id")))
     if step is not None:
         trace.why["step"] = step

@@ -8,6 +8,7 @@ of ours. A body that cannot be parsed is not shown.
 from __future__ import annotations
 
 import re
+import string
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -109,7 +110,7 @@ class _Head(Protocol):
     def headers(self) -> Headers: ...
 
 
-class Body(Struct, frozen=True):
+class Body(Struct, frozen=True, gc=False):
     """A body as it was sent. ``is_valid_json``: it has been parsed already.
 
     ``shown`` is what the journal shows of it, if that was found out already.
@@ -121,7 +122,13 @@ class Body(Struct, frozen=True):
     shown: Record | None = None
 
 
-class Why(Struct, frozen=True):
+NO_BODY: Final = Body(b"", "")
+
+_VISIBLE: Final = "".join(set(string.punctuation) - set("%?#"))
+"""Characters of a path that a client may have sent as they are."""
+
+
+class Why(Struct, frozen=True, gc=False):
     """What explains a response: its operation, ``found`` on the way, and, of a known workspace, its
     scenario, the mode of its clock and its instant ``at``."""
 
@@ -143,7 +150,7 @@ class Why(Struct, frozen=True):
         return {**why, **self.found}
 
 
-class JournalEntry(Struct, frozen=True):
+class JournalEntry(Struct, frozen=True, gc=False):
     """One request and its response, with all secrets: only ``Journal.entries`` shows it.
 
     ``path_secrets`` are secrets that the path carries in declared parameters. ``heads_length``
@@ -172,15 +179,15 @@ class JournalEntry(Struct, frozen=True):
         )
 
 
-class Input(Struct, frozen=True):
+class Input(Struct, frozen=True, gc=False):
     """A request and its response, with all secrets.
 
     ``number`` is that of the request in its workspace (0: of none), ``readings`` what it read of
     the clocks, the first time when it arrived, the second time when its body had arrived if it
     ``has_waited_for_body``, ``waits`` its waits for others, ``is_control`` whether it was sent to
     the control API, whose operations may have the names of others, ``raw_path`` its path as it was
-    sent, if the server knows that. ``packed`` is the body of a response that ``entry`` has only in
-    part.
+    sent, if it has escaped bytes and the server knows them. ``packed`` is the body of a response
+    that ``entry`` has only in part.
     """
 
     number: int
@@ -205,7 +212,7 @@ class Input(Struct, frozen=True):
     @property
     def target(self) -> str:
         """Path and query as they were sent."""
-        raw = self.raw_path or quote(self.entry.path).encode()
+        raw = self.raw_path or quote(self.entry.path, safe=_VISIBLE).encode()
         return raw.decode("latin-1") + (f"?{self.entry.query}" if self.entry.query else "")
 
     def __repr__(self) -> str:
@@ -573,7 +580,7 @@ class Redactor:
                 key: REDACTED if self.is_secret_name(key) else self._redacted(one, text)
                 for key, one in value.items()
             }
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return [self._redacted(one, text) for one in value]
         return text(value) if isinstance(value, str) else value
 

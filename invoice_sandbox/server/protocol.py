@@ -25,7 +25,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import OperatingSystemClock
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
-from invoice_sandbox.http.edge import STOPPING
+from invoice_sandbox.http.edge import MEMBERS, REQUESTS, STOPPING
 from invoice_sandbox.http.pipeline import EXCHANGE
 from invoice_sandbox.http.read import PATIENCE, Patience, too_slow
 from invoice_sandbox.http.send import CONNECTION
@@ -398,9 +398,13 @@ class Protocol(HttpToolsProtocol):
         await send({"type": "http.response.body", "body": body})
 
     def _written(self, error: ApiError) -> tuple[dict[str, str], bytes]:
-        """The headers and the body of an error."""
+        """The headers and the body of an error, which the log gets a line about."""
         names = self.conventions
         request_id = random_request_id(OperatingSystemClock().now(), names.request_id_prefix)
+        reason = error.message()
+        members = {"requestId": request_id, "status": error.status, "reason": reason}
+        line = f"-  -  {error.status}  -  0 ms  {request_id}  {reason}"
+        REQUESTS.info("%s", line, extra={MEMBERS: members})
         media_type, content = next(names.error_bodies(error, request_id))
         body = jsonio.dumps(content)
         headers = {

@@ -116,7 +116,8 @@ class BoundedLog:
 
     def __init__(self, entries: int = _LOG_ENTRIES, size: int = _LOG_BYTES) -> None:
         self._most, self._most_bytes = entries, size
-        self._entries: deque[tuple[Any, int]] = deque()
+        self._entries: deque[Any] = deque()
+        self._sizes: deque[int] = deque()
         self._bytes = 0
         self._dropped = 0
 
@@ -126,10 +127,12 @@ class BoundedLog:
         Returns the numbers of the entries that it drops. The entry has the number ``last``.
         """
         first = self._dropped + 1
-        self._entries.append((entry, size))
+        self._entries.append(entry)
+        self._sizes.append(size)
         self._bytes += size
         while len(self._entries) > self._most or self._bytes > self._most_bytes:
-            self._bytes -= self._entries.popleft()[1]
+            self._entries.popleft()
+            self._bytes -= self._sizes.popleft()
             self._dropped += 1
         return range(first, self._dropped + 1)
 
@@ -145,8 +148,7 @@ class BoundedLog:
     def read(self, after: int = 0) -> Log:
         """The entries, or those after the one with a number."""
         older = min(max(after - self._dropped, 0), len(self._entries))
-        entries = tuple(entry for entry, _ in islice(self._entries, older, None))
-        return Log(entries, self._dropped + older)
+        return Log(tuple(islice(self._entries, older, None)), self._dropped + older)
 
 
 class Lock:

@@ -240,6 +240,8 @@ def with_schema(schema: Any) -> dict[str, Any]:
     return {"responses": {"200": {"description": "ok", "content": media}}}
 
 
+PART = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
+
 REST: dict[str, tuple[Any, str, bool]] = {
     "a schema": (with_schema({"type": "strong"}), "this schema is not checked: ", True),
     "a schema that is nowhere": (
@@ -272,6 +274,16 @@ REST: dict[str, tuple[Any, str, bool]] = {
     "a parameter": (
         {**OK, "parameters": [{"name": "q", "in": "query string"}]},
         "GET /b: this parameter is ignored: ",
+        True,
+    ),
+    "a part of the path that is declared in the query": (
+        {**OK, "parameters": [{"name": "id", "in": "query", "schema": {"type": "integer"}}]},
+        "id: no parameter of this name; it is any string",
+        True,
+    ),
+    "a parameter of another path": (
+        {**OK, "parameters": [{**PART, "name": "other"}]},
+        "GET /b: this is ignored: parameter 'other' is no ",
         True,
     ),
     "a parameter that is text": (
@@ -334,6 +346,46 @@ def test_what_cannot_be_served_is_named_and_the_rest_is_served(
 
 
 QUERY: dict[str, Any] = {"name": "q", "in": "query", "schema": {"type": "integer"}}
+SPELLINGS = {"in capitals": ("ID", "id"), "in snake case": ("order_id", "orderId")}
+
+
+@pytest.mark.parametrize("is_of_path", [False, True], ids=["operation", "path"])
+@pytest.mark.parametrize(("written", "meant"), SPELLINGS.values(), ids=SPELLINGS)
+def test_a_parameter_has_the_name_that_its_path_has_in_other_letters(
+    tmp_path: Path, written: str, meant: str, *, is_of_path: bool
+) -> None:
+    parameters = {"parameters": [{**PART, "name": written}]}
+    item = {"get": OK, **parameters} if is_of_path else {"get": {**OK, **parameters}}
+    content = document({f"/b/{{{meant}}}": item})
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(f": parameter '{written}' is read as '{meant}'")
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/b/1").status_code == 200
+        assert client.get("/b/a").status_code == 400
+
+
+def test_two_parameters_whose_names_differ_in_letters_stay_two(tmp_path: Path) -> None:
+    item = {"get": {**OK, "parameters": [PART]}}
+    content = document({"/b/{id}/{ID}": item})
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(": ID: no parameter of this name; it is any string")
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/b/1/a").status_code == 200
+        assert client.get("/b/a/1").status_code == 400
+
+
+def test_a_parameter_of_no_path_that_a_path_declares_is_ignored(tmp_path: Path) -> None:
+    item = {"get": OK, "put": OK, "parameters": [PART, {**PART, "name": "other"}]}
+    content = document({"/b/{id}": item, "/c": {"get": OK, "parameters": [PART]}})
+    assert [line.partition(": ")[2] for line in warnings(tmp_path, content)] == [
+        "/b/{id}: this is ignored: parameter 'other' is no part of the path",
+        "/c: this is ignored: parameter 'id' is no part of the path",
+    ]
+    with serving_contract(tmp_path, content) as client:
+        assert [client.get(path).status_code for path in ("/b/1", "/b/a", "/c")] == [200, 400, 200]
+        assert client.put("/b/1").status_code == 200
+
+
 TWICE: dict[str, tuple[Any, Any]] = {
     "equal": (QUERY, QUERY),
     "different": (QUERY, {**QUERY, "schema": {"type": "boolean"}}),

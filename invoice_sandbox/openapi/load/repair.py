@@ -646,6 +646,7 @@ def declare(document: dict[str, Any]) -> Iterator[Note]:
             del here.value["operationId"]
             yield Note((*here.pointer, "operationId"), f"{name}: another operation has this name")
         seen.add(str(name))
+        yield from _respelled(document, here)
         for missing in _undeclared(document, here):
             here.value.setdefault("parameters", []).append(
                 {"name": missing, "in": "path", "required": True, "schema": {"type": "string"}}
@@ -657,11 +658,31 @@ def _undeclared(document: dict[str, Any], here: Node) -> list[str]:
     """The names in the path of an operation that neither it nor its path declares."""
     if here.pointer[0] != "paths" or len(here.pointer) != _COMPONENT:
         return []
-    item = document["paths"][here.pointer[1]]
-    lists = [one.get("parameters", []) for one in (item, here.value)]
-    if not all(isinstance(one, list) for one in lists):
+    if not isinstance(here.value.get("parameters", []), list):
         return []
-    declared = [dereference(document, one) for parameters in lists for one in parameters]
-    names = {str(one.get("name")) for one in declared if isinstance(one, dict)}
+    every = (dereference(document, one) for one in _parameters_of(document, here))
+    found = [one for one in every if isinstance(one, dict)]
+    names = {str(one.get("name")) for one in found if one.get("in") == "path"}
     parts = dict.fromkeys(path_names(str(here.pointer[1])))
     return [one for one in parts if one and one not in names]
+
+
+def _parameters_of(document: dict[str, Any], here: Node) -> Iterator[dict[str, Any]]:
+    """The parameters of an operation and of its path."""
+    for one in (here.value, document["paths"][here.pointer[1]]):
+        yield from (it for it in _list(one.get("parameters")) if isinstance(it, dict))
+
+
+def _respelled(document: dict[str, Any], here: Node) -> Iterator[Note]:
+    """Give a parameter the name that its path has in other letters: ``order_id``, ``orderId``."""
+    for missing in _undeclared(document, here):
+        for one in _parameters_of(document, here):
+            written = str(one.get("name"))
+            is_of_path = one.get("in") == "path" and written not in path_names(str(here.pointer[1]))
+            if is_of_path and _letters(written) == _letters(missing):
+                one["name"] = missing
+                yield Note(here.pointer, f"parameter '{written}' is read as '{missing}'")
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).lower()

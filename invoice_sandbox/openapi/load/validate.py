@@ -52,7 +52,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 11
+_RULES: Final = 12
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -214,9 +214,9 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
     if schemas:  # over which the validator stumbles
         yield from schemas
         return
-    twice = list(_declared_twice(document))
-    if twice:  # which the validator reports without a place
-        yield from twice
+    surplus = list(_surplus_parameters(document))
+    if surplus:  # which the validator reports without a place
+        yield from surplus
         return
     document = _readable(document)
     is_30 = document["openapi"].startswith("3.0.")
@@ -234,11 +234,14 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
             yield Invalid(pointer, _short(text), is_extra=is_name)
 
 
-def _declared_twice(document: dict[str, Any]) -> Iterator[Invalid]:
-    """Every parameter of a list that has one of the same name and location before it."""
+def _surplus_parameters(document: dict[str, Any]) -> Iterator[Invalid]:
+    """Every parameter of a list that has one of the same name and location before it, or that is in
+    the path by its own account and no part of it."""
     for here in walk(node(document)):
         if here.type != "[parameter]" or not isinstance(here.value, list):
             continue
+        is_of_path = here.pointer[0] == "paths" and len(here.pointer) <= _LIST_OF_OPERATION
+        names = path_names(str(here.pointer[1])) if is_of_path else None
         seen = set[tuple[str, str]]()
         for index, declared in enumerate(here.value):
             with suppress(ContractError):  # of a reference that names nothing
@@ -246,10 +249,16 @@ def _declared_twice(document: dict[str, Any]) -> Iterator[Invalid]:
                 if not isinstance(one, Mapping):
                     continue
                 key = str(one.get("name")), str(one.get("in"))
-                if key in seen:
-                    text = f"parameter '{key[0]}' in {key[1]} is declared twice"
+                text = f"parameter '{key[0]}' in {key[1]} is declared twice" if key in seen else ""
+                if names is not None and key[1] == "path" and key[0] not in names:
+                    text = f"parameter '{key[0]}' is no part of the path"
+                if text:
                     yield Invalid((*here.pointer, index), _short(text), is_extra=True)
                 seen.add(key)
+
+
+_LIST_OF_OPERATION: Final = 4
+"""The length of the pointer to the parameters of an operation; that of a path's is shorter."""
 
 
 def _with_any_names(validator: Any, form: dict[str, Any]) -> Any:

@@ -237,6 +237,41 @@ def test_a_retry_is_marked(client: httpx.Client, receiver: Receiver) -> None:
 
 
 @pytest.mark.process
+def test_an_id_that_comes_again_after_a_reset_is_no_retry(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    with listening(str(client.base_url), receiver.url) as (listener, _):
+        event = fire(client)
+        settle(client)
+        listener.expect(rf"{event}  200  \d+ ms$")
+        assert run("reset", INVOICE_SANDBOX_URL=str(client.base_url)).exit_code == 0
+        listener.expect(READY)
+        assert fire(client) == event
+        settle(client)
+        listener.expect(rf"{event}  200  \d+ ms$")
+
+
+@pytest.mark.process
+def test_an_id_that_comes_again_from_a_server_started_again_is_no_retry(
+    port: int, receiver: Receiver
+) -> None:
+    url = f"http://127.0.0.1:{port}"
+    with ExitStack() as stack:
+        client = stack.enter_context(client_of(url))
+        server = stack.enter_context(sandbox(port))
+        listener, _ = stack.enter_context(listening(url, receiver.url))
+        event = fire(client)
+        settle(client)
+        listener.expect(rf"{event}  200  \d+ ms$")
+        server.end(signal.SIGTERM)
+        stack.enter_context(sandbox(port))
+        listener.expect(READY)
+        assert fire(client) == event
+        settle(client)
+        listener.expect(rf"{event}  200  \d+ ms$")
+
+
+@pytest.mark.process
 def test_as_json_every_line_is_an_object(client: httpx.Client, receiver: Receiver) -> None:
     words = ("listen", "--url", str(client.base_url), "--forward-to", receiver.url, "--json")
     with process(*words) as listener:
@@ -494,6 +529,25 @@ def test_what_was_delivered_to_nobody_comes_after_a_reconnect(
         settle(client)
     assert receiver.ids() == events
     assert all(message.verified(secret) for message in receiver.messages)
+
+
+@pytest.mark.process
+def test_an_id_that_comes_again_after_a_reset_is_replayed_like_any_other(
+    running: Running, client: httpx.Client, wire: Wire, receiver: Receiver
+) -> None:
+    with listening(wire.url, receiver.url) as (listener, _):
+        event = fire(client)
+        settle(client)
+        assert client.post("/sandbox/reset").is_success
+        listener.expect(READY)
+        wire.cut()
+        listener.expect("^Lost ")
+        until(lambda: not is_connected(running, client), "the server has noticed the loss")
+        assert fire(client) == event
+        settle(client)
+        wire.repair()
+        listener.expect("^Reconnected to ")
+        until(lambda: is_all_delivered(client), "it was not replayed")
 
 
 def is_all_delivered(client: httpx.Client) -> bool:

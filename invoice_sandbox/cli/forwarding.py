@@ -89,10 +89,12 @@ class _Printer:
     target: str
     as_json: bool
     shown: dict[str, None] = field(default_factory=dict)
-    """The ids of the latest messages: another delivery of one of them is a retry."""
+    """The ids of the latest messages of the endpoint: another delivery of one of them is a retry.
+    After a reset, and from a server that was started again, other events have the same ids."""
 
     def ready(self, endpoint: Row) -> None:
-        """The endpoint was created."""
+        """The endpoint was created: it has had no message yet."""
+        self.shown.clear()
         data = {
             "is": "ready",
             "url": self.url,
@@ -148,7 +150,7 @@ class _Printer:
 class _Forwarder:
     """Keeps the connection and forwards messages.
 
-    ``reported`` are the attempts whose response the sandbox has received.
+    ``reported`` are the attempts of the endpoint whose response the sandbox has received.
     """
 
     sandbox: Sandbox
@@ -227,6 +229,7 @@ class _Forwarder:
             "secret": self.identity.secret,
         }
         made = await self.sandbox.register(registration)
+        self.reported.clear()
         if made["secret"] != self.identity.secret:
             self.printer.note(
                 "This project chooses the signing secret itself: it may differ each time."

@@ -40,6 +40,7 @@ COMMAND = Path(sys.executable).with_name("invoice-sandbox")
 CONTRACT = control_contract()
 NOW = "2026-11-21T09:30:00Z"
 START = f"frozen at {NOW}, nothing due"
+NO_MATCH = "No request matches these options.\n"
 TYPED = "correct horse battery\n"
 Run = Callable[[str], Result]
 
@@ -758,13 +759,29 @@ def test_requests_are_filtered(at: Run, filters: str, statuses: list[int]) -> No
 def test_an_unknown_method_is_misuse(at: Run) -> None:
     assert "'FOO' is not one of 'connect', 'delete', 'get'," in run("requests --method FOO").stderr
     assert "'POTS' is unknown; did you mean POST?" in run("requests --method POTS").stderr
-    assert at("requests --method patch").stdout == "No requests.\n"
+    assert at("requests --method patch").stdout == NO_MATCH
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("requests", "No requests.\n"),
+        ("requests --limit 3", "No requests.\n"),
+        ("requests --operation getInvoice --limit 3", NO_MATCH),
+        ("requests --no-fault", NO_MATCH),
+        ("requests --fault", NO_MATCH),
+    ],
+)
+def test_without_requests_it_says_whether_options_chose_some(
+    at: Run, line: str, shown: str
+) -> None:
+    assert at(line).stdout == shown
 
 
 @pytest.mark.usefixtures("asked")
 def test_requests_that_are_left_off_are_counted(at: Run) -> None:
     assert at("requests --limit 1").stdout.endswith("\n1 of 4; --limit shows more.\n")
-    assert at("requests --status 599").stdout == "No requests.\n"
+    assert at("requests --status 599").stdout == NO_MATCH
 
 
 def test_twenty_requests_are_shown_unless_more_are_asked_for(
@@ -1317,7 +1334,7 @@ def test_what_is_no_text_is_rejected_by_the_server(rejected: Run, line: str) -> 
 
 
 def test_a_filter_may_hold_what_is_no_text(at: Run) -> None:
-    assert at("requests --text \udcff").stdout == "No requests.\n"
+    assert at("requests --text \udcff").stdout == NO_MATCH
 
 
 # --- real processes

@@ -129,6 +129,16 @@ def test_deliveries_lists_them_with_their_last_attempt(
     assert (failed["eventType"], failed["id"]) == ("invoice.paid", newest[-1])
 
 
+def test_deliveries_of_which_none_has_failed(
+    at: Run, client: httpx.Client, receiver: Receiver
+) -> None:
+    assert at("deliveries --failed").stdout == "No webhook deliveries yet.\n"
+    subscribe(client, receiver.url, events=["*"])
+    at(f"trigger invoice.paid --invoice {INVOICE}")
+    assert at("deliveries --failed").stdout == "No webhook delivery has failed.\n"
+    assert at("deliveries --failed --json").stdout == "[]\n"
+
+
 def test_it_waits_until_every_endpoint_has_responded(
     at: Run, client: httpx.Client, receiver: Receiver
 ) -> None:

@@ -31,4 +31,5 @@ def deliveries(failed: bool) -> None:
         )
     rows = sandbox.content("GET", place)["deliveries"]
     shown = [row for row in rows if not failed or row["status"] in {"Failed", "Exhausted"}]
-    print_reply(Reply(shown, {}), lambda one: show_deliveries(one.data))
+    empty = "No webhook delivery has failed." if rows else "No webhook deliveries yet."
+    print_reply(Reply(shown, {}), lambda one: show_deliveries(one.data, empty))

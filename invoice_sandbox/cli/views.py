@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import click
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.cli.output import Row, Table, plain, print_lines, print_table
+from invoice_sandbox.cli.output import Cell, Row, Table, plain, print_lines, print_table
 from invoice_sandbox.control.client import Reply
 
 
@@ -251,13 +252,26 @@ def _acceptance_report(report: Row) -> None:
 
 
 def _requests(reply: Reply) -> None:
-    print_table(_REQUESTS, reply.data)
+    empty = _NO_MATCH if _is_filtered() else _REQUESTS.empty
+    print_table(replace(_REQUESTS, empty=empty), reply.data)
     total = int(reply.headers.get("x-total-count", 0))
     dropped = int(reply.headers.get("x-journal-dropped", 0))
     if total > len(reply.data):
         click.echo(f"{len(reply.data)} of {total}; --limit shows more.")
     if dropped:
         click.echo(f"The journal has dropped {dropped} older requests.")
+
+
+_NO_MATCH: Final = "No request matches these options."
+
+
+def _is_filtered() -> bool:
+    """Whether the command has options that choose some of the requests."""
+    passed = click.get_current_context().params.items()
+    return any(name not in _NO_FILTERS and value is not None for name, value in passed)
+
+
+_NO_FILTERS: Final = frozenset({"follow", "limit"})
 
 
 def _data(show: Callable[[Any], None]) -> Callable[[Reply], None]:
@@ -352,24 +366,21 @@ _TRIGGERED: Final = Table(
 )
 
 
-_DELIVERIES: Final = Table(
-    {
-        "attempted at": "attemptedAt",
-        "type": "eventType",
-        "status": "status",
-        "response": lambda row: _last_response(row["attempts"]),
-        "attempts": lambda row: len(row["attempts"]),
-        "next attempt": "nextAttemptAt",
-        "endpoint": "endpointId",
-        "delivery": "id",
-    },
-    empty="No webhook deliveries yet.",
-)
+_DELIVERIES: Final[Mapping[str, Cell]] = {
+    "attempted at": "attemptedAt",
+    "type": "eventType",
+    "status": "status",
+    "response": lambda row: _last_response(row["attempts"]),
+    "attempts": lambda row: len(row["attempts"]),
+    "next attempt": "nextAttemptAt",
+    "endpoint": "endpointId",
+    "delivery": "id",
+}
 
 
-def show_deliveries(rows: Sequence[Row]) -> None:
-    """Deliveries in a table."""
-    print_table(_DELIVERIES, rows)
+def show_deliveries(rows: Sequence[Row], empty: str) -> None:
+    """Deliveries in a table, or ``empty``."""
+    print_table(Table(_DELIVERIES, empty), rows)
 
 
 def show_triggered(triggered: Row) -> None:

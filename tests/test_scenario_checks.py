@@ -925,3 +925,29 @@ def test_a_known_word_after_others_is_suggested_before_similar_words(
 ) -> None:
     known = ["dispute", "resolve-dispute", "raise-limit", "puted"]
     assert suggestion(word, known) == f"did you mean {expected}?"
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "expected"),
+    [
+        ("hat", "cat bat zoo", "cat or bat"),
+        ("hat", "cat bat hot zoo", "hot"),
+        ("offer", "offer.a offer.b order.c", "offer.a or offer.b"),
+        ("offer.*", "offer.a offer.b.c offer-d offers", "offer.a, offer.b.c or offer-d"),
+        ("offer", "offers offer.a offer.b", "offers"),
+        ("offr", "offer.accepted offer.declined", "offer.accepted or offer.declined"),
+        ("offers", "offer.paid offer.declined", "offer.paid or offer.declined"),
+        ("offerx", "offer-x offer-y", "offer-x"),
+        ("offer.y.", "offer.y offer.x", "offer.y"),
+        ("offer", "offer.a order.b", "offer.a"),
+        ("offer", "offer.a offer.b offer.c offer.d offer.e offer.f", None),
+        ("*", "a.b a.c a.d a.e a.f a.g a.h", None),
+        ("hat", "aat bat cat dat eat fat", None),
+    ],
+)
+def test_of_words_that_are_equally_close_a_few_are_suggested(
+    word: str, known: str, expected: str | None
+) -> None:
+    words = known.split()
+    meant = f"did you mean {expected}?" if expected else f"known: {', '.join(words)}"
+    assert suggestion(word, words) == meant

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from heapq import nlargest
 from http import HTTPStatus
 from itertools import takewhile
@@ -459,11 +459,48 @@ def others(words: Sequence[Any]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``did you mean …?`` with the closest known word; nothing if none is close."""
-    return "".join(f"did you mean {close}?" for close in close_words(word, known))
+    """``did you mean …?`` with the closest known word, or with all of a few that are equally close;
+    nothing if none is close, or too many are."""
+    close = _equally_close(word, list(known))
+    return f"did you mean {alternatives(close)}?" if 0 < len(close) <= _MOST_MEANT else ""
 
 
-def close_words(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+def alternatives(words: Sequence[str]) -> str:
+    """``a, b or c``."""
+    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def _equally_close(word: str, words: Sequence[str]) -> Sequence[str]:
+    """The closest known words: all that begin with ``invoice`` or ``offer.*``, where no word as a
+    whole is closer than their common part is."""
+    if len(word) > _LONGEST_WORD:
+        return []
+    close = close_words(word, words)
+    likely = _most_like(word, words)
+    family = _family(word, likely)
+    if not close or close[0] in family:
+        return family or close or _with_first_part_like(word, likely)
+    if _is_tail(close[0], word):
+        return close
+    score = SequenceMatcher(None, close[0], word).ratio()
+    if score < _CLOSE_PART and len(others := _with_first_part_like(word, likely)) > 1:
+        return others
+    tied = get_close_matches(word, likely, n=_MOST_MEANT + 1, cutoff=max(score, _LEAST))
+    alike = _same_beginning(word, close[0])
+    return [one for one in words if one in tied and _same_beginning(word, one) >= alike] or close
+
+
+def _family(word: str, likely: Iterable[str]) -> list[str]:
+    """The words that have all parts of this one and more: ``offer.expired`` for ``offer.*``."""
+    begin = word.rstrip("-._*")
+    more = tuple(f"{begin}{separator}" for separator in "-._")
+    return [one for one in likely if begin and one.startswith(more)]
+
+
+_LEAST: Final = 0.6
+
+
+def close_words(word: str, known: Iterable[str], cutoff: float = _LEAST) -> list[str]:
     """The closest known word; none if none is close by ``cutoff``, from 0 to 1 (equal).
 
     A word of several parts may be known by its first one: ``hapy`` is close to ``happy-path``. A
@@ -473,7 +510,7 @@ def close_words(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[st
     if len(word) > _LONGEST_WORD:
         return []
     words = list(known)
-    likely = nlargest(_MOST_COMPARED, words, key=lambda one: _same_beginning(word, one))
+    likely = _most_like(word, words)
     return (
         get_close_matches(word, likely, n=1, cutoff=max(cutoff, _CLOSE_PART))
         or sorted((one for one in words if _is_tail(one, word)), key=len)[-1:]
@@ -489,10 +526,18 @@ def _is_tail(one: str, word: str) -> bool:
 
 def _begun(word: str, likely: Iterable[str]) -> list[str]:
     """The only word whose first part is close."""
+    found = _with_first_part_like(word, likely)
+    return found if len(found) == 1 else []
+
+
+def _with_first_part_like(word: str, likely: Iterable[str]) -> list[str]:
     firsts = [(re.split(r"[-._]", one)[0], one) for one in likely]
     close = set(get_close_matches(word, {first for first, _ in firsts}, cutoff=_CLOSE_PART))
-    found = [one for first, one in firsts if first in close]
-    return found if len(found) == 1 else []
+    return [one for first, one in firsts if first in close]
+
+
+def _most_like(word: str, words: Iterable[str]) -> list[str]:
+    return nlargest(_MOST_COMPARED, words, key=lambda one: _same_beginning(word, one))
 
 
 def _same_beginning(one: str, other: str) -> int:
@@ -501,6 +546,7 @@ def _same_beginning(one: str, other: str) -> int:
 
 
 _CLOSE_PART: Final = 0.8
+_MOST_MEANT: Final = 5
 MOST_LISTED: Final = 22
 """Known words that are listed where none is close."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from importlib import import_module
 from typing import Any, Final
@@ -57,7 +57,7 @@ class Command(click.Command):
                 name = error.option_name
                 typed = next((one for one in args if one.startswith(name)), name)
                 ctx.fail(f"negative duration '{typed}'; no clock goes back")
-            raise
+            raise _no_such_option(self, ctx, error) from None
         if more and not any(one.is_eager for one in order):  # such as --help
             taken = [given.get(one.name) for one in self.params if isinstance(one, click.Argument)]
             line = " ".join([ctx.command_path, *(one for one in taken if isinstance(one, str))])
@@ -92,6 +92,22 @@ _SHOWS: Final = frozenset({"list", "show"})
 """Commands of some groups; another command shows its subject without such a word."""
 
 
+def _no_such_option(
+    command: click.Command, ctx: click.Context, error: click.NoSuchOption
+) -> click.NoSuchOption:
+    """The error with the option of the command that is close: the dashes make none close."""
+    from invoice_sandbox.base.errors import close_words
+
+    known = {
+        name.lstrip("-"): name
+        for one in command.get_params(ctx)
+        if isinstance(one, click.Option) and not one.hidden
+        for name in one.opts
+    }
+    close = [known[name] for name in close_words(error.option_name.lstrip("-"), known)]
+    return click.NoSuchOption(error.option_name, possibilities=close, ctx=error.ctx)
+
+
 def _with_word(ctx: click.Context, command: click.Command, name: str, word: str) -> str:
     """The line of a command of the group, with the word if it takes one."""
     takes = bool(word) and any(isinstance(one, click.Argument) for one in command.params)
@@ -113,6 +129,8 @@ class Commands(click.Group):
     """A group of commands: suggestions for misspelt ones, and whole sentences in its help."""
 
     command_class = Command
+    used: Callable[[], Iterable[str]] = tuple
+    """The names that its command 'use' takes, as far as they are known without a server."""
 
     def listed(self, ctx: click.Context) -> Mapping[str, click.Command]:
         """Its commands by name, in order."""
@@ -126,6 +144,8 @@ class Commands(click.Group):
             formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from invoice_sandbox.base.errors import alternatives
+
         typed = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -137,18 +157,39 @@ class Commands(click.Group):
             if command is not None:
                 meant = _with_word(ctx, command, name.lstrip("-"), _word_after(name, typed))
                 ctx.fail(f"no such option '{name}'; did you mean '{meant}'?")
-            raise
+            having = [] if ctx.parent is None else [*self._having(ctx, name, typed)]
+            if having:
+                ctx.fail(f"no such option '{name}'; did you mean {alternatives(having)}?")
+            raise _no_such_option(self, ctx, error) from None
+
+    def _having(self, ctx: click.Context, option: str, typed: list[str]) -> Iterator[str]:
+        """Each command that has the option, with the value that was typed, as ``'clock advance --to
+        3'``."""
+        for name, command in self.listed(ctx).items():
+            for one in command.params:
+                if option in one.opts and isinstance(one, click.Option) and not one.hidden:
+                    word = "" if one.is_flag else _word_after(option, typed)
+                    line = " ".join([ctx.command_path, name, option, *([word] if word else [])])
+                    yield f"'{line}'"
 
     def _instead(self, ctx: click.Context, word: str, *more: str) -> str:
         """Advice for the word that the help of a command begins with, such as 'check', then for an
         argument of 'use', or of the only command of the group."""
+        from invoice_sandbox.base.errors import close_words
+
         found = self.listed(ctx)
         begun = [name for name, one in found.items() if _begins(one, word)]
         if len(begun) == 1:
             return f"did you mean '{' '.join([ctx.command_path, *begun, *more])}'?"
-        if "use" not in found and len(found) != 1:
+        if "use" in found:
+            close = close_words(word, self.used())
+            if not close:
+                line = _with_word(ctx, found["use"], "use", "NAME")
+                return f"known: {', '.join(found)}; a name comes after 'use', as in '{line}'"
+            return f"did you mean '{_with_word(ctx, found['use'], 'use', close[0])}'?"
+        if len(found) != 1:
             return ""
-        name = "use" if "use" in found else next(iter(found))
+        name = next(iter(found))
         return f"did you mean '{_with_word(ctx, found[name], name, word)}'?"
 
     def resolve_command(

@@ -68,7 +68,7 @@ def commands_below(group: str) -> dict[str, click.Command]:
     return {one.words[1]: one.command() for one in made if one.words[0] == group}
 
 
-def command_group(name: str) -> click.Group:
+def command_group(name: str) -> Commands:
     """A new group of the contract with its commands, for a module that adds commands to it."""
     document = control_contract()
     made = _by_words(document)
@@ -293,7 +293,7 @@ def _commands(document: Raw) -> Iterator[ControlCommand]:
             )
 
 
-def _group(entry: Raw, made: Mapping[tuple[str, ...], click.Command]) -> click.Group:
+def _group(entry: Raw, made: Mapping[tuple[str, ...], click.Command]) -> Commands:
     """A group with its commands; without one it runs the command of its own name, if it has one."""
     name = entry["group"]
     bare = made.get((name,))

@@ -36,6 +36,8 @@ def _offline(more: dict[str, dict[str, Any]] | None = None) -> Callable[[Command
 scenarios = command_group("scenarios")
 """Its commands from the contract ask a server; those below read files."""
 
+scenarios.used = lambda: [one.stem for one in scenario_files(default_project() / "scenarios")]
+
 
 @scenarios.command("list")
 @_offline(_AS_JSON)

@@ -141,6 +141,29 @@ def test_a_server_that_serves_another_contract_needs_no_word_of_it(tmp_path: Pat
     assert counted(ran) == ["operations 1 of 1", "statuses 1 of 1"]
 
 
+NOTHING = "Nothing was counted: there are no events or steps to cover.\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "error"),
+    [
+        ("", 0, ""),
+        ("--fail-under 0", 0, ""),
+        ("--fail-under 1", 1, "Nothing was counted, so 1 % is not reached.\n"),
+        ("--strict", 1, "Nothing was counted, so 100 % is not reached.\n"),
+    ],
+)
+def test_where_nothing_is_counted_nothing_is_covered(
+    tmp_path: Path, options: str, status: int, error: str
+) -> None:
+    html = tmp_path / "coverage.html"
+    with serving_contract(tmp_path, contract({})) as client:
+        where = f"--url {client.base_url}".rstrip("/")
+        ran = run(f"coverage --only events --only steps {options} {where} --html {html}")
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (status, NOTHING, error)
+    assert ": nothing was counted.</p>" in html.read_text(encoding="utf-8")
+
+
 MISUSED = {
     "a file that is not there": ("coverage nothing.txt", 2, "does not exist"),
     "a server beside a recording": (

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
+from invoice_sandbox.base.errors import alternatives
 from invoice_sandbox.coverage.report import Count, Report, Row, rounded
 from invoice_sandbox.state.hits import TYPES
 
@@ -18,6 +19,8 @@ bury what is particular to one operation."""
 
 def shortfall(report: Report, least: float) -> str:
     """The coverage, if it is less than ``least`` percent; else nothing."""
+    if least and not report.counts:
+        return f"Nothing was counted, so {least:g} % is not reached."
     if report.percent >= least:
         return ""
     return f"{rounded(report.percent):g} % covered, which is less than {least:g} %."
@@ -26,7 +29,10 @@ def shortfall(report: Report, least: float) -> str:
 def lines(report: Report, most: int | None = None) -> Iterator[str]:
     """A line for each type, then what is missing: at most ``most`` items of each type."""
     counts = report.counts
-    width = max((len(str(count.declared)) for count in counts.values()), default=1)
+    if not counts:
+        yield f"Nothing was counted: there are no {alternatives([*report.rows])} to cover."
+        return
+    width = max((len(str(count.declared)) for count in counts.values()))
     for type_, count in counts.items():
         yield _summary(type_, count, width)
     missing = report.missing

@@ -159,6 +159,21 @@ def test_a_wrong_document_is_one_line_with_a_place(text: str, place: str, proble
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text", ["a:\n\tb: 1", "ä: 𝄞\r\na:\n b: 1\n\tc: 2", "a: |\n\tb", "-\ta: 1"]
+)
+def test_a_tab_that_yaml_does_not_allow_is_called_so(text: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        parse_yaml(text, "f")
+    assert str(caught.value).endswith(" (this is a tab; YAML indents with spaces)")
+
+
+def test_another_character_is_not_called_a_tab() -> None:
+    with pytest.raises(DocumentError) as caught:
+        parse_yaml("a:\t@b", "f")
+    assert str(caught.value) == "f:1:4: found character that cannot start any token"
+
+
 NO_JSON = {
     "timestamp": "!!timestamp 2026-11-21",
     "binary": "!!binary aGk=",

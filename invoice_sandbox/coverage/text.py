@@ -32,7 +32,7 @@ def lines(report: Report, most: int | None = None) -> Iterator[str]:
     if not counts:
         yield f"Nothing was counted: there are no {alternatives([*report.rows])} to cover."
         return
-    width = max((len(str(count.declared)) for count in counts.values()))
+    width = max(len(str(count.declared)) for count in counts.values())
     for type_, count in counts.items():
         yield _summary(type_, count, width)
     missing = report.missing

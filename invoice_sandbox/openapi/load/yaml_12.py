@@ -65,7 +65,9 @@ def parse_yaml(text: str, name: str, faults: list[Fault] | None = None) -> Any:
         _reject_size(text, name)
         return _Builder(name, faults).value(_root(text))
     except yaml.MarkedYAMLError as error:
-        raise _at(name, error.problem_mark or error.context_mark, error.problem or "") from None
+        mark = error.problem_mark or error.context_mark
+        advice = _NO_TABS if mark and text[mark.index : mark.index + 1] == "\t" else ""
+        raise _at(name, mark, error.problem or "", advice) from None
     except RecursionError:
         problem = "nested too deeply, or an alias stands inside itself"
         raise DocumentError(f"{name}:1:1", problem) from None
@@ -232,9 +234,12 @@ def _root(text: str) -> yaml.Node | None:
         loader.dispose()
 
 
-def _at(name: str, mark: Any, problem: str) -> DocumentError:
+def _at(name: str, mark: Any, problem: str, advice: str = "") -> DocumentError:
     place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-    return DocumentError(place, problem or "not YAML")
+    return DocumentError(place, problem or "not YAML", advice)
+
+
+_NO_TABS: Final = "this is a tab; YAML indents with spaces"
 
 
 def _reject_depth(text: str, name: str, most: int) -> None:

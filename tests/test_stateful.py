@@ -842,6 +842,44 @@ def test_a_record_may_be_created_by_its_own_name_without_a_body_in_return(tmp_pa
         assert client.get("/o/1/pets/rex").json()["name"] == "Rex"
 
 
+TAX = {"taxCode": TEXT, "rate": {"type": "number"}}
+WITHOUT_GET: dict[str, tuple[Any, Any, str]] = {
+    "a list": ({"type": "array", "items": closed(**TAX)}, closed(**TAX), "taxCode"),
+    "a list in an object": (
+        closed(all={"type": "array", "items": closed(**TAX)}),
+        {"type": "object"},
+        "taxCode",
+    ),
+    "a request": ({"type": "array"}, closed(**TAX), "taxCode"),
+    "a request in capitals": ({"type": "array"}, closed(TaxCode=TEXT), "TaxCode"),
+}
+
+
+@pytest.mark.parametrize(("listed", "sent", "name"), WITHOUT_GET.values(), ids=WITHOUT_GET)
+def test_the_id_that_no_response_shows_alone_is_in_the_list_or_in_what_is_posted(
+    tmp_path: Path, listed: Any, sent: Any, name: str
+) -> None:
+    content = with_paths(collection("/taxes", "taxCode", {}, sent))
+    item = content["paths"]["/taxes/{taxCode}"]
+    del item["get"]
+    item["delete"] = {"operationId": "remove", "responses": {"204": {"description": "gone"}}}
+    content["paths"]["/taxes"]["post"]["responses"] = {"201": {"description": "made"}}
+    content["paths"]["/taxes"]["get"] = operation("list", listed, "200")
+    item["parameters"] = [{"name": "taxCode", "in": "path", "required": True, "schema": TEXT}]
+
+    def codes() -> list[str]:
+        body = client.get("/taxes").json()
+        return [one[name] for one in (body if isinstance(body, list) else body["all"])]
+
+    with served(tmp_path, content) as client:
+        for code in ("a", "b"):
+            assert client.post("/taxes", json={name: code}).status_code == 201
+        assert codes() == ["a", "b"]
+        assert client.delete("/taxes/a").status_code == 204
+        assert codes() == ["b"]
+        assert client.delete("/taxes/a").status_code == 404
+
+
 def test_a_post_that_only_declares_errors_makes_no_collection(tmp_path: Path) -> None:
     content = document({"type": "string"})
     content["paths"]["/o/{owner}/pets"]["post"]["responses"] = {"405": {"description": "never"}}

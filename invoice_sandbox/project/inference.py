@@ -14,7 +14,13 @@ from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, is_json
 from invoice_sandbox.project.declared import outline
 from invoice_sandbox.project.fitting import members
-from invoice_sandbox.project.stateful import TRIAL, Collection, Handler, given_example
+from invoice_sandbox.project.stateful import (
+    TRIAL,
+    Collection,
+    Handler,
+    given_example,
+    request_schema,
+)
 from invoice_sandbox.project.view import nouns, response_schema, words
 
 _ITEM: Final = re.compile(r"(.*)/(\{[^}]+\})(\.\w+|/)?")
@@ -221,6 +227,9 @@ def _collection(
     creator = "create" if "create" in wanted else "replace"
     shown = [it for what in usable for it in bodies[what]]
     names = _identities(shown, one.base, one.parameter or one.identity)
+    if not names and creator in usable:
+        sent = outline(contract.document, request_schema(contract, usable[creator]))
+        names = _identities([*_listed(shown), sent], one.base, one.parameter or one.identity)
     places: list[tuple[tuple[str, ...], str]] = [((), name) for name in names or ["id"]]
     places += [
         ((about,), name)
@@ -279,6 +288,12 @@ def _bodies(contract: Contract, operation: Operation) -> tuple[str, Sequence[Any
     if given.body is not None and not is_json(given.media_type):
         return f"its response is {given.media_type}, not JSON", ()
     return "", (given.body, outline(contract.document, response_schema(operation, given)))
+
+
+def _listed(bodies: Sequence[Any]) -> list[Any]:
+    """The first items of the lists that bodies are, or have."""
+    lists = [it for one in bodies for it in (one, *members(one).values())]
+    return [one[0] for one in lists if isinstance(one, list) and one]
 
 
 def _identities(bodies: Sequence[Any], base: str, parameter: str) -> list[str]:

@@ -278,7 +278,7 @@ class Collection:
         found = dict[str, str]()
         for what in [one for one in ("create", "replace", "change") if one in self.operations]:
             operation = contract.operations[self.operations[what]]
-            declared = members(outline(contract.document, _request_schema(contract, operation)))
+            declared = members(outline(contract.document, request_schema(contract, operation)))
             has_place = bool(self.within) and isinstance(at_steps(declared, self.within), Mapping)
             if has_place or not shown.isdisjoint(declared):
                 continue
@@ -293,7 +293,7 @@ class Collection:
         Raises NoResponseError if no client would know its id.
         """
         view = self._view(contract, self.creator, TRIAL, is_new=True)
-        schema = _request_schema(contract, view.operation)
+        schema = request_schema(contract, view.operation)
         sent = self._in_place(generated(contract, schema, TRIAL), self.creator)
         declared = self._in_place(outline(contract.document, schema), self.creator)
         is_sent = at_steps(declared, (*self.within, *self.key)) is not None
@@ -339,7 +339,7 @@ class Collection:
         view = self._view(contract, what, TRIAL)
         name = ".".join(self.key)
         if what == "replace" and view.operation.path == self.path:
-            declared = outline(contract.document, _request_schema(contract, view.operation))
+            declared = outline(contract.document, request_schema(contract, view.operation))
             if at_steps(self._in_place(declared, what), (*self.within, *self.key)) is None:
                 return f"its path has no id, and its body no '{name}'"
         if what in {"page", "every"}:
@@ -641,7 +641,7 @@ TRIAL: Final = "stateful"
 """The seed of responses before there is a workspace."""
 
 
-def _request_schema(contract: Contract, operation: Operation) -> Any:
+def request_schema(contract: Contract, operation: Operation) -> Any:
     """The schema of the JSON that an operation takes; false if it takes none."""
     content = _content(contract, operation)
     media = next((one for name, one in content.items() if is_json(name)), {"schema": False})

@@ -243,7 +243,8 @@ def with_schema(schema: Any) -> dict[str, Any]:
 PART = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
 
 REST: dict[str, tuple[Any, str, bool]] = {
-    "a schema": (with_schema({"type": "strong"}), "this schema is not checked: ", True),
+    "a schema": (with_schema({"properties": 5}), "this schema is not checked: ", True),
+    "a keyword": (with_schema({"type": "strong"}), "this schema is read without 'type': ", True),
     "a schema that is nowhere": (
         with_schema({"$ref": "#/components/schemas/Gone"}),
         "this schema is not checked: cannot resolve reference '#/components/schemas/Gone'",
@@ -346,6 +347,54 @@ def test_what_cannot_be_served_is_named_and_the_rest_is_served(
 
 
 QUERY: dict[str, Any] = {"name": "q", "in": "query", "schema": {"type": "integer"}}
+WRONG_KEYWORDS: dict[str, tuple[Any, str]] = {
+    "required in a property": ({"type": "string", "required": True}, "required"),
+    "names that are one text": ({"type": "object", "required": "id, amount"}, "required"),
+    "a limit that is text": ({"type": "integer", "minimum": "3"}, "minimum"),
+    "an unknown type": ({"type": "strong", "properties": {"a": {"type": "string"}}}, "type"),
+}
+ONLY_IN_30 = {
+    "a discriminator that is text": ({"type": "object", "discriminator": "status"}, "discriminator")
+}
+IN_VERSIONS = {
+    f"{name}-{version}": (version, *row)
+    for version, rows in {"3.0.3": WRONG_KEYWORDS | ONLY_IN_30, "3.1.0": WRONG_KEYWORDS}.items()
+    for name, row in rows.items()
+}
+
+
+@pytest.mark.parametrize(("version", "schema", "keyword"), IN_VERSIONS.values(), ids=IN_VERSIONS)
+def test_a_wrong_keyword_takes_no_other_with_it(
+    tmp_path: Path, version: str, schema: Any, keyword: str
+) -> None:
+    """However many there are."""
+    properties = {f"p{number}": schema for number in range(150)}
+    body = {"type": "object", "required": ["a"], "properties": {"a": schema, **properties}}
+    content = contract(body, openapi=version)
+    repairs = read_contract(written(tmp_path, content), whole=False).repairs
+    assert len(repairs) == 1 + len(properties)
+    text = f"this schema is read without '{keyword}': "
+    assert all(one.text.startswith(text) for one in repairs)
+    right = {"string": "", "integer": 1}.get(schema["type"], {})
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/check", json={"a": right}).status_code == 204
+        assert client.post("/check", json={}).status_code == 400
+        expected = 204 if keyword == "type" else 400
+        assert client.post("/check", json={"a": 1.5}).status_code == expected
+
+
+def test_a_keyword_on_which_another_depends_takes_the_schema_with_it(tmp_path: Path) -> None:
+    for schema in (
+        {"properties": ["a"], "additionalProperties": False},
+        {"allOf": [{"properties": {"a": {}}}], "type": "x", "unevaluatedProperties": False},
+    ):
+        content = contract(schema, openapi="3.1.0")
+        (line,) = warnings(tmp_path, content)
+        assert ": this schema is not checked: " in f": {line}"
+        with serving_contract(tmp_path, content) as client:
+            assert client.post("/check", json={"b": 1}).status_code == 204
+
+
 SPELLINGS = {"in capitals": ("ID", "id"), "in snake case": ("order_id", "orderId")}
 
 
@@ -602,7 +651,7 @@ def test_a_schema_that_nothing_can_compile_takes_out_no_more_than_itself(
     get = with_schema({"$ref": "#/components/schemas/A"})
     content = document({"/a": {"get": get}}, components={"schemas": {"A": schema}})
     (line,) = warnings(tmp_path, content)
-    assert re.match(r"[1-9]\d+:\d+: this (schema is not checked|is no URI reference)", line)
+    assert re.match(r"[1-9]\d+:\d+: this (schema is (not checked|read)|is no URI reference)", line)
     with serving_contract(tmp_path, content) as client:
         assert client.get("/a").status_code == 200
 
@@ -1711,7 +1760,7 @@ def test_a_variable_of_a_server_that_is_not_declared_is_reported(tmp_path: Path)
 
 def test_a_schema_of_a_request_body_is_named_too(tmp_path: Path) -> None:
     (line,) = warnings(tmp_path, contract({"properties": {"a": {"type": "strin"}}}))
-    assert 'this schema is not checked: "strin" is not valid' in line
+    assert "this schema is read without 'type': \"strin\" is not valid" in line
 
 
 def test_members_of_other_versions_are_ignored_all_at_once(tmp_path: Path) -> None:

@@ -880,6 +880,22 @@ def test_the_id_that_no_response_shows_alone_is_in_the_list_or_in_what_is_posted
         assert client.delete("/taxes/a").status_code == 404
 
 
+def test_what_can_only_be_posted_and_deleted_is_left_out_if_a_get_cannot_show_it(
+    tmp_path: Path,
+) -> None:
+    content = with_paths(collection("/taxes", "taxCode", closed(state=TEXT), closed(**TAX)))
+    content["paths"]["/taxes"]["post"]["responses"] = {"201": {"description": "made"}}
+    item = content["paths"]["/taxes/{taxCode}"]
+    item["delete"] = {**item["get"], "operationId": "remove"}
+    (line,) = load_contract(written(tmp_path, content), stateful=True).inferred.lines()
+    assert line == (
+        "Not stateful: GET /taxes/{taxCode}: its response cannot have a record with 'taxCode'"
+    )
+    del item["get"]
+    (line,) = load_contract(written(tmp_path, content), stateful=True).inferred.lines()
+    assert line == "Stateful /taxes: records by 'taxCode': create (create), remove (delete)"
+
+
 def test_a_post_that_only_declares_errors_makes_no_collection(tmp_path: Path) -> None:
     content = document({"type": "string"})
     content["paths"]["/o/{owner}/pets"]["post"]["responses"] = {"405": {"description": "never"}}

@@ -247,7 +247,8 @@ def _collection(
     if found is None:
         return None, lines[:1]
     operations = {what: it for what, it in whole.operations.items() if what not in reasons}
-    if creator == "replace" and operations.keys().isdisjoint({"get", "page"}):
+    is_seen = not operations.keys().isdisjoint({"get", "page"})
+    if not is_seen and (creator == "replace" or not wanted.keys().isdisjoint({"get", "page"})):
         return None, lines[:1]
     return (replace(found, operations=operations) if len(operations) > 1 else None), lines
 

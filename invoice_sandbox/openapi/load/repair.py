@@ -351,7 +351,10 @@ def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> It
 def _around_it(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
     """The same for each part around the place, the smallest first: one is enough."""
     for above, here in reversed([*pairwise((node(None), *around))]):
-        if here.type == SCHEMA and here.value != {}:
+        if above.type == SCHEMA and _is_independent(above.value, here):
+            text = f"this schema is read without '{here.pointer[-1]}': {wrong.text}"
+            yield _left_out(document, here, text)
+        elif here.type == SCHEMA and here.value != {}:
             _parent(document, here)[here.pointer[-1]] = {}
             yield Note(here.pointer, f"this schema is not checked: {wrong.text}")
         elif here.type == "securityScheme" and not _is_of_connections(here.value):
@@ -379,6 +382,25 @@ _DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("requestBody", "content"): {"*/*": {}},
 }
 """What stands for a member that has to be there, by the type of its object."""
+
+
+def _is_independent(schema: Any, here: Node) -> bool:
+    """Whether a schema without this keyword of its own allows all that it allowed, as no other of
+    its keywords depends on it."""
+    is_alone = here.type != SCHEMA and here.pointer[-1] in _ALONE
+    return is_alone and not any(str(one).startswith("unevaluated") for one in schema)
+
+
+_ALONE: Final = frozenset(
+    {
+        *("type", "enum", "format", "pattern", "required", "discriminator", "xml", "items"),
+        *("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "multipleOf"),
+        *("maxLength", "minLength", "maxItems", "minItems", "uniqueItems", "maxContains"),
+        *("maxProperties", "minProperties", "dependentRequired", "default", "examples"),
+        *("readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
+    }
+)
+"""Keywords that others do not need to have: ``additionalProperties`` needs ``properties``."""
 
 
 def _is_dispensable(above: Node, here: Node) -> bool:

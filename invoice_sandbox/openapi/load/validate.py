@@ -52,7 +52,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 12
+_RULES: Final = 13
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -277,7 +277,7 @@ def _with_any_names(validator: Any, form: dict[str, Any]) -> Any:
 
 
 def _invalid_schemas(document: dict[str, Any]) -> Iterator[Invalid]:
-    """Where schemas of an OpenAPI 3.1 document are not JSON Schema 2020-12: one place of each.
+    """Where schemas of an OpenAPI 3.1 document are not JSON Schema 2020-12.
 
     The validator looks at some of them only. A schema with a dialect of its own is left out.
     """
@@ -295,12 +295,12 @@ def _outermost_schemas(here: Node) -> Iterator[Node]:
 
 
 def _in_schema_of(here: Node) -> Iterator[Invalid]:
-    if "$schema" in here.value:
-        return
-    try:
-        jsonschema_rs.meta.validate(here.value)
-    except jsonschema_rs.ValidationError as error:
-        yield Invalid((*here.pointer, *error.instance_path), _short(error.message))
+    if "$schema" not in here.value and not _METASCHEMA.is_valid(here.value):
+        for error in _METASCHEMA.iter_errors(here.value):
+            yield Invalid((*here.pointer, *error.instance_path), _short(error.message))
+
+
+_METASCHEMA: Final = jsonschema_rs.validator_for({"$ref": DRAFT_2020_12})
 
 
 def _short(text: str) -> str:
@@ -313,7 +313,7 @@ def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
     Its schema has "this or a reference" in many places; the validator reports no more than that.
     """
     errors = jsonschema_rs.validator_for(official_form(document)).iter_errors(document)
-    for found in _causes([_innermost(error) for error in errors]):
+    for found in _causes([one for error in errors for one in _innermost(error)]):
         pointer, text = tuple(found.instance_path), _short(found.message)
         extra = getattr(found.kind, "unexpected", None) or ()
         if _has_both_examples(found):
@@ -336,15 +336,20 @@ _EXAMPLES: Final = frozenset({"example", "examples"})
 
 def _causes(errors: Sequence[jsonschema_rs.ValidationError]) -> Iterator[Any]:
     """The errors without those that others lead to: of an object with an error in it, or that
-    lacks a member, members are unevaluated (JSON Schema Core 11.3) that it may have."""
+    lacks a member, members are unevaluated (JSON Schema Core 11.3) that it may have; what has the
+    wrong type is wrong otherwise, too."""
     unevaluated = jsonschema_rs.ValidationErrorKind.UnevaluatedProperties
-    around = set[Pointer]()
+    mistyped = jsonschema_rs.ValidationErrorKind.Type
+    around, of_wrong_type = set[Pointer](), set[Pointer]()
     for error in errors:
         path = tuple(error.instance_path)
         inside = len(path) + (not isinstance(error.kind, unevaluated))
         around |= {path[:length] for length in range(inside)}
+        of_wrong_type |= {path} if isinstance(error.kind, mistyped) else set()
     for error in errors:
-        if tuple(error.instance_path) not in around or not isinstance(error.kind, unevaluated):
+        path, kind = tuple(error.instance_path), error.kind
+        is_result = isinstance(kind, unevaluated) and path in around
+        if not is_result and (isinstance(kind, mistyped) or path not in of_wrong_type):
             yield error
 
 
@@ -354,21 +359,28 @@ def _missing(error: Any) -> str:
     return str(getattr((branches or [error])[0].kind, "property", ""))
 
 
-def _innermost(error: Any) -> Any:
-    while True:
-        branches = [one for one in getattr(error.kind, "context", []) if one]
-        likely = [one[0] for one in branches if not _is_of_another_type(one, error)]
-        if len(likely) != 1:
-            return error
-        error = likely[0]
+def _innermost(error: Any) -> Iterator[Any]:
+    """The errors that make one: those of the only alternative that the value can mean."""
+    branches = [one for one in getattr(error.kind, "context", []) if one]
+    likely = [one for one in branches if not _is_a_reference(one)]
+    if len(likely) > 1:
+        likely = [one for one in likely if not _is_of_another_type(one, error)]
+    if len(likely) != 1:
+        yield error
+        return
+    for one in likely[0]:
+        yield from _innermost(one)
+
+
+def _is_a_reference(branch: Sequence[jsonschema_rs.ValidationError]) -> bool:
+    kind = branch[0].kind
+    required = jsonschema_rs.ValidationErrorKind.Required
+    return isinstance(kind, required) and kind.property == "$ref"
 
 
 def _is_of_another_type(branch: Sequence[jsonschema_rs.ValidationError], around: Any) -> bool:
-    """Whether a branch is a reference, or an object of another ``type``, such as that of a security
-    scheme."""
-    kind, own_type = branch[0].kind, [*around.instance_path, "type"]
-    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required) and kind.property == "$ref":
-        return True
+    """Whether a branch is an object of another ``type``, such as that of a security scheme."""
+    own_type = [*around.instance_path, "type"]
     return any(list(one.instance_path) == own_type for one in branch)
 
 

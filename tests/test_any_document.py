@@ -1151,6 +1151,70 @@ def test_a_server_may_have_a_blank_around_its_address(tmp_path: Path) -> None:
         assert client.get("/v1/a").status_code == 200
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("path", ["/a/{id} ", " /a/{id}", "\t/a/{id}\n"])
+def test_a_path_may_have_blanks_around_it(tmp_path: Path, path: str, version: str) -> None:
+    content = document({"/b": {"get": OK}, path: {"get": OK}, "/c": {"get": OK}}, openapi=version)
+    first, second = warnings(tmp_path, content)
+    assert first.endswith(f"{path!r} is read as '/a/{{id}}'")
+    assert "id: no parameter of this name" in second
+    project = load_contract(written(tmp_path, content))
+    assert [*project.contract.document["paths"]] == ["/b", "/a/{id}", "/c"]
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a/1").status_code == 200
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_references_to_a_path_with_blanks_around_it_are_followed(
+    tmp_path: Path, version: str
+) -> None:
+    there = {"responses": {"200": {"$ref": "#/paths/~1a%20/post/responses/200"}}}
+    content = document(
+        {"/a ": {"post": {"responses": {"200": {"description": "that"}}}}, "/b": {"get": there}},
+        openapi=version,
+    )
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith("'/a ' is read as '/a'")
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/a", json={}).status_code == 200
+        assert client.get("/b").status_code == 200
+
+
+def test_other_references_stay_beside_a_path_with_blanks(tmp_path: Path) -> None:
+    tree = {"$id": "https://x.example/tree", "properties": {"left": {"$ref": "#"}}}
+    content = document({"/a ": {"get": with_schema(tree)}})
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith("'/a ' is read as '/a'")
+
+
+@pytest.mark.parametrize("first", ["/a ", "/a"])
+def test_of_a_path_with_and_without_blanks_both_are_served(tmp_path: Path, first: str) -> None:
+    content = document({first: {}, "/a": {"post": OK}, "/a ": {"get": OK}})
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith("the blanks around '/a ' are part of it: there is another path '/a'")
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/a").status_code == 200
+        assert client.get("/a").status_code == 405
+        assert client.get("/a%20").status_code == 200
+
+
+def test_of_two_paths_with_blanks_the_first_is_read_without_them(tmp_path: Path) -> None:
+    first, second = warnings(tmp_path, document({"/a ": {"get": OK}, "/a\n": {"post": OK}}))
+    assert first.endswith("'/a ' is read as '/a'")
+    assert second.endswith(r"the blanks around '/a\n' are part of it: there is another path '/a'")
+
+
+@pytest.mark.parametrize("is_json", [True, False], ids=["JSON", "YAML"])
+def test_a_warning_below_a_path_with_blanks_has_its_own_line(tmp_path: Path, is_json: bool) -> None:
+    content = document({"/a ": {"get": {"responses": 5}}})
+    text = json.dumps(content, indent=1)
+    file = tmp_path / "api.yaml"
+    file.write_text(text if is_json else f"---\n{text}")
+    line = next(n for n, one in enumerate(file.read_text().splitlines(), 1) if '"get"' in one)
+    (found,) = [one for one in load_contract(file).warnings if "GET /a: " in one]
+    assert found.startswith(f"{file}:{line}:")
+
+
 def test_a_reference_to_a_name_that_no_file_can_have_finds_nothing(tmp_path: Path) -> None:
     content = document({"/a": {"get": with_schema({"$ref": f"{'a' * 5000}.json"})}})
     (line,) = warnings(tmp_path, content)

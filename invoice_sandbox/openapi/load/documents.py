@@ -214,13 +214,14 @@ class _Inside:
     found: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def at(self, step: str) -> tuple[int, int] | None:
-        """The offsets of one step, which may be written in other letters. ValueError: no JSON."""
+        """The offsets of one step, which may be written in other letters, or with blanks around.
+        ValueError: no JSON."""
         while step not in self.found:
             following = next(self.rest, None)
             if following is None:
                 wanted = str(step).lower()
                 known = self.found.items()  # of a list, whose steps are numbers, too
-                return next((at for name, at in known if str(name).lower() == wanted), None)
+                return next((at for name, at in known if str(name).strip().lower() == wanted), None)
             self.found.setdefault(*following)
         return self.found[step]
 

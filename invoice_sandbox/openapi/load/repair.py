@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import jsonschema_rs
 
+from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.model import (
     DOCUMENT,
     METHODS,
@@ -42,6 +43,7 @@ from invoice_sandbox.openapi.load.pointers import (
     dereference,
     followed,
     identified,
+    steps_of,
 )
 from invoice_sandbox.openapi.load.validate import (
     DRAFT_2020_12,
@@ -103,9 +105,10 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     expression as ECMA-262 and Rust have them is left out, and so is a dialect that is not known. A
     security scheme that is declared nowhere is not required. The names of operations without an
     operationId that are numbered are noted, too. A reference is written as a URI. Extensions among
-    paths or responses, which mean nothing here, are left out unnoted.
+    paths or responses, which mean nothing here, are left out unnoted. Blanks around a path mean
+    nothing.
     """
-    schemas, extensible, notes = list[Node](), list[Node](), list[Note]()
+    schemas, extensible, notes = list[Node](), list[Node](), [*_without_blanks(document)]
     for here in walk(node(document)):  # which looks at the members of an object after this
         if here.type == "pathItem" and here.reference is not None:
             notes += _with_its_own(document, here)
@@ -132,6 +135,34 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
         *_repair_security(document),
         *_numbered_names(document),
     )
+
+
+def _without_blanks(document: dict[str, Any]) -> Iterator[Note]:
+    """Write each path without the blanks around it, also in references, unless there is such a
+    path."""
+    paths: Any = document.get("paths")
+    meant: dict[str, str] = {}
+    for path in _keys(paths):
+        plain = path.strip()
+        if plain == path or not plain.startswith("/"):
+            continue
+        if plain in paths or plain in meant.values():
+            text = f"the blanks around {path!r} are part of it: there is another path {plain!r}"
+        else:
+            meant[path] = plain
+            text = f"{path!r} is read as {plain!r}"
+        yield Note(("paths", path), text)
+    if not meant:
+        return
+    renamed = [(meant.get(path, path), item) for path, item in paths.items()]
+    paths.clear()
+    paths.update(renamed)
+    for here in walk(node(document)):
+        if here.reference is not None and here.reference.startswith("#/paths/"):
+            first, path, *steps = steps_of(here.reference[1:])
+            if path in meant:
+                pointer = pointer_text([first, meant[path], *steps])
+                here.value["$ref"] = "#" + quote(pointer, safe=_IN_FRAGMENT)
 
 
 def _with_its_own(document: dict[str, Any], here: Node) -> Iterator[Note]:

@@ -109,13 +109,13 @@ def line_and_column(node: yaml.Node | None, pointer: Sequence[str | int]) -> str
 
 
 def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Mark, yaml.Node] | None:
-    """Where the step leads to; its name may be written in other letters."""
+    """Where the step leads to; its name may be written in other letters, or with blanks around."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == str(step):
                 return key.start_mark, value
         for key, value in node.value:
-            if str(key.value).lower() == str(step).lower():
+            if str(key.value).strip().lower() == str(step).lower():
                 return key.start_mark, value
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return node.value[step].start_mark, node.value[step]

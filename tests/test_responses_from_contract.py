@@ -137,6 +137,26 @@ def test_a_generated_response_is_the_same_for_the_same_seed_and_only_for_it(tmp_
     assert response_of(tmp_path, document, seed=7) != response_of(tmp_path, document, seed=8)
 
 
+@pytest.mark.parametrize(
+    ("schema", "status"),
+    [
+        ({"type": "integer", "minimum": 100}, 404),
+        ({"type": "string"}, "Status"),
+        ({"const": 500}, 500),
+    ],
+)
+def test_the_status_of_a_problem_is_that_of_its_response(
+    tmp_path: Path, schema: Any, status: Any
+) -> None:
+    """RFC 9457, section 3.1.2; unless the schema does not allow it."""
+    problem = {"type": "object", "required": ["status"], "properties": {"status": schema}}
+    errors = response("application/problem+json", schema=problem)
+    document = operation({"200": response(schema={"const": 1}), "4XX": errors})
+    with serving_contract(tmp_path, document) as client:
+        shown = client.get("/thing", headers={"Prefer": "code=404"})
+    assert (shown.status_code, shown.json()) == (404, {"status": status})
+
+
 def test_the_request_is_checked_all_the_same(tmp_path: Path) -> None:
     limit = {"name": "limit", "in": "query", "schema": {"type": "integer"}, "required": True}
     document = operation({"200": response(example=1)}, parameters=[limit])

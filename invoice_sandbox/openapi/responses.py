@@ -9,10 +9,12 @@ from typing import Any, Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.operations import named_examples
 from invoice_sandbox.openapi.message.media_types import (
+    PROBLEM_JSON,
     concrete,
     is_json,
     is_text,
     json_first,
+    parse,
     preferred,
 )
 from invoice_sandbox.openapi.message.parameters import compile_parameter
@@ -129,7 +131,19 @@ def contract_response(
     declared = _media_type(contract, operation, response, status, choice)
     if declared is None:
         return ContractResponse(status, headers=headers)
-    return ContractResponse(status, concrete(declared), source.body(response, declared), headers)
+    body, media_type = source.body(response, declared), concrete(declared)
+    if parse(media_type).name == PROBLEM_JSON:
+        body = _with_status(body, status, response.content[declared])
+    return ContractResponse(status, media_type, body, headers)
+
+
+def _with_status(body: Any, status: int, checker: Checker | None) -> Any:
+    """A problem whose ``status`` is that of its response (RFC 9457, section 3.1.2), if it has one
+    and its schema allows that."""
+    if not isinstance(body, Mapping) or "status" not in body:
+        return body
+    changed = {**body, "status": status}
+    return changed if checker is None or checker.is_valid(changed) else body
 
 
 def allowed_headers(

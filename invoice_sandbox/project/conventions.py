@@ -24,7 +24,7 @@ from invoice_sandbox.base.errors import (
 )
 from invoice_sandbox.base.ids import KEY_PREFIX, REQUEST_PREFIX
 from invoice_sandbox.openapi.load.documents import load_document
-from invoice_sandbox.openapi.message.media_types import JSON
+from invoice_sandbox.openapi.message.media_types import JSON, PROBLEM_JSON
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,
@@ -34,7 +34,6 @@ from invoice_sandbox.openapi.schema.file_schema import (
 from invoice_sandbox.state import Instant
 
 FILE: Final = "conventions.yaml"
-PROBLEM_JSON: Final = "application/problem+json"
 _PHRASES: Final = {one.value: one.phrase for one in HTTPStatus}
 _SCHEMA: Final = Path(__file__).with_name("conventions.schema.json")
 _ENVELOPE_VALUES: Final = ("data", "mode")

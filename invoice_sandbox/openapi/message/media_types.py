@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 JSON: Final = "application/json"
+PROBLEM_JSON: Final = "application/problem+json"
 URLENCODED: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 

@@ -325,6 +325,20 @@ def test_links_of_a_body_lead_to_its_pages(tmp_path: Path, links: str, uri: Any)
         assert reached == dict(zip(names, ([3, 4], [1, 2], [5], [5], [1, 2]), strict=True))
 
 
+def test_a_link_to_the_next_page_may_need_one_to_this_page(tmp_path: Path) -> None:
+    """As InfluxDB's: ``links`` is optional, and has to have ``self``."""
+    content = things({"links": closed("self", next=URI, prev=URI, self=URI)}, page=WHOLE)
+    response = listing(content)["responses"]["200"]["content"]["application/json"]
+    response["schema"]["required"].remove("links")
+    response["example"] = {"data": []}
+    with served(tmp_path, content) as client:
+        links = with_five(client).get("/things", params={"limit": 2}).json()["links"]
+        assert {name: ids(client.get(url)) for name, url in links.items()} == {
+            "self": [1, 2],
+            "next": [3, 4],
+        }
+
+
 def test_links_of_a_body_may_be_objects_beside_the_counts(tmp_path: Path) -> None:
     hal = closed("href", href=URI, title=TEXT)
     links = closed("self", "first", "last", self=hal, first=hal, last=hal, next=hal)

@@ -135,7 +135,7 @@ class Page:
         has_next = "next" in map(_relation, map(_own_name, names))
         cursors = _CURSORS if has_next else _CURSORS | _TOKENS
         has_urls = any(_LINKS.intersection(plain(one).split("_")) for one in at)
-        for name in names:
+        for name in sorted(names, key=_may_be_absent):  # after members that may be required
             place, own = (*at, name), _own_name(name)
             if name == besides:
                 continue
@@ -227,6 +227,11 @@ def _spellings(fact: Any) -> Iterator[Any]:
         yield int(fact)
     if isinstance(fact, int) and not isinstance(fact, bool):
         yield str(fact)
+
+
+def _may_be_absent(name: str) -> bool:
+    """Whether a member leads to a page that there need not be."""
+    return _relation(_own_name(name)) in {"next", "prev"}
 
 
 def _own_name(name: str) -> str:

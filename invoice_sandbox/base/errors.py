@@ -471,8 +471,8 @@ def alternatives(words: Sequence[str]) -> str:
 
 
 def _equally_close(word: str, words: Sequence[str]) -> Sequence[str]:
-    """The closest known words: all that begin with ``invoice`` or ``offer.*``, where no word as a
-    whole is closer than their common part is."""
+    """The closest known words: all that begin with its parts (``scenario`` or ``clock.*``),
+    where no word as a whole is closer than their common part is."""
     if len(word) > _LONGEST_WORD:
         return []
     close = close_words(word, words)
@@ -491,7 +491,7 @@ def _equally_close(word: str, words: Sequence[str]) -> Sequence[str]:
 
 
 def _family(word: str, likely: Iterable[str]) -> list[str]:
-    """The words that have all parts of this one and more: ``offer.expired`` for ``offer.*``."""
+    """The words that have all parts of this one and more: ``clock.advanced`` for ``clock.*``."""
     begin = word.rstrip("-._*")
     more = tuple(f"{begin}{separator}" for separator in "-._")
     return [one for one in likely if begin and one.startswith(more)]

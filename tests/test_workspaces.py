@@ -42,6 +42,7 @@ from tests.scenario_run import (
     set_clock,
     snapshot,
     status,
+    until,
 )
 from tests.support import FROZEN, PATIENCE, Running, serving
 
@@ -796,8 +797,9 @@ class Node:
 def test_after_a_deletion_free_memory_is_given_back_once(
     server: Running, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_module, "_PAUSE", 3600)
     memory = server.sandbox.engine.workspaces.memory
+    until(lambda: vars(memory)["_planned"] is None, "what another test has planned is not over")
+    monkeypatch.setattr(memory_module, "_PAUSE", 3600)
     planned = []
     for _ in range(2):
         client.delete(f"/sandbox/workspaces/{make_workspace(client)['id']}")

@@ -14,13 +14,8 @@ from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, is_json
 from invoice_sandbox.project.declared import outline
 from invoice_sandbox.project.fitting import members
-from invoice_sandbox.project.stateful import (
-    TRIAL,
-    Collection,
-    Handler,
-    given_example,
-    request_schema,
-)
+from invoice_sandbox.project.shape import TRIAL, given_example, request_schema
+from invoice_sandbox.project.stateful import Collection, Handler
 from invoice_sandbox.project.view import nouns, response_schema, words
 
 _ITEM: Final = re.compile(r"(.*)/(\{[^}]+\})(\.\w+|/)?")

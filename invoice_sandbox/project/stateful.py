@@ -6,9 +6,8 @@ A POST on a path and operations on the path with one more parameter are a collec
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, Protocol
 from urllib.parse import quote
@@ -16,34 +15,20 @@ from uuid import NAMESPACE_URL, uuid5
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ERRORS, reject
-from invoice_sandbox.openapi.load.pointers import at_pointer, dereference
 from invoice_sandbox.openapi.operation import Contract, Operation
-from invoice_sandbox.openapi.responses import (
-    WITHOUT_BODY,
-    Choice,
-    ContractResponse,
-    NoResponseError,
-    allowed_headers,
-    contract_response,
-    is_json,
-    json_type,
-)
-from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
+from invoice_sandbox.openapi.responses import allowed_headers
 from invoice_sandbox.openapi.schema.problems import short_name
-from invoice_sandbox.project.declared import WriteOnly, outline, schemas_at
+from invoice_sandbox.project.declared import WriteOnly, schemas_at
 from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
 from invoice_sandbox.project.paging import page_of
 from invoice_sandbox.project.response import Response
-from invoice_sandbox.project.view import View, generated, is_envelope, nouns, singular, words
+from invoice_sandbox.project.shape import Shape, as_ids, content_of, has_write_only
+from invoice_sandbox.project.view import View, nouns, words
 from invoice_sandbox.state import Transaction, Workspace
 
 _PARAMETER: Final = re.compile(r"\{([^}]+)\}")
 _BELOW: Final = "collections below {}"
 """The collection of the names of those whose records belong to an item, by the item."""
-_WHOLE: Final = re.compile("0|[1-9][0-9]{0,17}")
-_NAMES: Final = frozenset({"slug", "name", "key", "login", "handle"})
-"""Last words of members whose values people read: they are made of what was posted."""
-_TITLES: Final = ("name", "title", "displayName", "display_name")
 _ABSENT_STATUSES: Final = (404, 410, 400)
 """What documents declare for an item that does not exist, the closest first."""
 _CONFLICT_STATUSES: Final = (409, 422)
@@ -51,8 +36,6 @@ _CONFLICT_STATUSES: Final = (409, 422)
 _EXAMPLE: Final = "the response is the example of the document, not what is kept"
 _NOT_KEPT: Final = "nothing was kept: the response cannot have the record"
 _MOST_NAMED: Final = 5
-_MOST_EXAMPLES: Final = 64
-"""How many responses of contracts are kept for the next request."""
 _OF_AN_ADDRESS: Final = frozenset({"link", "location"})
 """Response headers with URLs, which an example has for other servers."""
 
@@ -95,65 +78,15 @@ Handler = Callable[[Any], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
-class Collection:
-    """What is posted to ``path``. ``operations`` are the ids of its operations by what they do:
-    create, page, get, replace, change, delete, and every: a list of the records of all parents.
-    ``identity`` is the member with a record's id,
-    ``parameter`` the parameter of its path; empty: records are in the list only. ``within`` are the
-    members of a body that lead to the record, such as ``("data",)``; empty: the body is the record.
-    ``below`` are the members of the record that lead to the object with its id, such as
-    ``("metadata",)``; empty: the record has it.
-    ``extension`` is what paths of items end with, such as ``.json`` or a slash. ``parent`` is the
-    path of the items of another collection that the records belong to, such as ``/pets/{petId}``,
-    with the names that parameters have in ``path``; empty: they belong to none.
-    ``items`` is what paths of its items begin with if that is not ``path``: ``/comments`` of what
-    is posted to ``/articles/{articleId}/comments``.
-    ``wrapped`` is the member of a request that has the record, by what the operation does, where it
-    is not as in ``within``: ``{"create": "group"}`` if ``{"group": {...}}`` is posted and the
-    response is the group.
+class Collection(Shape):
+    """The handlers of the operations of a collection, on ``call.state``.
 
     A record is kept as a whole body, with what is beside it.
     """
 
-    path: str
-    parameter: str
-    identity: str
-    operations: Mapping[str, str]
-    within: Sequence[str] = ()
-    below: Sequence[str] = ()
-    extension: str = ""
-    parent: str = ""
-    items: str = ""
-    wrapped: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def base(self) -> str:
-        """Its path, without what paths of items end with."""
-        return self.path.removesuffix(self.extension).rstrip("/")
-
-    @property
-    def item_base(self) -> str:
-        """What paths of its items begin with."""
-        return self.items or self.base
-
-    @property
-    def creator(self) -> str:
-        """What makes records: POST, otherwise PUT."""
-        return "create" if "create" in self.operations else "replace"
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The members of a record that lead to its id."""
-        return *self.below, self.identity
-
     def handlers(self) -> dict[str, Handler]:
         """The handler of each of its operations."""
         return {name: getattr(self, what) for what, name in self.operations.items()}
-
-    def __str__(self) -> str:
-        """For people: the path, the member with the id, and what is done by which operation."""
-        done = ", ".join(f"{name} ({what})" for what, name in self.operations.items())
-        return f"{self.path}: records by '{'.'.join((*self.within, *self.key))}': {done}"
 
     async def create(self, call: _Call) -> Response:
         """Keep the body, with an id if it has none."""
@@ -164,7 +97,7 @@ class Collection:
             number, step = number + step, 2 * step  # few lookups, however many ids were posted
         sent = self._sent(call, view, "create", call.body)
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{name}/{number}"))
-        for key in self._keys(view, sent, number, unique):
+        for key in self.ids(view, sent, number, unique):
             is_sent = at_steps(sent, (*self.within, *self.key)) == key
             if await call.state.get(name, str(key)) is not None:
                 if not is_sent:
@@ -261,165 +194,22 @@ class Collection:
         its items have paths without that."""
         return _in_path(self.item_base, call)
 
-    def place(self, contract: Contract) -> tuple[str, ...]:
-        """What ``within`` is by the responses of its operations."""
-        known = (what for what in _WITH_RECORD if what in self.operations)
-        places = (self._view(contract, what, TRIAL).own_place for what in known)
-        return next((one for one in places if one is not None), ())
-
-    def wrappers(self, contract: Contract) -> dict[str, str]:
-        """What ``wrapped`` is by the requests of its operations: a member with an object that has
-        members of the record, is alone or called like the record or as envelopes are. A request
-        that has members of the record itself has none."""
-        known = (what for what in _WITH_RECORD if what in self.operations)
-        views = [self._view(contract, what, TRIAL) for what in known]
-        places = [(view, view.own_place) for view in views if view.own_place is not None]
-        shown = {one for view, at in places for one in members(at_steps(view.declared, at))}
-        found = dict[str, str]()
-        for what in [one for one in ("create", "replace", "change") if one in self.operations]:
-            operation = contract.operations[self.operations[what]]
-            declared = members(outline(contract.document, request_schema(contract, operation)))
-            has_place = bool(self.within) and isinstance(at_steps(declared, self.within), Mapping)
-            if has_place or not shown.isdisjoint(declared):
-                continue
-            like = (name for name, one in declared.items() if not shown.isdisjoint(members(one)))
-            names = [one for one in like if len(declared) == 1 or is_envelope(one, views[0].names)]
-            found |= {what: names[0]} if names else {}
-        return found
-
-    def first(self, contract: Contract) -> dict[str, Any]:
-        """A record of a generated body, as it is kept.
-
-        Raises NoResponseError if no client would know its id.
-        """
-        view = self._view(contract, self.creator, TRIAL, is_new=True)
-        schema = request_schema(contract, view.operation)
-        sent = self._in_place(generated(contract, schema, TRIAL), self.creator)
-        declared = self._in_place(outline(contract.document, schema), self.creator)
-        is_sent = at_steps(declared, (*self.within, *self.key)) is not None
-        unique = str(uuid5(NAMESPACE_URL, self.path))
-        is_put = self.creator == "replace"
-        keys = self._asked(view) if is_put else self._keys(view, sent, 1, unique)
-        created = (view.created(sent, key, 1, "") for key in keys)
-        found = next((one for one in created if one is not None), None)
-        if found is not None:
-            kept, body = found
-            if is_sent or view.own_place is not None or self._is_found(view, body):
-                return kept
-        name = ".".join(self.key)
-        if not view.example.body:
-            raise NoResponseError(f"no response shows the '{name}' of a new record")
-        raise NoResponseError(f"its response has no '{name}' that can be new")
-
-    def _is_found(self, view: View, body: Any) -> bool:
-        """Whether a client finds the id of a record if POST declares no member: in the body, in a
-        ``Location``, or in the list."""
-        if view.example.body:
-            return False
-        if self.creator == "replace":
-            return True
-        wanted = {"location": f"http://localhost{self.item_base}/1"}
-        headers = allowed_headers(view.contract, view.operation, view.example.status, wanted)
-        if at_steps(body, (*view.place, *self.key)) is not None or any(headers):
-            return True
-        if "page" not in self.operations:
-            return False
-        return self._view(view.contract, "page", TRIAL).list_place is not None
-
-    def is_list(self, contract: Contract) -> bool:
-        """Whether its page is a list of what is posted."""
-        return self._view(contract, "page", TRIAL).is_list
-
-    def has_list(self, contract: Contract) -> bool:
-        """The same, and its items have the member with the id."""
-        return self._view(contract, "page", TRIAL).is_list_with_id
-
-    def lacks(self, contract: Contract, what: str, kept: Mapping[str, Any]) -> str:
-        """Why an operation cannot show a record; empty if it can."""
-        view = self._view(contract, what, TRIAL)
-        name = ".".join(self.key)
-        if what == "replace" and view.operation.path == self.path:
-            declared = outline(contract.document, request_schema(contract, view.operation))
-            if at_steps(self._in_place(declared, what), (*self.within, *self.key)) is None:
-                return f"its path has no id, and its body no '{name}'"
-        if what in {"page", "every"}:
-            is_shown = view.lists(kept) and (bool(self.parameter) or view.is_list_with_id)
-            is_shown = is_shown or view.example.body is None
-        else:
-            is_shown = view.own_place is not None and view.shown(kept) is not None
-            is_shown = is_shown or not view.example.body
-        if is_shown or what in {self.creator, "delete"}:
-            return ""
-        return f"its response cannot have a record with '{name}'"
-
-    def _keys(self, view: View, sent: Any, number: int, unique: str) -> Iterator[Any]:
-        """Ids for a record, the best first: what was sent, a name, something unique, a number."""
-        record = members(at_steps(sent, self.within))
-        posted = at_steps(record, self.key)
-        wanted = [] if posted is None else [posted]
-        if _NAMES.intersection(words(self.identity)[-1:]):
-            titles = (_slug(record[one]) for one in _TITLES if isinstance(record.get(one), str))
-            noun = singular(self.base.rpartition("/")[2])
-            title = next(filter(None, titles), None)
-            wanted += [title, f"{title}-{number}"] if title else [f"{noun}-{number}"]
-        for one in chain(wanted, (unique, number, str(number)), map(view.sampled, [number])):
-            if view.may_have(one) and self._is_in_path(view.contract, one):
-                yield one
-
-    def _asked(self, view: View) -> Iterator[Any]:
-        """An id that the path may have, as the response may have it."""
-        for one in view.operation.parameters:
-            if (one.location, one.name) == ("path", self.parameter):
-                schema = at_pointer(view.contract.document, one.schema_pointer)
-                yield from filter(view.may_have, _as_ids(generated(view.contract, schema, TRIAL)))
-
-    def has_type(self, contract: Contract, kept: Mapping[str, Any]) -> bool:
-        """Whether the id of a record is of the type that the path has, not a number as text."""
-        key = at_steps(kept, (*self.within, *self.key))
-        return self._is_in_path(contract, key, (key, str(key)))
-
-    def _is_in_path(self, contract: Contract, key: Any, values: Sequence[Any] = ()) -> bool:
-        """Whether the path of an item can have this id, as one of these values."""
-        items = [name for what, name in self.operations.items() if what not in {"create", "page"}]
-        text = str(key)
-        values = values or (key, text, *([int(text)] if _WHOLE.fullmatch(text) else []))
-        return "/" not in text and all(
-            any(map(one.checker.is_valid, values))
-            for name in items
-            for one in contract.operations[name].parameters
-            if (one.location, one.name) == ("path", self.parameter)
-        )
-
-    def _in_place(self, body: Any, what: str) -> dict[str, Any]:
-        """What was sent to do that, with the record where bodies of the collection have it."""
-        sent, place = dict(members(body)), self._place_of(body, what)
-        if place == (*self.within,):
-            return sent
-        record = sent.pop(*place) if place else sent
-        around = sent if place and self.within else {}
-        return {**members(placed(around, self.within, record))}
-
-    def _place_of(self, body: Any, what: str) -> tuple[str, ...]:
-        """Where what was sent to do that has the record."""
-        places = ((self.wrapped.get(what, ""),), (*self.within,))
-        return next((one for one in places if isinstance(at_steps(body, one), Mapping)), ())
-
     def _sent(self, call: _Call, view: View, what: str, body: Any) -> dict[str, Any]:
         """A body in its place, without what is ``writeOnly``, unless a response that shows the
         record declares it otherwise: the first one that declares it, of the operation's own and
         those of others."""
-        if not _has_write_only(call.contract):
-            return self._in_place(body, what)
+        if not has_write_only(call.contract):
+            return self.in_place(body, what)
         secret = WriteOnly(call.contract.document)
-        content = _content(call.contract, view.operation).values()
+        content = content_of(call.contract, view.operation).values()
         schemas = [one.get("schema", True) for one in content]
-        showing = self._showing(call.contract, view, call.accept)
+        showing = self.showing(call.contract, view, call.accept)
         document = call.contract.document
         shown = [schemas_at(document, one.schema, one.place) for one in showing]
         around = [*chain.from_iterable(shown)]
-        for step in reversed(self._place_of(body, what)):
+        for step in reversed(self.place_of(body, what)):
             around = [{"properties": {step: {"allOf": around}}}]
-        sent = self._in_place(secret.removed(body, schemas, around), what)
+        sent = self.in_place(secret.removed(body, schemas, around), what)
         record = at_steps(sent, self.within)
         for index, schemas in enumerate(shown):
             record = secret.removed(record, schemas, [*chain.from_iterable(shown[:index])])
@@ -464,7 +254,7 @@ class Collection:
         sent: Mapping[str, Any],
     ) -> Response:
         steps = (*self.within, *self.key)
-        showing, *_ = self._showing(call.contract, view, call.accept)
+        showing, *_ = self.showing(call.contract, view, call.accept)
         after = showing.with_instants(after, sent, call.timestamp, is_new=False)
         after = self._of_parents(call, showing, after, kept)
         record = placed(after, steps, at_steps(kept, steps))
@@ -522,7 +312,7 @@ class Collection:
                 continue
             has_path = is_posted or not self.items
             value = call.path[found[1]] if has_path else at_steps(kept, (*self.within, name))
-            for one in () if value is None else _as_ids(value):
+            for one in () if value is None else as_ids(value):
                 shown = view.example.body
                 if is_valid(view.checker, placed(shown, (*view.place, name), one)):
                     new = placed(new, (*self.within, name), one)
@@ -538,7 +328,7 @@ class Collection:
         number = await call.state.next_number(self.name(call))
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{self.name(call)}/{number}"))
         at = f"{call.base_url}{call.url}"
-        for one in filter(view.may_have, _as_ids(key)):
+        for one in filter(view.may_have, as_ids(key)):
             found = await self._created(call, view, sent, one, number, unique, at)
             if found is not None:
                 return found
@@ -556,7 +346,7 @@ class Collection:
     ) -> Response | None:
         """Keep a new record with this id, whose URL is ``at``, empty if it has none; None if no
         response can have it."""
-        showing, *_ = self._showing(call.contract, view, call.accept)
+        showing, *_ = self.showing(call.contract, view, call.accept)
         new = showing.with_instants(sent, sent, call.timestamp, is_new=True)
         found = view.created(self._of_parents(call, showing, new), key, number, unique)
         if found is None:
@@ -579,35 +369,7 @@ class Collection:
 
     def _view_of(self, call: _Call, what: str, *, is_new: bool = False) -> View:
         """That of an operation, in the media type that a client gets."""
-        return self._view(call.contract, what, call.workspace.seed, call.accept, is_new=is_new)
-
-    def _view(
-        self,
-        contract: Contract,
-        what: str,
-        seed: int | str,
-        accept: str = "",
-        *,
-        is_new: bool = False,
-    ) -> View:
-        operation = contract.operations[self.operations[what]]
-        status = _status(operation, what, is_new=is_new)
-        media_type = _preferred_type(operation, status, accept)
-        example = given_example(contract, operation, seed, status, media_type)
-        if example.status in WITHOUT_BODY:
-            example = replace(example, body=None, media_type="")
-        within, names = (*self.within,), nouns(self.base)
-        view = View(contract, operation, within, self.key, names, example, seed)
-        if not _has_write_only(contract):
-            return view
-        shown = WriteOnly(contract.document).removed(example.body, [view.schema])
-        return replace(view, example=replace(example, body=shown))
-
-    def _showing(self, contract: Contract, view: View, accept: str = "") -> list[View]:
-        """The views that have the record: the given one first, then those of other operations."""
-        known = (what for what in _WITH_RECORD if what in self.operations)
-        others = (self._view(contract, what, view.seed, accept) for what in known)
-        return [one for one in chain([view], others) if one.own_place is not None] or [view]
+        return self.view(call.contract, what, call.workspace.seed, call.accept, is_new=is_new)
 
     def _completed(
         self,
@@ -632,70 +394,8 @@ class Collection:
         """The id in the path, or in the body if the path has none."""
         if self.parameter in call.path:
             return str(call.path[self.parameter])
-        sent = self._in_place(call.body, "replace")
+        sent = self.in_place(call.body, "replace")
         return str(at_steps(sent, (*self.within, *self.key)))
-
-
-_WITH_RECORD: Final = ("create", "get", "replace", "change")
-TRIAL: Final = "stateful"
-"""The seed of responses before there is a workspace."""
-
-
-def request_schema(contract: Contract, operation: Operation) -> Any:
-    """The schema of the JSON that an operation takes; false if it takes none."""
-    content = _content(contract, operation)
-    media = next((one for name, one in content.items() if is_json(name)), {"schema": False})
-    return media.get("schema", True)
-
-
-def _content(contract: Contract, operation: Operation) -> Mapping[str, Any]:
-    """The Media Type Objects of what an operation takes, by media type."""
-    item = dereference(contract.document, contract.document["paths"][operation.path])
-    raw = item[operation.method.lower()].get("requestBody", {})
-    content: Mapping[str, Any] = dereference(contract.document, raw).get("content", {})
-    return content
-
-
-def _has_write_only(contract: Contract) -> bool:
-    """Whether a member of any schema is ``writeOnly``."""
-    return contract.schemas.not_required == OF_THE_CLIENT
-
-
-def _slug(text: str) -> str:
-    """``Justice League!`` as ``justice-league``."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64]
-
-
-@lru_cache(maxsize=_MOST_EXAMPLES)
-def given_example(
-    contract: Contract,
-    operation: Operation,
-    seed: int | str,
-    status: int | None = None,
-    media_type: str | None = None,
-) -> ContractResponse:
-    """The response of an operation by its contract, without any record; in a media type that it
-    declares, if one is given. Raises NoResponseError."""
-    return contract_response(contract, operation, seed, Choice(status, accept=media_type))
-
-
-def _preferred_type(operation: Operation, status: int | None, accept: str) -> str | None:
-    """The JSON media type that an ``Accept`` header chooses, if it is not the usual one."""
-    key = operation.success
-    response = operation.responses.get(key) if status is None else operation.response_for(status)
-    if response is None or len(response.content) == 1 or not accept:
-        return None
-    found = json_type(response, accept)
-    return None if found == json_type(response) else found
-
-
-def _status(operation: Operation, what: str, *, is_new: bool) -> int | None:
-    """The status of a success if it is not the first one that is declared: PUT makes a record with
-    201, and changes one with another status."""
-    if what != "replace" or "201" not in operation.responses:
-        return None
-    others = (one for one in operation.responses if one.isdigit() and one.startswith("2"))
-    return 201 if is_new else next((int(one) for one in others if one != "201"), None)
 
 
 def _in_path(path: str, call: _Call) -> str:
@@ -713,13 +413,6 @@ async def _delete_below(state: Transaction, item: str) -> None:
                 await state.delete(name, key)
             await _delete_below(state, f"{one['items']}/{key}")
         await state.delete(above, one["name"])
-
-
-def _as_ids(value: Any) -> Iterator[Any]:
-    """A value of a path, as members may have it: itself, as text, and as a number."""
-    yield from (value, str(value))
-    if _WHOLE.fullmatch(str(value)):
-        yield int(value)
 
 
 def _first_declared(operation: Operation, statuses: Sequence[int]) -> int | None:
@@ -747,7 +440,7 @@ def _response(
     left_out = (_OF_AN_ADDRESS | own.keys()) - view.required_headers
     headers = {name: one for name, one in example.headers if name.lower() not in left_out}
     headers |= allowed_headers(view.contract, view.operation, example.status, wanted)
-    if body is not None and _has_write_only(view.contract):
+    if body is not None and has_write_only(view.contract):
         body = WriteOnly(view.contract.document).removed(body, [view.schema])
     if body is None and example.body is not None:
         body, hints = example.body, (*hints, _EXAMPLE)

@@ -19,20 +19,13 @@ from invoice_sandbox.openapi.load.documents import (
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.files import is_inside
+from invoice_sandbox.openapi.load.invalid import last_words, of_references, take_out
 from invoice_sandbox.openapi.load.limitations import limitations
 from invoice_sandbox.openapi.load.model import METHODS, Node, Pointer, node
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import ContractError
-from invoice_sandbox.openapi.load.repair import (
-    correct_names,
-    declare,
-    last_words,
-    of_references,
-    repair,
-    take_out,
-    whole_version,
-)
+from invoice_sandbox.openapi.load.repair import correct_names, declare, repair, whole_version
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import (
     Invalid,

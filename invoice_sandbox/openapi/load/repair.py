@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import cache
-from itertools import islice, pairwise
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -19,17 +18,12 @@ import jsonschema_rs
 
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.model import (
-    DOCUMENT,
-    METHODS,
-    OBJECTS,
     SCHEMA,
     Node,
-    Pointer,
     members_of,
     node,
     operations,
     walk,
-    word_for,
 )
 from invoice_sandbox.openapi.load.operations import (
     Note,
@@ -41,13 +35,11 @@ from invoice_sandbox.openapi.load.operations import (
 from invoice_sandbox.openapi.load.pointers import (
     ContractError,
     dereference,
-    followed,
     identified,
     steps_of,
 )
 from invoice_sandbox.openapi.load.validate import (
     DRAFT_2020_12,
-    Invalid,
     dialect,
     meant_version,
 )
@@ -179,6 +171,9 @@ def _with_its_own(document: dict[str, Any], here: Node) -> Iterator[Note]:
                 yield Note(place, f"{subject(place)}: {text}")
 
 
+BEARER: Final = {"type": "http", "scheme": "bearer"}
+"""The security scheme that stands for one that cannot be read."""
+
 _SENT: Final = frozenset({"{header}", "{mediaType}", "securityScheme", "server"})
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """What the name of a header or of a cookie can be (RFC 9110, section 5.6.2)."""
@@ -199,7 +194,7 @@ def _repair_sent(here: Node) -> Iterator[Note]:
         form = _PRINTABLE if here.value.get("in") == "query" else _TOKEN
         if isinstance(named, str) and not form.fullmatch(named):
             here.value.clear()
-            here.value.update(_BEARER)
+            here.value.update(BEARER)
             text = f"this securityScheme is read as HTTP bearer: no request can have {named!r}"
             yield Note(here.pointer, text)
     elif here.type[0] == "{":
@@ -336,357 +331,6 @@ def _numbered_names(document: dict[str, Any]) -> Iterator[Note]:
             yield Note(("paths", path, method), f"without operationId: it is called {name} here")
 
 
-def take_out(document: dict[str, Any], found: Sequence[Invalid]) -> list[Note]:
-    """Change ``document`` so that it can be served without what was ``found``; what, and where.
-
-    A value of another type is read as the type that it should have, if it plainly means a value of
-    it; null as if it were not there. What has to be there and can be taken for granted is added. A
-    member that cannot be there, and what is for people only, is left out. Of a schema nothing is
-    checked. A header is left out, and a response that the operation can do without. Otherwise the
-    operation, or the component, is left out, or the member itself. Empty: nothing could be done.
-    """
-    notes: list[Note] = []
-    for wrong in reversed(found):  # the last item of a list first
-        around = list(_around(node(document), wrong.pointer))
-        pointers = [one.pointer for one in around]
-        is_done = any(note.pointer in pointers for note in notes)
-        if len(around) > len(wrong.pointer) and not is_done:
-            notes += _without(document, around, wrong)
-    return notes
-
-
-def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
-    """Leave out, or replace, the smallest part that can be; ``around`` leads to the place."""
-    place = around[-1]
-    slips = list(_corrected(around))
-    if slips:
-        yield from slips
-        return
-    default = _DEFAULTS.get((place.type, wrong.missing))
-    if default is not None:
-        place.value[wrong.missing] = deepcopy(default)
-        text = f"'{wrong.missing}' is missing, and taken as {json.dumps(default)}"
-        yield Note(place.pointer, text)
-        return
-    meant = None if any(one.type == SCHEMA for one in around) else _meant(around, wrong.types)
-    if meant is not None:
-        _parent(document, place)[place.pointer[-1]] = meant
-        yield Note(place.pointer, f"read as {json.dumps(meant)}: {wrong.text}")
-        return
-    if wrong.is_extra or _is_optional(around, wrong):
-        yield _left_out(document, place, f"{_name(place)}this is ignored: {wrong.text}")
-        return
-    yield from islice(_around_it(document, around, wrong), 1)
-
-
-def _around_it(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
-    """The same for each part around the place, the smallest first: one is enough."""
-    for above, here in reversed([*pairwise((node(None), *around))]):
-        if above.type == SCHEMA and _is_independent(above.value, here):
-            text = f"this schema is read without '{here.pointer[-1]}': {wrong.text}"
-            yield _left_out(document, here, text)
-        elif here.type == SCHEMA and here.value != {}:
-            _parent(document, here)[here.pointer[-1]] = {}
-            yield Note(here.pointer, f"this schema is not checked: {wrong.text}")
-        elif here.type == "securityScheme" and not _is_of_connections(here.value):
-            _parent(document, here)[here.pointer[-1]] = dict(_BEARER)
-            yield Note(here.pointer, f"this securityScheme is read as HTTP bearer: {wrong.text}")
-        elif here.type == "[{[scope]}]" and _alternatives(document):
-            _parent(document, here)[here.pointer[-1]] = _alternatives(document)
-            yield Note(here.pointer, f"any declared security scheme is required: {wrong.text}")
-        elif _is_left_out_alone(here, above):
-            word = "this parameter" if here.type == "parameter" else "this"
-            yield _left_out(document, here, f"{_name(here)}{word} is ignored: {wrong.text}")
-        elif here.type in {"operation", "pathItem"} or _is_component(here):
-            text = f"this {word_for(here.type)} is not served: {wrong.text}"
-            yield _left_out(document, here, f"{_name(here)}{text}")
-    if around[-1].pointer:
-        yield _left_out(document, around[-1], f"this is ignored: {wrong.text}")
-
-
-_DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
-    (DOCUMENT, "info"): {"title": "Untitled", "version": "0"},
-    (DOCUMENT, "paths"): {},
-    ("info", "title"): "Untitled",
-    ("info", "version"): "0",
-    ("response", "description"): "",
-    ("requestBody", "content"): {"*/*": {}},
-}
-"""What stands for a member that has to be there, by the type of its object."""
-
-
-def _is_independent(schema: Any, here: Node) -> bool:
-    """Whether a schema without this keyword of its own allows all that it allowed, as no other of
-    its keywords depends on it."""
-    is_alone = here.type != SCHEMA and here.pointer[-1] in _ALONE
-    return is_alone and not any(str(one).startswith("unevaluated") for one in schema)
-
-
-_ALONE: Final = frozenset(
-    {
-        *("type", "enum", "format", "pattern", "required", "discriminator", "xml", "items"),
-        *("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "multipleOf"),
-        *("maxLength", "minLength", "maxItems", "minItems", "uniqueItems", "maxContains"),
-        *("maxProperties", "minProperties", "dependentRequired", "default", "examples"),
-        *("readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
-    }
-)
-"""Keywords that others do not need to have: ``additionalProperties`` needs ``properties``."""
-
-
-def _is_dispensable(above: Node, here: Node) -> bool:
-    """Whether an operation can do without a response: not without its only one, or its only
-    success."""
-    others = [str(one) for one in above.value if one != here.pointer[-1]]
-    is_error = str(here.pointer[-1]).startswith(("4", "5"))
-    return any(is_error or one.startswith(("2", "3")) for one in others)
-
-
-def _corrected(around: list[Node]) -> Iterator[Note]:
-    """Add what a parameter, a server or a security scheme around the place lacks."""
-    for here in around:
-        correct = _CORRECTIONS.get(here.type)
-        if correct is not None and isinstance(here.value, dict) and "$ref" not in here.value:
-            yield from (Note(here.pointer, text) for text in correct(here.value))
-
-
-def _completed(value: dict[str, Any]) -> Iterator[str]:
-    """Add what a parameter or header has to have and can be taken for granted; what was added."""
-    if value.get("in") == "path" and value.get("required") is not True:
-        value["required"] = True
-        yield f"{value.get('name')}: a parameter in the path must have 'required: true', read so"
-    is_known = value.get("in", "header") in ("path", "query", "header", "cookie")
-    if is_known and not {"schema", "content"} & value.keys():
-        value["schema"] = {}
-        yield f"{value.get('name', 'this header')}: it has no 'schema', and is not checked"
-
-
-def _with_variables(server: dict[str, Any]) -> Iterator[str]:
-    """Take the first value of its ``enum`` for a variable without a default, and leave out a
-    variable without one that is no part of the URL; what was done."""
-    found = server.get("variables")
-    variables = found if isinstance(found, dict) else {}
-    for name, value in [*variables.items()]:
-        variable = value if isinstance(value, dict) else {}
-        first = next(iter(_list(variable.get("enum"))), None)
-        if variable.get("default") is None and f"{{{name}}}" not in str(server.get("url")):
-            del variables[name]
-            yield f"{name}: this variable is no part of the URL, and ignored"
-        elif variable.get("default") is None and isinstance(first, str):
-            variable["default"] = first
-            yield f"{name}: 'default' is missing, and taken as {json.dumps(first)}"
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else ()
-
-
-def _with_its_type(scheme: dict[str, Any]) -> Iterator[str]:
-    """Write a security scheme as OpenAPI has it, where that is plain; what was changed."""
-    before = dict(scheme)
-    named = str(scheme.get("type", "")).lower()
-    shown = next((type_ for member, type_ in _SHOWS_TYPE.items() if member in scheme), None)
-    type_ = _TYPES.get(named, shown if named in {"", "none"} else None)
-    if type_ is not None:
-        scheme["type"] = type_
-    if named in {"basic", "bearer"}:
-        scheme["scheme"] = named
-    place = str(scheme.get("in", "header")).lower()
-    if type_ == "apiKey" and place in {"header", "query", "cookie"}:
-        scheme["in"] = place
-    for member, value in _TAKEN.get(type_ or "", {}).items():
-        scheme.setdefault(member, deepcopy(value))
-    for member in [one for one in scheme if before.get(one) != scheme[one]]:
-        yield f"this securityScheme is read with '{member}' as {json.dumps(scheme[member])}"
-
-
-def _alternatives(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Security requirements that each security scheme of a document satisfies alone."""
-    components = document.get("components")
-    schemes = components.get("securitySchemes") if isinstance(components, dict) else None
-    return [{name: []} for name in _keys(schemes)]
-
-
-def _is_of_connections(scheme: Any) -> bool:
-    """Whether it is of the type that OpenAPI 3.0 does not have, and that is not checked here."""
-    return isinstance(scheme, dict) and scheme.get("type") == "mutualTLS"
-
-
-_TYPES: Final = {
-    **{one.lower(): one for one in ("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS")},
-    **dict.fromkeys(("basic", "bearer"), "http"),
-}
-"""Types of security schemes, also of Swagger 2, by their names in small letters."""
-
-_SHOWS_TYPE: Final = {
-    "flows": "oauth2",
-    "openIdConnectUrl": "openIdConnect",
-    "scheme": "http",
-    "name": "apiKey",
-}
-"""The type of a security scheme without one, by a member that only this type has."""
-
-_BEARER: Final = {"type": "http", "scheme": "bearer"}
-_TAKEN: Final[Mapping[str, Mapping[str, Any]]] = {
-    "http": {"scheme": "bearer"},
-    "oauth2": {"flows": {}},
-}
-"""Members that a security scheme of a type has to have, with what stands for them."""
-
-_CORRECTIONS: Final[Mapping[str, Callable[[dict[str, Any]], Iterator[str]]]] = {
-    "parameter": _completed,
-    "header": _completed,
-    "server": _with_variables,
-    "securityScheme": _with_its_type,
-}
-"""By the type of an object: change it to what is plainly meant, and say what was changed."""
-
-
-def _meant(around: Sequence[Node], types: Sequence[str]) -> Any:
-    """The value of one of these types that the last value, of another one, plainly means, or
-    None."""
-    here = around[-1]
-    match here.value:
-        case None if len(around) > 1 and around[-2].type in _NAMED_ONLY:
-            return deepcopy(_NAMED_ONLY[around[-2].type])
-        case str() if here.type == "server":
-            return {"url": here.value}
-        case str() if here.type == "{[scope]}":
-            return {here.value: []}
-        case bool() | int() | float() | dict() if here.type == "[scope]":
-            return []
-        case str() | dict() if "array" in types:
-            return [here.value]
-        case bool() | int() | float() if "string" in types:
-            return json.dumps(here.value)
-        case str() if "boolean" in types:
-            return _BOOLEANS.get(here.value.lower())
-    return None
-
-
-_NAMED_ONLY: Final[Mapping[str, Any]] = {
-    "<response>": {},
-    "{header}": {},
-    "{mediaType}": {},
-    "{[scope]}": [],
-}
-"""Maps in which null stands for a value of which no more than the name is known."""
-
-_BOOLEANS: Final = dict.fromkeys(("true", "yes", "on"), True) | dict.fromkeys(
-    ("false", "no", "off"), False
-)
-"""What texts mean: YAML 1.1 has all of them as booleans, YAML 1.2 the first ones."""
-
-
-def _is_component(here: Node) -> bool:
-    return len(here.pointer) == _COMPONENT and here.pointer[0] not in {"servers", "security"}
-
-
-def _name(here: Node) -> str:
-    """``GET /orders: `` for an operation, ``/orders: `` for a path."""
-    match here.type, here.pointer:
-        case _, ("paths", path, method) if here.type in {"operation", "other"}:
-            return f"{str(method).upper()} {path}: "
-        case "parameter", _:
-            return f"{subject(here.pointer)}: ".removeprefix(": ")
-        case "operation", (*_, path, method):
-            return f"{str(method).upper()} {path}: "
-        case "pathItem", (*_, path):
-            return f"{path}: "
-    return ""
-
-
-def _is_left_out_alone(here: Node, above: Node) -> bool:
-    """Whether a member of a map, or an item of a list, can be left out and the others kept."""
-    if _is_component(here) or here.type in _NEEDED or above.type[0] not in "{[<":
-        return here.type in _UNUSED
-    if above.type == "<response>":
-        return _is_dispensable(above, here)
-    return above.type not in _NEVER_EMPTY or len(above.value) > 1
-
-
-_UNUSED: Final = frozenset({"link", "callback", "example"})
-_NEEDED: Final = frozenset({"operation", "pathItem", "variable", SCHEMA})
-"""What cannot be left out of a map or list without a change to what the rest means."""
-_NEVER_EMPTY: Final = frozenset({"{mediaType}", "[{[scope]}]"})
-"""Maps and lists that mean something else, or nothing, when they are empty."""
-_COMPONENT: Final = 3
-"""The length of the pointer to a component."""
-
-
-def _around(here: Node, pointer: Pointer) -> Iterator[Node]:
-    """Every value on the way to a place, as far as there is one."""
-    yield here
-    for step in pointer:
-        children = {str(key): child for key, child in here.children()}
-        if str(step) not in children:
-            return
-        here = children[str(step)]
-        yield here
-
-
-def _is_optional(around: Sequence[Node], wrong: Invalid) -> bool:
-    """Whether the last place is null, as if it were not there, or is for people: it changes nothing
-    that is served."""
-    members = [(one.type, below.pointer[-1]) for one, below in pairwise(around)]
-    if wrong.types and around[-1].value is None and members[-1][0] in OBJECTS:
-        return True
-    return any(
-        type_ == "info"
-        or (type_ in OBJECTS and member in _FOR_PEOPLE)
-        or (type_, member) == ("variable", "enum")
-        for type_, member in members
-    )
-
-
-_FOR_PEOPLE: Final = frozenset(
-    {"summary", "description", "title", "deprecated", "tags", "externalDocs", "$comment"}
-)
-
-
-def _left_out(document: dict[str, Any], here: Node, text: str) -> Note:
-    del _parent(document, here)[here.pointer[-1]]
-    return Note(here.pointer, text)
-
-
-def _parent(document: Any, here: Node) -> Any:
-    for step in here.pointer[:-1]:
-        document = document[step]
-    return document
-
-
-def last_words(document: dict[str, Any], notes: Sequence[Note]) -> list[Note]:
-    """The notes without those about a place of which nothing is left, and a later note says so."""
-    gone, around = set[Pointer](), set[Pointer]()
-    found: list[Note] = []
-    for note in reversed(notes):
-        above = [note.pointer[:length] for length in range(len(note.pointer) + 1)]
-        if not _is_anything(document, note.pointer):
-            if note.pointer in around or not gone.isdisjoint(above):
-                continue
-            gone.add(note.pointer)
-            around.update(above)
-        found.append(note)
-    return found[::-1]
-
-
-def of_references(document: Mapping[str, Any], notes: Sequence[Note]) -> Iterator[Note]:
-    """What ``notes`` say of an operation that is left out, for each path that refers to its path
-    item."""
-    texts = {one.pointer: one.text.partition(": ")[2] for one in notes}
-    for path, item in document.get("paths", {}).items():
-        for place, referred in [*followed(document, item)][-1:]:
-            for method in METHODS:
-                if method not in referred and (*place, method) in texts:
-                    text = f"{method.upper()} {path}: {texts[*place, method]}"
-                    yield Note(("paths", path, method), text)
-
-
-def _is_anything(document: dict[str, Any], pointer: Pointer) -> bool:
-    places = list(_around(node(document), pointer))
-    return len(places) > len(pointer) and places[-1].value != []
-
-
 def declare(document: dict[str, Any]) -> Iterator[Note]:
     """Change operations that name no parameter for a part of their path, or the operationId of
     another: a string is declared for the part, and the second operationId is removed."""
@@ -707,9 +351,13 @@ def declare(document: dict[str, Any]) -> Iterator[Note]:
             yield Note(here.pointer, f"{missing}: no parameter of this name; it is any string")
 
 
+_OF_A_PATH: Final = 3
+"""The length of the pointer to an operation of a path, and of no callback."""
+
+
 def _undeclared(document: dict[str, Any], here: Node) -> list[str]:
     """The names in the path of an operation that neither it nor its path declares."""
-    if here.pointer[0] != "paths" or len(here.pointer) != _COMPONENT:
+    if here.pointer[0] != "paths" or len(here.pointer) != _OF_A_PATH:
         return []
     if not isinstance(here.value.get("parameters", []), list):
         return []
@@ -723,7 +371,8 @@ def _undeclared(document: dict[str, Any], here: Node) -> list[str]:
 def _parameters_of(document: dict[str, Any], here: Node) -> Iterator[dict[str, Any]]:
     """The parameters of an operation and of its path."""
     for one in (here.value, document["paths"][here.pointer[1]]):
-        yield from (it for it in _list(one.get("parameters")) if isinstance(it, dict))
+        found = one.get("parameters")
+        yield from (it for it in found if isinstance(it, dict)) if isinstance(found, list) else ()
 
 
 def _respelled(document: dict[str, Any], here: Node) -> Iterator[Note]:

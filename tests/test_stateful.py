@@ -765,8 +765,9 @@ def test_init_writes_the_collections_as_handlers(tmp_path: Path) -> None:
     [
         ("2nd pet!", "größe", "1st", "\ufb01t", "_own", "!"),
         ("pets_2", "pets", "Pets", "PETS", "import", "Import"),
+        ("ListSnapshots", "create_snapshot", "GetClock", "setClock", "faults", "DeleteFault"),
     ],
-    ids=["no names of functions", "equal ones"],
+    ids=["no names of functions", "equal ones", "like those of the control API"],
 )
 def test_init_writes_a_handler_for_every_operation_whatever_its_name(
     tmp_path: Path, names: Sequence[str]
@@ -788,6 +789,7 @@ def test_init_writes_a_handler_for_every_operation_whatever_its_name(
         assert client.put(at, json={"name": "Kim"}).json()["name"] == "Kim"
         assert client.get(at).json()["name"] == "Kim"
         assert client.delete(at).status_code == 204
+        assert "now" in client.get("/sandbox/clock").json()["data"]
 
 
 @pytest.mark.parametrize(("number", "is_reported"), [(201, True), (200, False)])

@@ -140,6 +140,8 @@ def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
 
 
 def load_handlers(folder: Path, contracts: Sequence[Contract]) -> dict[str, Handler]:
+    """The handler of each operation that has one, by operationId. Where operations of several
+    contracts have handlers of one name, it is that of the last contract. Raises ProjectError."""
     names: dict[str, str] = {}
     for contract in contracts:
         names |= operation_names(contract.document)

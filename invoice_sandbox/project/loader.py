@@ -200,7 +200,7 @@ def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
         named = members_for_tools(contract, conventions, subject)
         part = folder / "openapi" / "sandbox.yaml"
         control = control_contract(subject, words, part, named)
-        handlers = load_handlers(folder / "handlers", [contract, control])
+        handlers = load_handlers(folder / "handlers", [control, contract])
         check_emitted([folder / "handlers", folder / "domain"], contract, lifecycle)
         warnings = partial(project_warnings, folder, contract, handlers)
         project = Project(

@@ -493,7 +493,18 @@ def test_a_document_of_one_line_has_the_operation_in_its_warnings(tmp_path: Path
 
 
 PATHS: dict[str, tuple[dict[str, Any], str]] = {
-    "no slash": ({"t": {"get": OK}}, "t: this is ignored: a path begins with '/'"),
+    "no slash, and no operation": (
+        {"t": {"summary": "t"}},
+        "t: this is ignored: a path begins with '/'",
+    ),
+    "a whole address": (
+        {"https://x.example/t": {"get": OK}},
+        "https://x.example/t: this is ignored: a path begins with '/'",
+    ),
+    "no slash, but there is such a path": (
+        {"a": {"get": OK}},
+        "a: this is ignored: a path begins with '/'",
+    ),
     "a brace too many": (
         {"/t/{a": {"get": OK}},
         "/t/{a: this pathItem is not served: its braces are not in pairs",
@@ -1204,9 +1215,34 @@ def test_of_two_paths_with_blanks_the_first_is_read_without_them(tmp_path: Path)
     assert second.endswith(r"the blanks around '/a\n' are part of it: there is another path '/a'")
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_a_path_may_lack_its_slash(tmp_path: Path, version: str) -> None:
+    (tmp_path / "part.json").write_text(json.dumps({"type": "integer"}))
+    paths = {
+        "a/{id}": {"GET": with_schema({"$ref": "part.json"})},
+        " b": {"get": {"responses": {"200": {"$ref": "#/paths/c/post/responses/200"}}}},
+        "c": {"post": {"responses": {"200": {"description": "that"}}}},
+        "d": {"$ref": "#/paths/c"},
+        "x-e": {"get": {"responses": []}},
+    }
+    content = document(paths, openapi=version)
+    lines = [one for one in warnings(tmp_path, content) if "is read as '/" in one]
+    for line, path in zip(lines, ("a/{id}", " b", "c", "d"), strict=True):
+        assert line.endswith(f": {path!r} is read as '/{path.strip()}'")
+    with serving_contract(tmp_path, content) as client:
+        assert isinstance(client.get("/a/1").json(), int)
+        assert client.get("/b").status_code == 200
+        assert client.post("/c", json={}).status_code == 200
+        assert client.post("/d", json={}).status_code == 200
+        assert client.get("/x-e").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/a ", "a"])
 @pytest.mark.parametrize("is_json", [True, False], ids=["JSON", "YAML"])
-def test_a_warning_below_a_path_with_blanks_has_its_own_line(tmp_path: Path, is_json: bool) -> None:
-    content = document({"/a ": {"get": {"responses": 5}}})
+def test_a_warning_below_a_path_that_is_read_otherwise_has_its_own_line(
+    tmp_path: Path, is_json: bool, path: str
+) -> None:
+    content = document({path: {"get": {"responses": 5}}})
     text = json.dumps(content, indent=1)
     file = tmp_path / "api.yaml"
     file.write_text(text if is_json else f"---\n{text}")
@@ -1611,7 +1647,7 @@ def test_the_404_of_an_operation_that_is_left_out_has_the_reason(
 
 
 def test_the_404_of_a_path_that_is_left_out_has_the_reason(tmp_path: Path) -> None:
-    paths = {"/ok": FINE, "/a/{x": {"get": OK}, "b/{y}": {"get": OK}, "/{{c}}/d": {"get": OK}}
+    paths = {"/ok": FINE, "/a/{x": {"get": OK}, "b/{y}": {"summary": "b"}, "/{{c}}/d": {"get": OK}}
     with serving_contract(tmp_path, document(paths)) as client:
         for path, reason in (
             ("/a/1", "/a/{x: this pathItem is not served: its braces are not in pairs"),

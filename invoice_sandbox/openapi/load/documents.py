@@ -22,6 +22,7 @@ from invoice_sandbox.openapi.load.text import (
     MAX_LEVELS,
     MAX_VALUES,
     DocumentError,
+    alike,
     finite,
     line_and_column,
 )
@@ -214,14 +215,12 @@ class _Inside:
     found: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def at(self, step: str) -> tuple[int, int] | None:
-        """The offsets of one step, which may be written in other letters, or with blanks around.
-        ValueError: no JSON."""
+        """The offsets of one step, which may be written otherwise. ValueError: no JSON."""
         while step not in self.found:
             following = next(self.rest, None)
             if following is None:
-                wanted = str(step).lower()
                 known = self.found.items()  # of a list, whose steps are numbers, too
-                return next((at for name, at in known if str(name).strip().lower() == wanted), None)
+                return next((at for name, at in known if alike(name) == alike(step)), None)
             self.found.setdefault(*following)
         return self.found[step]
 

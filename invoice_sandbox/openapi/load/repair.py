@@ -18,6 +18,7 @@ import jsonschema_rs
 
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.model import (
+    METHODS,
     SCHEMA,
     Node,
     members_of,
@@ -97,10 +98,10 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     expression as ECMA-262 and Rust have them is left out, and so is a dialect that is not known. A
     security scheme that is declared nowhere is not required. The names of operations without an
     operationId that are numbered are noted, too. A reference is written as a URI. Extensions among
-    paths or responses, which mean nothing here, are left out unnoted. Blanks around a path mean
-    nothing.
+    paths or responses, which mean nothing here, are left out unnoted. A path has no blanks around it
+    and begins with a slash.
     """
-    schemas, extensible, notes = list[Node](), list[Node](), [*_without_blanks(document)]
+    schemas, extensible, notes = list[Node](), list[Node](), [*_plain_paths(document)]
     for here in walk(node(document)):  # which looks at the members of an object after this
         if here.type == "pathItem" and here.reference is not None:
             notes += _with_its_own(document, here)
@@ -129,21 +130,21 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     )
 
 
-def _without_blanks(document: dict[str, Any]) -> Iterator[Note]:
-    """Write each path without the blanks around it, also in references, unless there is such a
-    path."""
+def _plain_paths(document: dict[str, Any]) -> Iterator[Note]:
+    """Write each path without the blanks around it, and with a slash at its beginning, also in
+    references, unless there is such a path."""
     paths: Any = document.get("paths")
     meant: dict[str, str] = {}
     for path in _keys(paths):
-        plain = path.strip()
-        if plain == path or not plain.startswith("/"):
+        plain = _plain(path, paths[path])
+        if plain in (path, None):
             continue
-        if plain in paths or plain in meant.values():
-            text = f"the blanks around {path!r} are part of it: there is another path {plain!r}"
-        else:
+        if plain not in paths and plain not in meant.values():
             meant[path] = plain
-            text = f"{path!r} is read as {plain!r}"
-        yield Note(("paths", path), text)
+            yield Note(("paths", path), f"{path!r} is read as {plain!r}")
+        elif path.startswith("/"):
+            text = f"the blanks around {path!r} are part of it: there is another path {plain!r}"
+            yield Note(("paths", path), text)
     if not meant:
         return
     renamed = [(meant.get(path, path), item) for path, item in paths.items()]
@@ -155,6 +156,17 @@ def _without_blanks(document: dict[str, Any]) -> Iterator[Note]:
             if path in meant:
                 pointer = pointer_text([first, meant[path], *steps])
                 here.value["$ref"] = "#" + quote(pointer, safe=_IN_FRAGMENT)
+
+
+def _plain(path: str, item: Any) -> str | None:
+    """What a member of ``paths`` is the path of: None if it has to begin with a slash, does not,
+    and does not look like a path."""
+    plain = path.strip()
+    if plain.startswith("/"):
+        return plain
+    is_item = isinstance(item, dict) and not item.keys().isdisjoint({"$ref", *METHODS})
+    is_other = plain.startswith("x-") or "://" in plain
+    return f"/{plain}" if is_item and not is_other else None
 
 
 def _with_its_own(document: dict[str, Any], here: Node) -> Iterator[Note]:

@@ -49,3 +49,9 @@ def finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError
     return number
+
+
+def alike(name: object) -> str:
+    """The same text for the names that are read as one: in other letters, with blanks around, or
+    a path without the slash at its beginning."""
+    return str(name).strip().lower().removeprefix("/")

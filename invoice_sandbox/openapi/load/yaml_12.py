@@ -16,7 +16,13 @@ from typing import Any, Final, NoReturn
 import yaml
 
 from invoice_sandbox.openapi.load import text as texts
-from invoice_sandbox.openapi.load.text import MAX_LEVELS, MAX_VALUES, DocumentError, finite
+from invoice_sandbox.openapi.load.text import (
+    MAX_LEVELS,
+    MAX_VALUES,
+    DocumentError,
+    alike,
+    finite,
+)
 
 try:
     from yaml import CSafeLoader as _BaseLoader
@@ -109,13 +115,13 @@ def line_and_column(node: yaml.Node | None, pointer: Sequence[str | int]) -> str
 
 
 def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Mark, yaml.Node] | None:
-    """Where the step leads to; its name may be written in other letters, or with blanks around."""
+    """Where the step leads to; its name may be written otherwise."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == str(step):
                 return key.start_mark, value
         for key, value in node.value:
-            if str(key.value).strip().lower() == str(step).lower():
+            if alike(key.value) == alike(step):
                 return key.start_mark, value
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return node.value[step].start_mark, node.value[step]

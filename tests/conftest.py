@@ -145,9 +145,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _heed_interrupts() -> None:
-    """In the background a shell makes its jobs ignore SIGINT, and their children inherit that."""
+    """In the background a shell makes its jobs ignore SIGINT, nohup SIGHUP, and their children
+    inherit that, but no handler: this process still ignores SIGHUP."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def _share_cache() -> None:

@@ -98,8 +98,8 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     expression as ECMA-262 and Rust have them is left out, and so is a dialect that is not known. A
     security scheme that is declared nowhere is not required. The names of operations without an
     operationId that are numbered are noted, too. A reference is written as a URI. Extensions among
-    paths or responses, which mean nothing here, are left out unnoted. A path has no blanks around it
-    and begins with a slash.
+    paths or responses, which mean nothing here, are left out unnoted. A path has no blanks around
+    it and begins with a slash.
     """
     schemas, extensible, notes = list[Node](), list[Node](), [*_plain_paths(document)]
     for here in walk(node(document)):  # which looks at the members of an object after this

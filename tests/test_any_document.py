@@ -154,7 +154,7 @@ def test_a_pattern_is_read_as_javascript_does(tmp_path: Path) -> None:
 def test_a_document_may_come_from_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    text = json.dumps(document({"/a": FINE, "b": {"get": OK}}), indent=1)
+    text = json.dumps(document({"/a": FINE, "b": {}}), indent=1)
     settings = read_settings({"contract": str(pipe)})
     assert settings.contract == pipe
     Thread(target=pipe.write_text, args=(text,), daemon=True).start()
@@ -266,7 +266,7 @@ REST: dict[str, tuple[Any, str, bool]] = {
         "fine: another operation has this name",
         True,
     ),
-    "no responses": ({"responses": {}}, "this operation is not served: ", False),
+    "responses that are a number": ({"responses": 5}, "this operation is not served: ", False),
     "a response that is nowhere": (
         {"responses": {"200": {"$ref": "#/components/responses/Gone"}}},
         "this operation is not served: cannot resolve reference '#/components/responses/Gone'",
@@ -480,7 +480,7 @@ def test_of_two_schemas_with_one_address_the_first_has_it(tmp_path: Path) -> Non
 
 
 def test_a_document_of_one_line_has_the_operation_in_its_warnings(tmp_path: Path) -> None:
-    paths = {"/a": {"get": {**OK, "callbacks": {"c": {}}}}, "/b": {"get": {"responses": {}}}}
+    paths = {"/a": {"get": {**OK, "callbacks": {"c": {}}}}, "/b": {"get": {"responses": 5}}}
     schemas = {"A": {"required": ["a", "a"]}}
     content = document({"/c": FINE, **paths}, components={"schemas": schemas})
     file = tmp_path / "api.json"
@@ -550,9 +550,9 @@ def test_a_parameter_of_a_path_may_have_any_name(tmp_path: Path, version: str, n
 def test_what_needs_a_component_that_is_left_out_is_left_out_too(
     tmp_path: Path, wrong: Any
 ) -> None:
-    needy = {**OK, "requestBody": {"$ref": "#/components/requestBodies/A"}}
+    needy = {"responses": {"200": {"$ref": "#/components/responses/A"}}}
     checked = {**OK, "parameters": [{"$ref": "#/components/parameters/A"}, QUERY]}
-    components = {"requestBodies": {"A": {"content": 5}}, "parameters": {"A": wrong}}
+    components = {"responses": {"A": {"content": 5}}, "parameters": {"A": wrong}}
     paths = {"/a": FINE, "/b": {"post": needy, "get": checked}}
     lines = "\n".join(warnings(tmp_path, document(paths, components=components)))
     assert "POST /b: this operation is not served: cannot resolve reference" in lines
@@ -662,7 +662,9 @@ def test_a_schema_that_nothing_can_compile_takes_out_no_more_than_itself(
     get = with_schema({"$ref": "#/components/schemas/A"})
     content = document({"/a": {"get": get}}, components={"schemas": {"A": schema}})
     (line,) = warnings(tmp_path, content)
-    assert re.match(r"[1-9]\d+:\d+: this (schema is (not checked|read)|is no URI reference)", line)
+    assert re.match(
+        r"[1-9]\d+:\d+: this (schema is (not checked|read)|is (no URI reference|ignored))", line
+    )
     with serving_contract(tmp_path, content) as client:
         assert client.get("/a").status_code == 200
 
@@ -689,7 +691,7 @@ def test_a_response_with_an_empty_status_beside_a_wrong_one_is_no_crash(tmp_path
 def test_warnings_are_in_the_order_of_their_places(tmp_path: Path) -> None:
     paths = {
         "/a": {"get": {**OK, "wrong": 1}},
-        "/b": {"get": {"responses": {}}},
+        "/b": {"get": {"responses": 5}},
         "/c": {"get": {**OK, "callbacks": {"c": {}}}},
         "/d": {"get": {**OK, "wrong": 1}},
     }
@@ -972,6 +974,116 @@ def test_an_error_in_one_member_of_a_map_leaves_the_others(
     assert kept[good_name] == good
     assert kept.get(bad_name, "") != bad
     assert read.repairs
+
+
+@pytest.mark.parametrize(
+    ("type_", "member", "version"),
+    [
+        (*one, version)
+        for one in MAPS
+        for version in ("3.0.3", "3.1.0")
+        if version == "3.1.0" or one[1] not in {"webhooks", "pathItems"}
+    ],
+)
+def test_an_empty_list_is_an_empty_map(
+    tmp_path: Path, type_: str, member: str, version: str
+) -> None:
+    place, beside = WHERE[type_]
+    content = document({"/a": {"get": OK}}, openapi=version)
+    around = content
+    for step in place:
+        around = around.setdefault(step, {})
+    around |= deepcopy({**beside, member: []})
+    if "flows" in place:
+        content["components"]["securitySchemes"]["s"]["type"] = "oauth2"
+    read = read_contract(written(tmp_path, content), whole=False)
+    kept: Any = read.document
+    for step in place:
+        kept = kept[step]
+    empty = {
+        "content": {"*/*": {}} if type_ == "requestBody" else {},
+        "responses": {} if type_ == "components" else {"default": {"description": ""}},
+    }
+    assert kept.get(member, {}) == empty.get(member, {})
+    assert read.repairs
+
+
+def test_a_list_of_examples_is_that(tmp_path: Path) -> None:
+    examples = [{"id": 4}, {"value": {"id": 5}}]
+    media = {"schema": {"required": ["id"]}, "examples": examples}
+    get = {"responses": {"200": {"description": "", "content": {"application/json": media}}}}
+    with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
+        assert client.get("/a").json() == {"id": 4}
+        chosen = client.get("/a", headers={"Prefer": "example=2"})
+        assert chosen.json() == {"id": 5}
+
+
+NO_MAPS: dict[str, dict[str, Any]] = {
+    "headers": {**OK, "responses": {"200": {"description": "", "headers": "X-A"}}},
+    "links": {**OK, "responses": {"200": {"description": "", "links": ["self"]}}},
+    "callbacks": {**OK, "callbacks": "https://x.example/sent"},
+    "examples": {"responses": {"200": {"description": "", "content": {"a/b": {"examples": "x"}}}}},
+    "encoding": {**OK, "requestBody": {"content": {"*/*": {"encoding": "gzip"}}}},
+    "no responses": {"responses": {}},
+    "a list of responses": {"responses": []},
+    "responses that are null": {"responses": None},
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("operation", NO_MAPS.values(), ids=NO_MAPS)
+def test_what_an_operation_can_do_without_does_not_keep_it_from_being_served(
+    tmp_path: Path, version: str, operation: dict[str, Any]
+) -> None:
+    content = document({"/a": {"get": operation}}, openapi=version)
+    assert warnings(tmp_path, content)
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+
+
+def test_an_operation_of_3_0_without_responses_is_served(tmp_path: Path) -> None:
+    content = document({"/a": {"get": {}}}, openapi="3.0.3")
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith("'responses' is missing, and taken as " + EMPTY)
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+
+
+EMPTY = '{"default": {"description": ""}}'
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(
+    "body", [{"$ref": "#/components/requestBodies/Gone"}, "x", {"content": "x"}], ids=str
+)
+def test_a_body_of_which_nothing_is_known_is_not_checked(
+    tmp_path: Path, version: str, body: Any
+) -> None:
+    content = document({"/a": {"post": {**OK, "requestBody": body}}}, openapi=version)
+    (line,) = warnings(tmp_path, content)
+    assert "this requestBody is not checked: " in line
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/a").status_code == 200
+        assert client.post("/a", json={"b": 1}).status_code == 200
+
+
+@pytest.mark.parametrize(("yes", "no"), [("yes", "no"), ("TRUE", "False")])
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_booleans_of_schemas_may_be_text(tmp_path: Path, version: str, yes: str, no: str) -> None:
+    known: dict[str, Any] = {"id": {"type": "integer", "readOnly": yes}}
+    known["u"] = {"type": "array", "items": {}, "uniqueItems": yes}
+    if version == "3.0.3":
+        known["n"] = {"type": "integer", "nullable": yes}
+    schema = {"type": "object", "required": ["id"], "properties": known}
+    content = {"application/json": {"schema": {**schema, "additionalProperties": no}}}
+    paths = {"/a": {"post": {**OK, "requestBody": {"content": content}}}}
+    with serving_contract(tmp_path, document(paths, openapi=version)) as client:
+        assert client.post("/a", json={"u": [1]}).status_code == 200
+        assert client.post("/a", json={"z": 1}).status_code == 400
+        assert client.post("/a", json={"u": [1, 1]}).status_code == 400
+        assert client.post("/a", json={"n": None}).status_code == (
+            200 if version == "3.0.3" else 400
+        )
 
 
 BAD_SCHEMES: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -1583,7 +1695,8 @@ WITHOUT_PATHS: dict[str, tuple[dict[str, Any], str]] = {
     "none": ({"openapi": "3.0.3", "info": INFO}, "'paths' is missing, and taken as {}"),
     "none in OpenAPI 3.1": ({"openapi": "3.1.0", "info": INFO}, "'paths' is missing"),
     "null": ({"openapi": "3.0.3", "info": INFO, "paths": None}, "'paths' is missing"),
-    "a list": ({"openapi": "3.1.0", "info": INFO, "paths": []}, "'paths' is missing"),
+    "a number": ({"openapi": "3.1.0", "info": INFO, "paths": 5}, "'paths' is missing"),
+    "a list": ({"openapi": "3.1.0", "info": INFO, "paths": []}, "no operation is served"),
     "webhooks only": (
         {"openapi": "3.1.0", "info": INFO, "webhooks": {"sent": {"post": OK}}},
         "there are no paths: no operation is served",
@@ -1616,7 +1729,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
 def test_a_reference_that_is_not_followed_names_the_operation_that_needs_it(
     tmp_path: Path, reference: str, advice: str
 ) -> None:
-    needy = {**OK, "requestBody": {"$ref": reference}}
+    needy = {"responses": {"200": {"$ref": reference}}}
     file = written(tmp_path, document({"/a": {"get": OK}, "/b": {"get": needy}}))
     project = load_contract(file)
     assert [one.path for one in project.contract.operations.values()] == ["/a"]
@@ -1629,7 +1742,7 @@ def test_a_reference_that_is_not_followed_names_the_operation_that_needs_it(
 def test_the_404_of_an_operation_that_is_left_out_has_the_reason(
     tmp_path: Path, version: str
 ) -> None:
-    needy = {**OK, "requestBody": {"$ref": "#/components/requestBodies/Gone"}}
+    needy = {"responses": {"200": {"$ref": "#/components/responses/Gone"}}}
     paths = {"/a/{id}": {"get": OK, "put": needy}, "/b": {"$ref": "gone.yaml"}}
     content = document(paths, openapi=version, servers=[{"url": "/v1"}])
     with serving_contract(tmp_path, content) as client:
@@ -1675,12 +1788,12 @@ def test_components_that_are_no_object_keep_no_reference_to_a_file_from_being_se
 
 
 STOPS: dict[str, dict[str, Any]] = {
-    "a member and a body": {
+    "a member and a response": {
         **OK,
         "consumes": ["application/json"],
-        "requestBody": {"$ref": "#/components/requestBodies/Gone"},
+        "responses": {"200": {"$ref": "#/components/responses/Gone"}},
     },
-    "a member and no response": {"responses": {}, "foo": "bar"},
+    "a member and a number": {"responses": 5, "foo": "bar"},
     "a member and responses that are a list": {"sumary": "x", "responses": ["ok"]},
     "a member and responses that are a list of an extension": {"x": 1, "responses": ["x-ok"]},
 }
@@ -1701,7 +1814,7 @@ def test_an_operation_with_an_unknown_member_and_an_error_is_named_with_the_erro
 
 def test_a_path_that_refers_to_an_operation_that_is_left_out_has_the_reason(tmp_path: Path) -> None:
     refers = {"/b": {"$ref": "#/components/pathItems/I"}, "/c": {"$ref": "#/paths/~1b"}}
-    items = {"I": {"get": {"responses": {}}, "put": OK}}
+    items = {"I": {"get": {"responses": 5}, "put": OK}}
     content = document(refers, components={"pathItems": items})
     with serving_contract(tmp_path, content) as client:
         for path in refers:
@@ -1773,6 +1886,7 @@ def test_each_operation_is_served_or_named(tmp_path: Path, version: str, seed: i
     for item in items.values():
         with_fault(item, chance)
         with_fault(item, chance)
+    items["/wrong"] = {"get": {"responses": 5}}
     wanted = {(path, one.upper()) for path, item in items.items() for one in item if one in METHODS}
     refers = {f"/refers{path}": {"$ref": f"#/paths/~1{path[1:]}"} for path in items}
     wanted |= {(f"/refers{path}", method) for path, method in wanted}
@@ -1787,7 +1901,7 @@ def test_each_operation_is_served_or_named(tmp_path: Path, version: str, seed: i
 
 def test_a_project_reports_the_operations_that_it_leaves_out(tmp_path: Path) -> None:
     (tmp_path / "openapi").mkdir()
-    content = document({"/a": FINE, "/b": {"get": {"responses": {}}}})
+    content = document({"/a": FINE, "/b": {"get": {"responses": 5}}})
     (tmp_path / "openapi" / "openapi.yaml").write_text(json.dumps(content))
     left_out = load_project(tmp_path).left_out
     assert [*left_out] == [("/b", "GET")]
@@ -1874,7 +1988,7 @@ def test_members_of_other_versions_are_ignored_all_at_once(tmp_path: Path) -> No
 def test_a_document_of_which_no_operation_is_left_is_served_with_its_warnings(
     tmp_path: Path, version: str
 ) -> None:
-    content = document({"/a": {"get": {"responses": {}}}}, openapi=version)
+    content = document({"/a": {"get": {"responses": 5}}}, openapi=version)
     first, second = warnings(tmp_path, content)
     assert first.endswith(": no operation is served")
     assert "GET /a: this operation is not served: " in second
@@ -2083,6 +2197,8 @@ def test_after_three_places_of_a_type_their_number_is_reported() -> None:
         ((1,), "n1: wrong"),
         ((2,), "n2: wrong (and 2 more places like this)"),
     ]
+    lost = [Note((number,), f"GET /{number}: this operation is not served: x") for number in "abcd"]
+    assert list(summarized(lost)) == [(one.pointer, one.text) for one in lost]
 
 
 def test_the_lines_are_warnings_of_the_log(
@@ -2310,6 +2426,35 @@ def test_an_error_is_what_the_document_declares(
         assert rejected.headers["content-type"] == "application/problem+json"
         assert isinstance(rejected.json()["title"], str)
         assert rejected.headers["x-sandbox-error"].startswith("limit must be a whole number")
+
+
+TITLED = {"required": ["title"], "properties": {"title": {"type": "string"}}}
+CODED = {"required": ["error"], "properties": {"error": {"required": ["code"]}}}
+OF_THE_DOCUMENT: dict[str, tuple[str, Any, Any]] = {
+    "problem details": ("application/problem+json", TITLED, {"title": "No", "type": "/wrong"}),
+    "the sandbox's envelope": ("application/json", CODED, {"error": {"code": "WRONG"}}),
+}
+
+
+@pytest.mark.parametrize(
+    ("media_type", "schema", "example"), OF_THE_DOCUMENT.values(), ids=OF_THE_DOCUMENT
+)
+def test_an_error_is_the_example_of_the_document(
+    tmp_path: Path, media_type: str, schema: Any, example: Any
+) -> None:
+    """If the schema allows it."""
+    for one in ({"examples": {"a": {"value": example}}}, {"example": example}, {"example": 5}):
+        content = {media_type: {"schema": {"type": "object", **schema}, **one}}
+        responses = {**OK["responses"], "400": {"description": "", "content": content}}
+        get = {"responses": responses, "parameters": [LIMIT]}
+        with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
+            rejected = client.get("/a", params={"limit": "many"})
+            reason = rejected.headers.get("x-sandbox-error", "")
+            if one == {"example": 5}:
+                assert "limit must be a whole number" in rejected.text
+            else:
+                assert rejected.json() == example
+                assert reason.startswith("limit must be a whole number")
 
 
 TEXT = {"type": "string"}

@@ -2,9 +2,10 @@
 
 A client that was generated from the document reads the errors of the document. An error is sent in
 the first format of the project's conventions that the operation declares for its status. Where it
-declares another one, the response is the one that the document shows for the status, and the
-header ``X-Sandbox-Error`` names the problem. Members such as ``message`` name it as well, unless
-the response is an example of the document.
+declares another one, or has an example and the project has no format of its own, the response is
+the one that the document shows for the status, and the header ``X-Sandbox-Error`` names the
+problem. Members such as ``message`` name it as well, unless the response is an example of the
+document.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.http.pipeline import Endpoint, Reply, Request, printable
 from invoice_sandbox.http.prefer import from_contract
+from invoice_sandbox.openapi.load.operations import named_examples
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.responses import Choice
@@ -57,7 +59,9 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
         status = declared_status(endpoint.operation, error.status)
         if status is not None:
             for media_type, body in conventions.error_bodies(error, request_id, url, status):
-                if _is_declared(endpoint, status, media_type, body):
+                if _is_declared(endpoint, status, media_type, body) and (
+                    conventions.has_own_errors or not _has_example(endpoint, status, media_type)
+                ):
                     return Reply(status, jsonio.dumps(body), media_type, error.headers)
             shown = await _shown(engine, request, endpoint, status)
             if shown is not None:
@@ -106,15 +110,27 @@ def _is_declared(endpoint: Endpoint, status: int, media_type: str, body: Any) ->
     )
 
 
+def _has_example(endpoint: Endpoint, status: int, media_type: str) -> bool:
+    """Whether the document has an example of the response that its schema allows."""
+    response = endpoint.operation.response_for(status)
+    declared = response.declared_for(media_type) if response else None
+    if response is None or declared is None:
+        return False
+    media, checker = response.media[declared], response.content[declared]
+    named = (one for _, one in named_examples(endpoint.contract.document, media))
+    alone = [media["example"]] if "example" in media else []
+    return any(is_valid(checker, one) for one in (*named, *alone))
+
+
 def _filled(endpoint: Endpoint, shown: Reply, values: Mapping[str, Any]) -> Reply:
     """The response with these values in members that are called so, unless it is an example."""
     response = endpoint.operation.response_for(shown.status)
     declared = response.declared_for(shown.media_type) if response else None
     if response is None or declared is None or not is_json(shown.media_type):
         return shown
-    media, checker = response.media[declared], response.content[declared]
-    if "example" in media or media.get("examples"):
+    if _has_example(endpoint, shown.status, shown.media_type):
         return shown
+    media, checker = response.media[declared], response.content[declared]
     body = jsonio.loads(shown.body)
     for place, name in _places(outline(endpoint.contract.document, media.get("schema", True))):
         wanted = (values[name], str(values[name]))

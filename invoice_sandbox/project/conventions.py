@@ -123,6 +123,11 @@ class Conventions:
     records: Sequence[Mapping[str, Any]] = ()
     sign_in: Mapping[str, Any] | None = None
 
+    @property
+    def has_own_errors(self) -> bool:
+        """Whether the project has a format of errors that is not one of the engine's."""
+        return any(one is not JSON_ERROR and one is not PROBLEM for one in self.error_formats)
+
     def success_body(self, data: Any) -> Any:
         """The body of a successful response with ``data``."""
         return fill(self.envelope, {"data": data, "mode": self.mode})

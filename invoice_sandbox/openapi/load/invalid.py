@@ -21,7 +21,7 @@ from invoice_sandbox.openapi.load.model import (
     node,
     word_for,
 )
-from invoice_sandbox.openapi.load.operations import Note, subject
+from invoice_sandbox.openapi.load.operations import NOT_SERVED, Note, subject
 from invoice_sandbox.openapi.load.pointers import followed
 from invoice_sandbox.openapi.load.repair import BEARER
 from invoice_sandbox.openapi.load.validate import Invalid
@@ -59,10 +59,10 @@ def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> It
         text = f"'{wrong.missing}' is missing, and taken as {json.dumps(default)}"
         yield Note(place.pointer, text)
         return
-    meant = None if any(one.type == SCHEMA for one in around) else _meant(around, wrong.types)
+    meant = _meant(around, wrong.types)
     if meant is not None:
         _parent(document, place)[place.pointer[-1]] = meant
-        yield Note(place.pointer, f"read as {json.dumps(meant)}: {wrong.text}")
+        yield Note(place.pointer, f"read as {_shown(meant)}: {wrong.text}")
         return
     if wrong.is_extra or _is_optional(around, wrong):
         yield _left_out(document, place, f"{_name(place)}this is ignored: {wrong.text}")
@@ -79,6 +79,9 @@ def _around_it(document: dict[str, Any], around: list[Node], wrong: Invalid) -> 
         elif here.type == SCHEMA and here.value != {}:
             _parent(document, here)[here.pointer[-1]] = {}
             yield Note(here.pointer, f"this schema is not checked: {wrong.text}")
+        elif here.type == "requestBody" and here.value != _ANYTHING:
+            _parent(document, here)[here.pointer[-1]] = deepcopy(_ANYTHING)
+            yield Note(here.pointer, f"this requestBody is not checked: {wrong.text}")
         elif here.type == "securityScheme" and not _is_of_connections(here.value):
             _parent(document, here)[here.pointer[-1]] = dict(BEARER)
             yield Note(here.pointer, f"this securityScheme is read as HTTP bearer: {wrong.text}")
@@ -89,19 +92,24 @@ def _around_it(document: dict[str, Any], around: list[Node], wrong: Invalid) -> 
             word = "this parameter" if here.type == "parameter" else "this"
             yield _left_out(document, here, f"{_name(here)}{word} is ignored: {wrong.text}")
         elif here.type in {"operation", "pathItem"} or _is_component(here):
-            text = f"this {word_for(here.type)} is not served: {wrong.text}"
+            text = f"this {word_for(here.type)} {NOT_SERVED}{wrong.text}"
             yield _left_out(document, here, f"{_name(here)}{text}")
     if around[-1].pointer:
         yield _left_out(document, around[-1], f"this is ignored: {wrong.text}")
 
 
+_ANYTHING: Final[Mapping[str, Any]] = {"content": {"*/*": {}}}
+"""A requestBody that may be missing, or have any content."""
+_EMPTY: Final[Mapping[str, Any]] = {"default": {"description": ""}}
+"""Responses of which nothing is known."""
 _DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     (DOCUMENT, "info"): {"title": "Untitled", "version": "0"},
     (DOCUMENT, "paths"): {},
     ("info", "title"): "Untitled",
     ("info", "version"): "0",
+    ("operation", "responses"): _EMPTY,
     ("response", "description"): "",
-    ("requestBody", "content"): {"*/*": {}},
+    ("requestBody", "content"): _ANYTHING["content"],
 }
 """What stands for a member that has to be there, by the type of its object."""
 
@@ -237,8 +245,24 @@ def _meant(around: Sequence[Node], types: Sequence[str]) -> Any:
     None."""
     here = around[-1]
     match here.value:
+        case str() if "boolean" in types or here.type == SCHEMA:
+            return _BOOLEANS.get(here.value.lower())
+        case [] if here.type[0] in "{<" and here.type != "{[scope]}":
+            is_of_request = here.type == "{mediaType}" and around[-2].type == "requestBody"
+            return deepcopy(_ANYTHING["content"]) if is_of_request else {}
+    return None if any(one.type == SCHEMA for one in around) else _of_type(around, types)
+
+
+def _of_type(around: Sequence[Node], types: Sequence[str]) -> Any:
+    """The same where no schema is around."""
+    here = around[-1]
+    match here.value:
         case None if len(around) > 1 and around[-2].type in _NAMED_ONLY:
             return deepcopy(_NAMED_ONLY[around[-2].type])
+        case list() if here.type == "{example}":
+            return {str(number): _as_example(one) for number, one in enumerate(here.value, 1)}
+        case dict() if here.type == "<response>" and not here.value:
+            return deepcopy(_EMPTY)
         case str() if here.type == "server":
             return {"url": here.value}
         case str() if here.type == "{[scope]}":
@@ -249,9 +273,20 @@ def _meant(around: Sequence[Node], types: Sequence[str]) -> Any:
             return [here.value]
         case bool() | int() | float() if "string" in types:
             return json.dumps(here.value)
-        case str() if "boolean" in types:
-            return _BOOLEANS.get(here.value.lower())
     return None
+
+
+def _as_example(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) and "value" in value else {"value": value}
+
+
+def _shown(value: Any) -> str:
+    """JSON, if that is not long."""
+    text = json.dumps(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+_MOST_SHOWN: Final = 80
 
 
 _NAMED_ONLY: Final[Mapping[str, Any]] = {
@@ -295,7 +330,11 @@ def _is_left_out_alone(here: Node, above: Node) -> bool:
     return above.type not in _NEVER_EMPTY or len(above.value) > 1
 
 
-_UNUSED: Final = frozenset({"link", "callback", "example"})
+_UNUSED: Final = frozenset(
+    {"link", "callback", "example"}
+    | {"{link}", "{callback}", "{example}", "{header}", "{encoding}"}
+)
+"""What a response or request can do without, wherever it is."""
 _NEEDED: Final = frozenset({"operation", "pathItem", "variable", SCHEMA})
 """What cannot be left out of a map or list without a change to what the rest means."""
 _NEVER_EMPTY: Final = frozenset({"{mediaType}", "[{[scope]}]"})

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from invoice_sandbox.openapi.load.model import DOCUMENT, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import (
+    NOT_SERVED,
     Note,
     base_path,
     raw_operations,
@@ -33,16 +34,18 @@ def limitations(document: Mapping[str, Any]) -> tuple[Note, ...]:
 
 
 def summarized(found: Iterable[Note]) -> Iterator[tuple[Pointer, str]]:
-    """Places and lines for a person: of equal notes the first few, and how many more there are.
+    """Places and lines for a person: of equal notes the first few, and how many more there are;
+    all of what is not served.
 
     Equal are texts that differ only in the name that they start with, and a colon.
     """
     for _, group in groupby(sorted(found, key=_without_name), key=_without_name):
         same = list(group)
-        more = len(same) - _SHOWN
+        shown = len(same) if NOT_SERVED in same[0].text else _SHOWN
+        more = len(same) - shown
         last = f" (and {more} more places like this)" if more > 0 else ""
-        for index, one in enumerate(same[:_SHOWN], 1):
-            yield one.pointer, one.text + (last if index == _SHOWN else "")
+        for index, one in enumerate(same[:shown], 1):
+            yield one.pointer, one.text + (last if index == shown else "")
 
 
 def _without_name(note: Note) -> str:

@@ -23,6 +23,10 @@ class Note:
     text: str
 
 
+NOT_SERVED: Final = "is not served: "
+"""What a note says of an operation, a path or a component before the reason."""
+
+
 def base_path(document: Mapping[str, Any]) -> str:
     """The path of the first server, its variables at their defaults, without a final slash.
 

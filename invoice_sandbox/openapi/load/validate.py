@@ -297,7 +297,8 @@ def _outermost_schemas(here: Node) -> Iterator[Node]:
 def _in_schema_of(here: Node) -> Iterator[Invalid]:
     if "$schema" not in here.value and not _METASCHEMA.is_valid(here.value):
         for error in _METASCHEMA.iter_errors(here.value):
-            yield Invalid((*here.pointer, *error.instance_path), _short(error.message))
+            types = tuple(getattr(error.kind, "types", ()))
+            yield Invalid((*here.pointer, *error.instance_path), _short(error.message), types=types)
 
 
 _METASCHEMA: Final = jsonschema_rs.validator_for({"$ref": DRAFT_2020_12})

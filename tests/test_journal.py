@@ -1050,6 +1050,11 @@ class TestWhy:
             ),
             ("/sandbox/clock/advance", {"by": "-Phunter2"}, "by must look like PT10S or P3D."),
             ("/sandbox/clock/advance", {"by": "hunter2"}, "by must look like PT10S or P3D."),
+            ("/sandbox/clock/advance", {"by": "Phunter2"}, "by must look like PT10S or P3D."),
+            *(
+                ("/sandbox/clock/advance", {"by": one}, f"by '{one}' must look like PT10S or P3D.")
+                for one in ("3D", "p3d", "P3X", "3 days", "90s", "1.5 h", "1h30m")
+            ),
             (
                 "/sandbox/faults",
                 {"kind": "hunter2"},

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from invoice_sandbox import __version__
 from invoice_sandbox.webhooks.network import is_own_address, url_problem
 from invoice_sandbox.webhooks.retry import GAPS
 from invoice_sandbox.webhooks.signing import placeholder_secret, sign
@@ -462,7 +463,7 @@ def test_a_sample_reports_what_is_sent_to_which_endpoint(client: httpx.Client) -
     assert (response["endpointId"], response["simulated"]) == (endpoint["id"], True)
     request = response["request"]
     assert (request["method"], request["headers"]["content-type"]) == ("POST", "application/json")
-    assert request["headers"]["user-agent"] == "InvoiceLiquiditySandbox-Webhooks/0.1.0"
+    assert request["headers"]["user-agent"] == f"InvoiceLiquiditySandbox-Webhooks/{__version__}"
     assert request["headers"]["webhook-id"] == event(response)["id"]
     assert request["headers"]["webhook-timestamp"] == "1795253400"
 

@@ -36,6 +36,11 @@ _DURATION: Final = re.compile(
 
 _CALENDAR: Final = re.compile(r"P[0-9]{1,6}[YMW][0-9A-Z.,]{0,30}", re.ASCII)
 _NEGATIVE: Final = re.compile(r"(-P(?=[0-9T])|PT?-(?=[0-9]))[0-9DHMSTWY.,-]{1,30}", re.ASCII)
+_ALMOST: Final = re.compile(
+    r"-?P?T?([0-9]{1,6}([.,][0-9]{1,3})? ?"
+    r"([A-Z]|ms|mins?|secs?|(second|minute|hour|day)s?)){1,3}",
+    re.ASCII | re.IGNORECASE,
+)
 _OF_MORE_DIGITS: Final = re.compile(
     r"P(?=.)([0-9]{1,30}D)?"
     r"(T(?=.)([0-9]{1,30}H)?([0-9]{1,30}M)?([0-9]{1,30}(\.[0-9]{1,30})?S)?)?",
@@ -309,6 +314,12 @@ def unsupported_reason(text: str) -> str:
     if _OF_MORE_DIGITS.fullmatch(text) and not _DURATION.fullmatch(text):
         return "a number has at most six digits, and three after the point"
     return ""
+
+
+def is_almost_duration(text: str) -> bool:
+    """Whether a text is plainly meant as a duration, such as ``3D`` or ``3 days``: so it is no
+    secret."""
+    return _ALMOST.fullmatch(text) is not None or unsupported_reason(text) != ""
 
 
 def duration_text(span: timedelta) -> str:

@@ -8,12 +8,14 @@ import hmac
 from collections.abc import Sequence
 from typing import Any, Final
 
+from invoice_sandbox import __version__
+
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  the published prefix, no secret
 SECRET_BYTES: Final = 32
 _ALLOWED_BYTES: Final = range(24, 65)
 """The length of a secret, by Standard Webhooks."""
 
-USER_AGENT: Final = "InvoiceLiquiditySandbox-Webhooks/0.1.0"
+USER_AGENT: Final = f"InvoiceLiquiditySandbox-Webhooks/{__version__}"
 
 
 def placeholder_secret(seed: str, endpoint: str) -> str:

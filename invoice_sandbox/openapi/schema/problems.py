@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from invoice_sandbox.base.clock import unsupported_reason
+from invoice_sandbox.base.clock import is_almost_duration, unsupported_reason
 from invoice_sandbox.base.errors import CONTRACT_LISTS, MOST_LISTED, did_you_mean
 from invoice_sandbox.openapi.load.documents import pointer_text
 
@@ -213,9 +213,11 @@ def _wording(
             case kinds.Enum(options=options):
                 return _among(options, value)
             case kinds.Pattern(pattern=pattern) if pattern in pattern_examples:
-                reason = unsupported_reason(value) if pattern.startswith("^P") else ""
                 text = f"must look like {pattern_examples[pattern]}"
-                return (f"{text}: {reason}", value) if reason else (text, "")
+                if not pattern.startswith("^P") or not is_almost_duration(value):
+                    return text, ""
+                reason = unsupported_reason(value)
+                return (f"{text}: {reason}" if reason else text), value
     needed = _needed(error)
     if needed:
         return f"must have {' or '.join(map(short_name, needed[:MOST_LISTED]))}", ""

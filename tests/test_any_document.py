@@ -602,6 +602,18 @@ paths:
     assert ("a" in body) == (message.startswith("duplicate") or value.startswith("["))
 
 
+def test_a_member_whose_key_is_no_text_is_ignored(tmp_path: Path) -> None:
+    text = json.dumps(document({"/a": FINE})).replace('"Toy"', "{{ name }}")
+    text = text.replace('"description": "ok"', '"description": "ok", <<: [5, {x-a: 1}]')
+    file = tmp_path / "api.yaml"
+    file.write_text(text)
+    lines = "".join(load_contract(file).warnings)
+    assert "a member is ignored: a key must be text" in lines
+    assert "a member is ignored: '<<' must name an object" in lines
+    with serving(replace(FROZEN, contract=file, scenario=None)) as running:
+        assert httpx.get(f"{running.url}/a", timeout=10).status_code == 200
+
+
 def test_a_key_twice_in_json_counts_once(tmp_path: Path) -> None:
     file = tmp_path / "api.json"
     text = json.dumps(document({"/a": FINE}))

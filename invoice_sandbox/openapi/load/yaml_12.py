@@ -178,20 +178,27 @@ class _Builder:
         self.faults.append((self.pointer, f"this is ignored: {problem}"))
         raise _LeftOutError
 
+    def ignore(self, key: yaml.Node, problem: str) -> None:
+        """Raise DocumentError, or make it a fault of the object that has the key."""
+        if self.faults is None:
+            raise _at(self.name, key.start_mark, problem)
+        self.faults.append((self.pointer, f"a member is ignored: {problem}"))
+
     def mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
         """The members, in order, those merged by ``<<`` first; keys are the text as written."""
         members: dict[str, Any] = {}
         own: dict[str, Any] = {}
         for key, child in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise _at(self.name, key.start_mark, "a key must be text")
+                self.ignore(key, "a key must be text")
+                continue
             if key.tag == _TAG + "merge":
                 merged = child.value if isinstance(child, yaml.SequenceNode) else [child]
                 for one in reversed(merged):
-                    if not isinstance(one, yaml.MappingNode):
-                        text = "'<<' must name an object, or a list of objects"
-                        raise _at(self.name, key.start_mark, text)
-                    members.update(self.mapping(one))
+                    if isinstance(one, yaml.MappingNode):
+                        members.update(self.mapping(one))
+                    else:
+                        self.ignore(key, "'<<' must name an object, or a list of objects")
                 continue
             if key.value in own:
                 problem = f"duplicate key '{key.value}'"

@@ -2483,6 +2483,11 @@ WORDED: dict[str, tuple[dict[str, Any], Any, Any]] = {
         {},
         {"statusCode": "400", "title": "Bad Request"},
     ),
+    "a number as code": (
+        {"code": {"type": "integer", "minimum": 100}, "fault": {"properties": {"code": TEXT}}},
+        {},
+        {"code": 400, "fault": {"code": "Code"}},
+    ),
     "an example": ({"message": TEXT}, {"example": {"message": "No"}}, {"message": "No"}),
 }
 

@@ -31,11 +31,13 @@ from invoice_sandbox.runtime.engine import Engine
 REASON: Final = "X-Sandbox-Error"
 _MAX_REASON_LENGTH: Final = 1024
 _MESSAGE: Final = "message"
+_CODE: Final = "code"
+"""A member that is the status if it is a number; a text is a code of the document's own."""
 _VALUES: Final = {
     **dict.fromkeys(("message", "msg", "detail", "details", "description", "reason"), _MESSAGE),
     **dict.fromkeys(("error_message", "error_description"), _MESSAGE),
     "title": "title",
-    **dict.fromkeys(("status", "status_code", "http_status"), "status"),
+    **dict.fromkeys(("status", "status_code", "http_status", _CODE), "status"),
     "request_id": "requestId",
 }
 """Names of members, as words, and the values of an error that they have."""
@@ -133,7 +135,7 @@ def _filled(endpoint: Endpoint, shown: Reply, values: Mapping[str, Any]) -> Repl
     media, checker = response.media[declared], response.content[declared]
     body = jsonio.loads(shown.body)
     for place, name in _places(outline(endpoint.contract.document, media.get("schema", True))):
-        wanted = (values[name], str(values[name]))
+        wanted = (values[name], *([] if place[-1] == _CODE else [str(values[name])]))
         body = first_valid(checker, body, place, wanted)
     return structs.replace(shown, body=jsonio.dumps(body))
 

@@ -1978,10 +1978,25 @@ def test_a_path_without_the_base_path_of_the_option_is_reported_with_that(tmp_pa
     )
 
 
-def test_a_variable_of_a_server_that_is_not_declared_is_reported(tmp_path: Path) -> None:
-    content = document({"/a": {"get": OK}}, servers=[{"url": "https://example.com/{v}"}])
+@pytest.mark.parametrize(
+    ("url", "at"), [("https://example.com/{v}", "/{v}"), ("{v}/b", "/b"), ("{v}", "/")]
+)
+def test_a_variable_of_a_server_that_is_not_declared_is_reported(
+    tmp_path: Path, url: str, at: str
+) -> None:
+    content = document({"/a": {"get": OK}}, servers=[{"url": url}])
     (line,) = warnings(tmp_path, content)
-    assert line.endswith("{v} is not declared: operations begin with /{v}; --base-path changes it")
+    assert line.endswith(
+        f"{{v}} is not declared: operations begin with {at}; --base-path changes it"
+    )
+
+
+@pytest.mark.parametrize("url", ["{scheme}://example.com/b", "https://{host}:{port}/b"])
+def test_what_is_not_declared_of_an_origin_changes_nothing(tmp_path: Path, url: str) -> None:
+    content = document({"/a": {"get": OK}}, servers=[{"url": url}])
+    assert warnings(tmp_path, content) == []
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/b/a").status_code == 200
 
 
 def test_a_schema_of_a_request_body_is_named_too(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from invoice_sandbox.openapi.load.operations import (
     raw_operations,
     reserved_for,
     served_base_path,
+    server_url,
     without_names,
 )
 
@@ -77,11 +78,12 @@ def _limitations(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
 def _at_another_place(document: Mapping[str, Any]) -> Iterator[Note]:
     """Where operations begin, if that is not plain from the first server."""
     path, at = base_path(document), served_base_path(document)
-    reasons = [f"{name} is not declared" for name in _TEMPLATE.findall(at)]
+    unknown = [*_ORIGIN.findall(server_url(document)), *_TEMPLATE.findall(at)]
+    reasons = [f"{name} is not declared" for name in unknown]
     if at != path:
         reasons.append(f"{path} is reserved for {reserved_for(path)}")
     for reason in reasons:
-        text = f"{reason}: operations begin with {at}; --base-path changes it"
+        text = f"{reason}: operations begin with {at or '/'}; --base-path changes it"
         yield Note(BASE_PATH, text)
 
 
@@ -92,6 +94,7 @@ def _without_operations(document: Mapping[str, Any]) -> Iterator[Note]:
         yield Note(("paths",), "no operation is served")
 
 
+_ORIGIN: Final = re.compile(r"^\{[^{}/]*\}(?!://)")
 _TEMPLATE: Final = re.compile(r"\{[^/]*?\}")
 
 

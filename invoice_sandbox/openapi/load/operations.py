@@ -30,15 +30,24 @@ NOT_SERVED: Final = "is not served: "
 def base_path(document: Mapping[str, Any]) -> str:
     """The path of the first server, its variables at their defaults, without a final slash.
 
-    A relative address (``v1``, ``./v1``) starts from where the document is served: the root.
+    A relative address (``v1``, ``./v1``) starts from where the document is served: the root. What
+    an address begins with that is no variable (``{baseUrl}/v1``, ``{scheme}://host``) has no path.
     """
-    servers = document.get("servers") or [{"url": "/"}]
-    url = servers[0]["url"]
-    for name, variable in servers[0].get("variables", {}).items():
-        url = url.replace("{" + name + "}", str(variable["default"]))
+    url = _UNKNOWN_ORIGIN.sub("http://", server_url(document))
     path = urlsplit(urljoin("http://sandbox.invalid/", url)).path
     return "/".join(["", *(step for step in path.split("/") if step)])
 
+
+def server_url(document: Mapping[str, Any]) -> str:
+    """The URL of the first server, its variables at their defaults."""
+    servers = document.get("servers") or [{"url": "/"}]
+    url: str = servers[0]["url"]
+    for name, variable in servers[0].get("variables", {}).items():
+        url = url.replace("{" + name + "}", str(variable["default"]))
+    return url
+
+
+_UNKNOWN_ORIGIN: Final = re.compile(r"^\{[^{}/]*\}(://)?")
 
 DOCS: Final = "/docs"
 CONSOLE: Final = "/console"

@@ -1053,6 +1053,30 @@ def test_what_an_operation_can_do_without_does_not_keep_it_from_being_served(
         assert client.get("/a").status_code == 200
 
 
+OLD = {"$ref": "#/definitions/Pet"}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_an_unknown_member_with_a_reference_to_nothing_is_ignored(
+    tmp_path: Path, version: str
+) -> None:
+    """As conversions from Swagger 2 leave them."""
+    content = {"application/json": {"schema": {"type": "integer"}, "items": [OLD]}}
+    operation = {
+        "schema": OLD,
+        "parameters": [{**LIMIT, "items": OLD}],
+        "requestBody": {"content": content, "schema": {"items": OLD}},
+        "responses": {"200": {"description": "", "content": content, "schema": OLD}},
+    }
+    paths = {"/a": {"post": operation, "definitions": {"Pet": OLD}}}
+    lines = warnings(tmp_path, document(paths, openapi=version))
+    assert all("this is ignored: cannot resolve reference" in one for one in lines)
+    with serving_contract(tmp_path, document(paths, openapi=version)) as client:
+        assert isinstance(client.post("/a", json=1).json(), int)
+        assert client.post("/a", json="x").status_code == 400
+        assert client.post("/a?limit=x", json=1).status_code == 400
+
+
 def test_an_operation_of_3_0_without_responses_is_served(tmp_path: Path) -> None:
     content = document({"/a": {"get": {}}}, openapi="3.0.3")
     (line,) = warnings(tmp_path, content)
@@ -1451,6 +1475,28 @@ MEANT: dict[str, tuple[str, dict[str, Any], str]] = {
         "get",
         {"responses": {"200": {"description": "", "content": {"application/json": None}}}},
         "read as {}: null",
+    ),
+    "a place in capitals": (
+        "get",
+        {**OK, "parameters": [{**IN_PATH, **TEXT, "in": "Path"}]},
+        "id: 'in: Path' is read as 'path'",
+    ),
+    "a schema that is a list": (
+        "get",
+        with_schema([{"type": "integer"}]),
+        "this schema is not checked: ",
+    ),
+    "a media type that is a schema": (
+        "get",
+        {
+            "responses": {
+                "200": {
+                    "description": "",
+                    "content": {"application/json": {"$ref": "#/components/schemas/A"}},
+                }
+            }
+        },
+        "this mediaType is not checked: cannot resolve reference",
     ),
     "a body that is required as text": (
         "get",

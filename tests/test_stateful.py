@@ -239,6 +239,60 @@ def with_paths(paths: Any) -> dict[str, Any]:
     return {"openapi": "3.1.0", "info": {"title": "Toy", "version": "1.0.0"}, "paths": paths}
 
 
+THING = closed("id", "title", id=WHOLE, title=TEXT)
+NOTES: dict[str, tuple[Any, Any, Any]] = {
+    "a number": (WHOLE, 1, 2),
+    "a text": (TEXT, "1", "2"),
+    "true or false": (FLAG, False, False),
+    "a message": (closed("message", message=TEXT), {"message": "Message"}, {"message": "Message"}),
+    "an id with a name": (
+        closed("thing_id", thing_id=TEXT, ok={"const": True}),
+        {"thing_id": "1"},
+        {"thing_id": "2"},
+    ),
+    "an envelope": (
+        {"properties": {"code": {"const": 0}, "data": WHOLE}, "required": ["code", "data"]},
+        {"code": 0, "data": 1},
+        {"code": 0, "data": 2},
+    ),
+    "anything": ({}, {"id": 1, "title": "A"}, {"id": 2, "title": "B"}),
+    "an open object": ({"type": "object"}, {"id": 1, "title": "A"}, {"id": 2, "title": "B"}),
+}
+
+
+@pytest.mark.parametrize(("response", "first", "second"), NOTES.values(), ids=NOTES)
+def test_what_is_posted_is_kept_if_the_response_is_something_else(
+    tmp_path: Path, response: Any, first: Any, second: Any
+) -> None:
+    paths = collection("/things", "id", THING, closed("title", title=TEXT))
+    paths["/things"]["post"] = operation("create", response, "201", closed("title", title=TEXT))
+    paths["/things"]["get"] = operation("list", {"type": "array", "items": THING}, "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        made = [client.post("/things", json={"title": one}) for one in "AB"]
+        assert [one.status_code for one in made] == [201, 201]
+        for body, expected in zip((one.json() for one in made), (first, second), strict=True):
+            assert body == expected | {**body} if isinstance(body, dict) else body == expected
+        records = [{"id": 1, "title": "A"}, {"id": 2, "title": "B"}]
+        assert client.get("/things").json() == records
+        assert client.get("/things/2").json() == records[1]
+
+
+def test_a_location_names_what_a_message_does_not(tmp_path: Path) -> None:
+    paths = collection("/things", "id", THING, closed("title", title=TEXT))
+    message = closed("message", message=TEXT)
+    paths["/things"]["post"] = operation("create", message, "201", closed("title", title=TEXT))
+    found = load_contract(written(tmp_path, with_paths(paths)), stateful=True).inferred
+    assert [*found.lines()] == [
+        "Not stateful: POST /things: its response has no 'id' that can be new"
+    ]
+    declared = paths["/things"]["post"]["responses"]["201"]
+    declared["headers"] = {"Location": {"schema": TEXT}}
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/things", json={"title": "A"})
+        assert made.json() == {"message": "Message"}
+        assert client.get(made.headers["location"]).json() == {"id": 1, "title": "A"}
+
+
 AMOUNT = closed("Amount", "Currency", Amount=TEXT, Currency=TEXT)
 CONSENT = closed(
     "ConsentId", "Status", "Initiation", ConsentId=TEXT, Status=TEXT, Initiation=AMOUNT
@@ -1541,7 +1595,7 @@ def test_items_without_post_are_made_by_put(tmp_path: Path) -> None:
 def test_what_put_changes_and_is_not_kept_is_reported(tmp_path: Path) -> None:
     found = load_contract(written(tmp_path, settings()), stateful=True).inferred
     assert [*found.lines()] == [
-        "Not stateful: PUT /settings/{key}: its response has no 'id' that can be new",
+        "Not stateful: GET /settings: its response cannot have a record with 'id'",
         "Not stateful: PUT /profile: what is changed has no id in the path",
     ]
 
@@ -1590,7 +1644,7 @@ def test_what_is_posted_to_a_list_whose_items_have_no_path_is_in_it(tmp_path: Pa
         (
             lambda one: {"type": "array", "items": one},
             closed("sent", sent=FLAG),
-            ["POST /rooms/{room}/messages: its response has no 'id' that can be new"],
+            ["GET /rooms/{room}/messages: its response cannot have a record with 'id'"],
         ),
         (
             lambda one: closed(pinned={"type": "array", "items": one}),

@@ -145,8 +145,8 @@ class Shape:
     def _is_found(self, view: View, body: Any) -> bool:
         """Whether a client finds the id of a record if POST declares no member: in the body, in a
         ``Location``, or in the list."""
-        if view.example.body:
-            return False
+        if view.is_note and view.id_place is not None:
+            return True
         if self.creator == "replace":
             return True
         wanted = {"location": f"http://localhost{self.item_base}/1"}
@@ -155,6 +155,8 @@ class Shape:
             return True
         if "page" not in self.operations:
             return False
+        if view.is_note:
+            return self.has_list(view.contract)
         return self.view(view.contract, "page", TRIAL).list_place is not None
 
     def is_list(self, contract: Contract) -> bool:
@@ -193,8 +195,10 @@ class Shape:
             noun = singular(self.base.rpartition("/")[2])
             title = next(filter(None, titles), None)
             wanted += [title, f"{title}-{number}"] if title else [f"{noun}-{number}"]
-        for one in chain(wanted, (unique, number, str(number)), map(view.sampled, [number])):
-            if view.may_have(one) and self.is_in_path(view.contract, one):
+        shown = view if view.own_place is not None else self.showing(view.contract, view)[0]
+        for one in chain(wanted, (unique, number, str(number)), map(shown.sampled, [number])):
+            is_able = view.may_have(one) and shown.may_have(one)
+            if is_able and self.is_in_path(view.contract, one):
                 yield one
 
     def _asked(self, view: View) -> Iterator[Any]:

@@ -33,10 +33,12 @@ from invoice_sandbox.project.fitting import (
 from invoice_sandbox.project.page import Page
 
 _ENVELOPES: Final = (
-    *("data", "result", "item", "record", "resource", "payload", "response", "node"),
+    *("data", "result", "item", "record", "resource", "payload", "response", "node", "value"),
 )
+_IDS: Final = frozenset({"data", "result", "value"})
+"""Members of a response without the record that may have its id."""
 _LISTS: Final = frozenset(
-    {*_ENVELOPES, "collection", "content", "edge", "element", "entry", "list", "row", "value"}
+    {*_ENVELOPES, "collection", "content", "edge", "element", "entry", "list", "row"}
 )
 """Words in the names of members with the records of a list."""
 _OF_CREATION: Final = frozenset({"created", "creation"})
@@ -87,9 +89,48 @@ class View:
         """Whether the response can have this id."""
         if isinstance(key, bool) or not isinstance(key, str | int) or not str(key):
             return False
-        steps = (*self.place, *self.identity)
-        is_shown = self.own_place is not None and self.example.body is not None
-        return not is_shown or is_valid(self.checker, placed(self.example.body, steps, key))
+        steps, body = self.id_place, self.example.body
+        if steps is None or body is None:
+            return True
+        return (
+            self._noted(key) is not None
+            if self.is_note
+            else is_valid(self.checker, placed(body, steps, key))
+        )
+
+    @cached_property
+    def id_place(self) -> tuple[str, ...] | None:
+        """Where the response has the id of the record. Without the record it may be the id itself,
+        or have it in a member such as ``thingId`` or ``data``."""
+        if self.own_place is not None:
+            return *self.own_place, *self.identity
+        if _is_text(self.example.body) and not self._may_be_record:
+            return ()
+        own = [*self.names, *words(self.identity[-1])]
+        texts = (name for name, one in members(self.example.body).items() if _is_text(one))
+        found = (one for one in texts if words(one) == own or one in _IDS)
+        return next(((one,) for one in found), None)
+
+    @cached_property
+    def _may_be_record(self) -> bool:
+        """Whether the response is anything, so that it may be a record."""
+        is_open = self.example.body is not None and not members(self.declared)
+        return is_open and is_valid(self.checker, {self.identity[0]: None})
+
+    @property
+    def is_note(self) -> bool:
+        """Whether the response is something else than a record, such as a message or its id."""
+        body = self.example.body
+        return body is not None and self.own_place is None and not self._may_be_record
+
+    def _noted(self, key: Any) -> Any:
+        """The response that has no record, with the id if it has a place for that; None if that
+        cannot be this id, not even as text."""
+        body, steps = self.example.body, self.id_place
+        if steps is None:
+            return body
+        able = (placed(body, steps, one) for one in (key, str(key)))
+        return next((one for one in able if is_valid(self.checker, one)), None)
 
     def created(
         self, sent: Mapping[str, Any], key: Any, number: int, unique: str
@@ -104,6 +145,8 @@ class View:
             record = placed(record, (*within, "id"), fresh)
         if self.example.body is None:
             return record, None
+        if self.is_note:
+            return record, self._noted(key)
         body = self.shown(record)
         return None if body is None else (self.kept(record, body), body)
 
@@ -113,6 +156,8 @@ class View:
         what the record was: its members come before those of the example, and one that it did not
         have is not taken from the example unless the record needs it."""
         example, place = self._alone, self.place
+        if self._may_be_record and not isinstance(example, Mapping):
+            return record
         if not isinstance(example, Mapping):
             return None
         own, steps = self._placed(record), (*place, *self.identity)
@@ -187,7 +232,7 @@ class View:
     def changed(self, sent: Mapping[str, Any], body: Any) -> list[str]:
         """The members of what was sent that a body should have and has not, or not as they were
         sent, as JSON Pointers."""
-        if body is None:
+        if body is None or self.own_place is None:
             return []
         return [*different(sent, self.kept({}, body), self.kept({}, self.declared))]
 
@@ -421,6 +466,10 @@ def _place(body: Any, identity: Sequence[str], names: Sequence[str]) -> tuple[st
             if isinstance(inner, Mapping) and (len(one) == 1 or is_envelope(name, names))
         ]
     return None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _has(value: Any, steps: Sequence[str]) -> bool:

@@ -67,6 +67,10 @@ def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> It
     if wrong.is_extra or _is_optional(around, wrong):
         yield _left_out(document, place, f"{_name(place)}this is ignored: {wrong.text}")
         return
+    unknown = _unknown_member(around)
+    if unknown is not None:
+        yield _left_out(document, unknown, f"{_name(unknown)}this is ignored: {wrong.text}")
+        return
     yield from islice(_around_it(document, around, wrong), 1)
 
 
@@ -76,9 +80,10 @@ def _around_it(document: dict[str, Any], around: list[Node], wrong: Invalid) -> 
         if above.type == SCHEMA and _is_independent(above.value, here):
             text = f"this schema is read without '{here.pointer[-1]}': {wrong.text}"
             yield _left_out(document, here, text)
-        elif here.type == SCHEMA and here.value != {}:
+        elif _may_be_anything(above, here) and here.value != {}:
             _parent(document, here)[here.pointer[-1]] = {}
-            yield Note(here.pointer, f"this schema is not checked: {wrong.text}")
+            word = word_for(here.type.strip("[]"))
+            yield Note(here.pointer, f"this {word} is not checked: {wrong.text}")
         elif here.type == "requestBody" and here.value != _ANYTHING:
             _parent(document, here)[here.pointer[-1]] = deepcopy(_ANYTHING)
             yield Note(here.pointer, f"this requestBody is not checked: {wrong.text}")
@@ -96,6 +101,22 @@ def _around_it(document: dict[str, Any], around: list[Node], wrong: Invalid) -> 
             yield _left_out(document, here, f"{_name(here)}{text}")
     if around[-1].pointer:
         yield _left_out(document, around[-1], f"this is ignored: {wrong.text}")
+
+
+def _may_be_anything(above: Node, here: Node) -> bool:
+    """Whether a schema is or has to be there, which in a schema may be a list of them, or the only
+    media type."""
+    is_list = here.type == "[schema]" and above.type != SCHEMA
+    return here.type == SCHEMA or is_list or (here.type == "mediaType" and len(above.value) == 1)
+
+
+def _unknown_member(around: Sequence[Node]) -> Node | None:
+    """The member that OpenAPI does not know around a reference, if there is one."""
+    place = around[-1].value
+    if not isinstance(place, dict) or "$ref" not in place:
+        return None
+    inside = (here for above, here in pairwise(around) if above.type in OBJECTS)
+    return next((here for here in inside if here.type == "other"), None)
 
 
 _ANYTHING: Final[Mapping[str, Any]] = {"content": {"*/*": {}}}
@@ -151,13 +172,19 @@ def _corrected(around: list[Node]) -> Iterator[Note]:
 
 def _completed(value: dict[str, Any]) -> Iterator[str]:
     """Add what a parameter or header has to have and can be taken for granted; what was added."""
+    place = str(value.get("in", "header")).lower()
+    if place in _PLACES and value.get("in", place) != place:
+        yield f"{value.get('name')}: 'in: {value['in']}' is read as '{place}'"
+        value["in"] = place
     if value.get("in") == "path" and value.get("required") is not True:
         value["required"] = True
         yield f"{value.get('name')}: a parameter in the path must have 'required: true', read so"
-    is_known = value.get("in", "header") in ("path", "query", "header", "cookie")
-    if is_known and not {"schema", "content"} & value.keys():
+    if place in _PLACES and not {"schema", "content"} & value.keys():
         value["schema"] = {}
         yield f"{value.get('name', 'this header')}: it has no 'schema', and is not checked"
+
+
+_PLACES: Final = ("path", "query", "header", "cookie")
 
 
 def _with_variables(server: dict[str, Any]) -> Iterator[str]:

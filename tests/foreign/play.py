@@ -273,7 +273,7 @@ class Judge:
     def problem(self, path: str, method: str, reply: httpx.Response) -> str | None:
         """What is wrong with a response; None: nothing."""
         at = ("paths", path, method, "responses")
-        if "responses" not in self._at(at[:3]):
+        if not self._at(at[:3]).get("responses"):
             return None if reply.is_success else reply.text[:200]
         responses = self._at(at)
         status = str(reply.status_code)

@@ -228,7 +228,7 @@ def test_a_strict_server_does_not_start_with_an_operation_that_is_not_served(
 ) -> None:
     file = tmp_path / "contract.yaml"
     head = 'openapi: 3.1.0\ninfo: {title: a, version: "1"}\npaths:\n'
-    file.write_text(f"{head}  /a: {{get: {{responses: {{}}}}}}\n")
+    file.write_text(f"{head}  /a: {{get: {{responses: 5}}}}\n")
     rejected = run("serve", "--port", "0", "--contract", file, "--strict")
     assert rejected.exit_code == 2
     error, limitation, warning = rejected.stderr.splitlines()

@@ -1051,6 +1051,7 @@ class TestWhy:
             ("/sandbox/clock/advance", {"by": "-Phunter2"}, "by must look like PT10S or P3D."),
             ("/sandbox/clock/advance", {"by": "hunter2"}, "by must look like PT10S or P3D."),
             ("/sandbox/clock/advance", {"by": "Phunter2"}, "by must look like PT10S or P3D."),
+            ("/sandbox/clock/advance", {"by": "3hunter2"}, "by must look like PT10S or P3D."),
             *(
                 ("/sandbox/clock/advance", {"by": one}, f"by '{one}' must look like PT10S or P3D.")
                 for one in ("3D", "p3d", "P3X", "3 days", "90s", "1.5 h", "1h30m")

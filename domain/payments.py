@@ -118,8 +118,8 @@ async def read_ledger(context: Context, invoice: Record) -> Record:
     if offer is None or ledger is None:
         return {**shown, "postings": []}
     where = (Condition("offerId", "=", offer["id"]),)
-    stored = (await context.state.page(_POSTINGS, where=where)).records
-    kept = [_without_offer(one) for one in reversed(stored)]
+    stored = (await context.state.page(_POSTINGS, where=where, oldest_first=True)).records
+    kept = [_without_offer(one) for one in stored]
     return {**shown, "postings": kept + _posting_rows(context, invoice, ledger, {})}
 
 

@@ -82,8 +82,7 @@ async def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: An
 
 async def partners(context: Context) -> list[Record]:
     """All partners, in the order of the fixture file."""
-    page = await context.state.page(PARTNERS, limit=1000)
-    return list(reversed(page.records))
+    return [*(await context.state.page(PARTNERS, limit=1000, oldest_first=True)).records]
 
 
 async def largest_amount(context: Context, invoice: Mapping[str, Any]) -> Decimal:

@@ -251,6 +251,14 @@ def test_every_type_can_be_had_once_there_is_something_to_report(
     assert {one["do"] for one in agenda(client)["due"]} <= {"end-validity"}  # nothing has moved
 
 
+def test_endpoints_get_an_event_in_the_order_in_which_they_were_added(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    added = [subscribe(client, f"{receiver.url}/{n}")["id"] for n in range(3)]
+    trigger(client)
+    assert [one["endpointId"] for one in deliveries(client)] == added
+
+
 def test_an_event_is_about_the_invoice_that_was_named(
     client: httpx.Client, receiver: Receiver
 ) -> None:
@@ -674,6 +682,19 @@ def test_secret_rotation(client: httpx.Client, receiver: Receiver) -> None:
     advance(client, by="PT0S")
     assert not genuine(receiver.messages[-1], mine["secret"])
     assert inbox(client)[-1] == ("invoice.verified", True, False)
+
+
+def test_secrets_are_rotated_in_the_order_of_their_endpoints(client: httpx.Client) -> None:
+    """Also after a rotation, which replaces their records."""
+    added = [subscribe(client, f"https://receiver.example/{n}")["id"] for n in range(3)]
+    choose(client, "secret-rotation")
+    for _ in range(2):
+        register_new(client)
+        advance(client, by="P2D")
+    query = {"action": "webhook_endpoint.secret_rotated", "limit": 100}
+    log = data(client.get("/api/audit-log", params=query))
+    rotated = [one["targets"][0]["id"] for one in reversed(log)]
+    assert [one for one in rotated if one in added] == added * 2
 
 
 # Determinism

@@ -166,8 +166,8 @@ class Collection(Shape):
         """The records, the first one posted first, in the document's paging."""
         view = self._view_of(call, "page")
         await self._check_parent(call, view)
-        newest_first = (await call.state.page(_in_path(self.base, call))).records
-        found: list[Any] = [*reversed(newest_first)]
+        page = await call.state.page(_in_path(self.base, call), oldest_first=True)
+        found: list[Any] = [*page.records]
         if self.items:
             found = [await call.state.get(self.name(call), one["key"]) for one in found]
         return self._listed(call, view, [one for one in found if one is not None])
@@ -175,8 +175,8 @@ class Collection(Shape):
     async def every(self, call: _Call) -> Response:
         """The records of all parents, in the document's paging."""
         view = self._view_of(call, "every")
-        newest_first = (await call.state.page(self.name(call))).records
-        return self._listed(call, view, [*reversed(newest_first)])
+        page = await call.state.page(self.name(call), oldest_first=True)
+        return self._listed(call, view, page.records)
 
     def _listed(self, call: _Call, view: View, records: Sequence[Mapping[str, Any]]) -> Response:
         steps = (*self.within, *self.key)

@@ -184,7 +184,7 @@ class Instant(str):
 
 @dataclass(frozen=True)
 class Page:
-    """Records, newest first, and the position where the next page begins; None: no next page.
+    """Records, and the position where the next page begins; None: no next page.
 
     The records belong to whoever reads them. ``written``, if the store has it, returns what a
     function makes of them as a JSON array, which it writes once while nothing changes.
@@ -278,10 +278,14 @@ class Transaction(Protocol):
         collection: str,
         *,
         limit: int | None = None,
-        before: int | None = None,
+        start: int | None = None,
         where: tuple[Condition, ...] = (),
+        oldest_first: bool = False,
     ) -> Page:
-        """At most ``limit`` records (None: all), newest first, older than position ``before``."""
+        """At most ``limit`` records (None: all), newest first or ``oldest_first``.
+
+        ``start`` is the ``next_position`` of the page before this one, None for the first page.
+        """
         ...
 
     async def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:

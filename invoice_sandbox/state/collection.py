@@ -25,6 +25,7 @@ from invoice_sandbox.state.index import (
     Instants,
     Keys,
     Term,
+    ascending,
     descending,
     intersection,
     matches,
@@ -35,8 +36,8 @@ from invoice_sandbox.state.index import (
 RECORD_BYTES: Final = 250
 """What a record takes besides its text and its key."""
 
-_Asked = tuple[int | None, int | None, tuple[Condition, ...]]
-"""The limit, position and conditions of a page."""
+_Asked = tuple[int | None, int | None, tuple[Condition, ...], bool]
+"""The limit, position and conditions of a page, and whether its oldest record is first."""
 
 _MAX_COMPARED: Final = 1000
 """Records of a collection that is compared with another."""
@@ -177,14 +178,20 @@ class Collection:
             self.texts[key] = text
         return None if text is None else record_of(text)
 
-    def page(self, limit: int | None, before: int | None, where: tuple[Condition, ...]) -> Page:
-        """At most ``limit`` records, newest first, older than position ``before``.
+    def page(
+        self,
+        limit: int | None,
+        start: int | None,
+        where: tuple[Condition, ...],
+        oldest_first: bool = False,
+    ) -> Page:
+        """At most ``limit`` records, newest first or ``oldest_first``, from ``start`` on.
 
         A version keeps its last small pages.
         """
         if not self.count_all:
             return NO_RECORDS
-        asked = (limit, before, where)
+        asked = (limit, start, where, oldest_first)
         if asked not in self.pages:
             page = self._page(*asked)
             if len(page.records) > _KEPT_RECORDS:
@@ -194,15 +201,25 @@ class Collection:
             self.pages[asked] = page
         return self.pages[asked]
 
-    def _page(self, limit: int | None, before: int | None, where: tuple[Condition, ...]) -> Page:
+    def _page(
+        self,
+        limit: int | None,
+        start: int | None,
+        where: tuple[Condition, ...],
+        oldest_first: bool,
+    ) -> Page:
         found: list[Stored] = []
         blocks, others = self._blocks(where)
         if blocks is not None and not blocks:
             return NO_RECORDS
-        start = self.rows.length if before is None else min(before, self.rows.length)
-        for position, text in self._matching(start, blocks, others):
+        if oldest_first:
+            positions = self._ascending(max(start or 0, 0), blocks)
+        else:
+            length = self.rows.length
+            positions = self._descending(length if start is None else min(start, length), blocks)
+        for position, text in self._matching(positions, others):
             if len(found) == limit:
-                return _page(found, position + 1)
+                return _page(found, position if oldest_first else position + 1)
             found.append(text)
         return _page(found, None)
 
@@ -213,13 +230,20 @@ class Collection:
         blocks, others = self._blocks(where)
         if blocks is not None and not others:
             return sum(bits.bit_count() for bits in blocks.values())
-        return sum(1 for _ in self._matching(self.rows.length, blocks, others))
+        return sum(1 for _ in self._matching(self._descending(self.rows.length, blocks), others))
+
+    def _ascending(self, start: int, blocks: dict[int, int] | None) -> Iterable[int]:
+        """The positions from ``start`` on that ``_blocks`` allows, the lowest first."""
+        return range(start, self.rows.length) if blocks is None else ascending(blocks, start)
+
+    def _descending(self, start: int, blocks: dict[int, int] | None) -> Iterable[int]:
+        """The positions below ``start`` that ``_blocks`` allows, the highest first."""
+        return range(start - 1, -1, -1) if blocks is None else descending(blocks, start)
 
     def _matching(
-        self, start: int, blocks: dict[int, int] | None, others: tuple[Condition, ...]
+        self, positions: Iterable[int], others: tuple[Condition, ...]
     ) -> Iterator[tuple[int, Stored]]:
-        """The records before ``start``, the newest first, that ``_blocks`` and conditions allow."""
-        positions = range(start - 1, -1, -1) if blocks is None else descending(blocks, start)
+        """The records of the positions that meet the conditions."""
         for position in positions:
             found = self.rows[position]
             if found is not None and (not others or matches(record_of(found), others)):

@@ -366,6 +366,18 @@ def intersection(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
     return {block: bits & other[block] for block, bits in one.items() if block in other}
 
 
+def ascending(blocks: dict[int, int], start: int) -> Iterator[int]:
+    """The positions from ``start`` on, the lowest first."""
+    for block in sorted(blocks):
+        first = block * _BLOCK
+        below = max(start - first, 0)
+        bits = blocks[block] >> below << below
+        while bits:
+            lowest = bits & -bits
+            yield first + lowest.bit_length() - 1
+            bits ^= lowest
+
+
 def descending(blocks: dict[int, int], start: int) -> Iterator[int]:
     """The positions below ``start``, the highest first."""
     for block in sorted(blocks, reverse=True):

@@ -447,7 +447,7 @@ class MemoryStore:
         if state.size <= most:
             records, turn = {}, Turn()
             for name, collection in sorted(state.collections.items()):
-                records[name] = list(reversed(collection.page(None, None, ()).records))
+                records[name] = [*collection.page(None, None, (), oldest_first=True).records]
                 await turn.give_way()
         return Contents(state.workspace, records, state.numbers, state.requests, logged)
 
@@ -632,12 +632,13 @@ class MemoryTransaction:
         collection: str,
         *,
         limit: int | None = None,
-        before: int | None = None,
+        start: int | None = None,
         where: tuple[Condition, ...] = (),
+        oldest_first: bool = False,
     ) -> Page:
-        """At most ``limit`` records (None: all), newest first, older than position ``before``."""
+        """At most ``limit`` records (None: all), newest first or ``oldest_first``."""
         found = self._state.collections.get(collection)
-        return NO_RECORDS if found is None else found.page(limit, before, where)
+        return NO_RECORDS if found is None else found.page(limit, start, where, oldest_first)
 
     async def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
         """How many records match."""

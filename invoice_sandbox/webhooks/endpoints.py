@@ -64,7 +64,7 @@ def rotated(endpoint: Mapping[str, object], seed: str, now: datetime) -> Record:
 
 async def all_endpoints(state: Transaction, *conditions: Condition) -> list[Record]:
     """Every endpoint that meets the conditions, oldest first."""
-    return list(reversed((await state.page(ENDPOINTS, where=conditions)).records))
+    return [*(await state.page(ENDPOINTS, where=conditions, oldest_first=True)).records]
 
 
 def _texts(value: object) -> list[str]:

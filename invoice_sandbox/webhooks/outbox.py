@@ -97,8 +97,8 @@ async def enqueue(
 
     ``faults`` are the delivery faults of a scenario for this event.
     """
-    enabled = await state.page(ENDPOINTS, where=_ENABLED)
-    for endpoint in list(enabled.records)[::-1]:
+    enabled = await state.page(ENDPOINTS, where=_ENABLED, oldest_first=True)
+    for endpoint in enabled.records:
         if subscribes(endpoint, event["type"]):
             await plan(state, endpoint, event, now, faults=faults)
 

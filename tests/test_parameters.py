@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.openapi.load.pointers import ContractError
+from invoice_sandbox.openapi.message.parameters import query_of
 from invoice_sandbox.openapi.message.styles import Given
 from invoice_sandbox.openapi.operation import compile_contract
 from tests.toy import serving_contract
@@ -347,6 +348,20 @@ def ask(client: httpx.Client, name: str) -> httpx.Response:
 def test_a_text_is_read_as_the_value_that_it_stands_for(server: httpx.Client, name: str) -> None:
     response = ask(server, name)
     assert response.status_code == 204, response.text
+
+
+@pytest.mark.parametrize(
+    "name", [one for one in ROWS if one not in REJECTED and ROWS[one].location == "query"]
+)
+def test_a_value_is_written_as_a_text_that_is_read_as_it(server: httpx.Client, name: str) -> None:
+    """A link of a list repeats what the client has asked for."""
+    row = ROWS[name]
+    declared = {**served(name, row)[1]["get"], "operationId": "p"}
+    contract = compile_contract(document({"/p": {"get": declared}}))
+    value = {"a": [1]} if row.more.get("content") == JSON else row.value
+    query = query_of(contract.operations["p"].parameters, {"color": value})
+    response = send(server, f"{PATHS[name]}?{query}")
+    assert response.status_code == 204, (query, response.text)
 
 
 def test_a_cookie_in_quotation_marks_beside_a_list_in_the_query(server: httpx.Client) -> None:

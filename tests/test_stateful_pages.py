@@ -325,6 +325,41 @@ def test_links_of_a_body_lead_to_its_pages(tmp_path: Path, links: str, uri: Any)
         assert reached == dict(zip(names, ([3, 4], [1, 2], [5], [5], [1, 2]), strict=True))
 
 
+def test_links_repeat_what_was_asked_for_as_it_is_declared(tmp_path: Path) -> None:
+    names, tag = {"type": "array", "items": TEXT}, {"type": "object", "properties": {"tag": TEXT}}
+    content = things({"links": closed(next=URI, self=URI)}, page=WHOLE)
+    listing(content)["parameters"] += [
+        {"name": "include", "in": "query", "schema": names, "explode": False},
+        {"name": "ids", "in": "query", "schema": names},
+        {
+            "name": "pipes",
+            "in": "query",
+            "schema": names,
+            "style": "pipeDelimited",
+            "explode": False,
+        },
+        {"name": "where", "in": "query", "schema": tag, "explode": False},
+        {"name": "filter", "in": "query", "schema": tag, "style": "deepObject"},
+        {
+            "name": "q",
+            "in": "query",
+            "content": {"application/json": {"schema": {"type": "object"}}},
+        },
+        {"name": "flag", "in": "query", "schema": FLAG},
+    ]
+    asked = "include=a,b%20c&ids=1&ids=x%2Cy&pipes=a%7Cb&where=tag,%C3%A9&filter%5Btag%5D=a%26b"
+    asked += "&q=%7B%22a%22%3A%5B1%2Cnull%5D%7D&flag=true"
+    with served(tmp_path, content) as client:
+        first = with_five(client).get(f"/things?limit=2&{asked}")
+        assert first.status_code == 200, first.text
+        links = first.json()["links"]
+        assert {name: ids(client.get(url)) for name, url in links.items()} == {
+            "self": [1, 2],
+            "next": [3, 4],
+        }
+        assert links["next"].endswith(f"/things?limit=2&{asked}&page=2")
+
+
 def test_a_link_to_the_next_page_may_need_one_to_this_page(tmp_path: Path) -> None:
     """As InfluxDB's: ``links`` is optional, and has to have ``self``."""
     content = things({"links": closed("self", next=URI, prev=URI, self=URI)}, page=WHOLE)
@@ -493,7 +528,7 @@ def test_a_cursor_may_be_called_like_its_parameter(
 def test_a_token_beside_the_next_one_is_no_other_page(tmp_path: Path) -> None:
     content = things({"marker": TEXT, "nextMarker": NULLABLE}, marker=TEXT)
     body = listing(content)["responses"]["200"]["content"]["application/json"]["schema"]
-    body["properties"]["marker"]["example"] = "here"
+    body["properties"]["marker"] = {**body["properties"]["marker"], "example": "here"}
     with served(tmp_path, content) as client:
         with_five(client)
         found = pages_of_two(client, "marker", lambda one: one["nextMarker"])

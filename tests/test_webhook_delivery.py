@@ -691,7 +691,7 @@ def test_secrets_are_rotated_in_the_order_of_their_endpoints(client: httpx.Clien
     for _ in range(2):
         register_new(client)
         advance(client, by="P2D")
-    query = {"action": "webhook_endpoint.secret_rotated", "limit": 100}
+    query: dict[str, str | int] = {"action": "webhook_endpoint.secret_rotated", "limit": 100}
     log = data(client.get("/api/audit-log", params=query))
     rotated = [one["targets"][0]["id"] for one in reversed(log)]
     assert [one for one in rotated if one in added] == added * 2

@@ -280,6 +280,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
         lifecycle=engine.project.lifecycle,
         conventions=engine.project.conventions,
         scenarios=resolver_of(engine.project.scenarios, workspace, parsed.scenario),
+        operation=parsed.endpoint.operation,
         url=request.path,
         base_url=engine.url,
         local=engine.local and request.head.forwarding is None,

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
-from urllib.parse import urlencode
 
 from msgspec import Struct
 
@@ -21,7 +20,8 @@ from invoice_sandbox.base.ids import new_key, new_secret
 from invoice_sandbox.base.jsonio import Written
 from invoice_sandbox.base.jsonio import dumps as dump_json
 from invoice_sandbox.base.renamed import missing
-from invoice_sandbox.openapi.operation import Contract
+from invoice_sandbox.openapi.message.parameters import query_of
+from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.project.stateful import Collection
@@ -373,13 +373,14 @@ class Call(Context, kw_only=True, eq=False):
 
     ``body`` is the JSON body (numbers beyond 64-bit integers are Decimal) or, for another media
     type, its bytes; ``path`` and ``query`` are the declared parameters that were sent. ``accept``
-    are the media types that the client wants, as its header has them. ``url`` is the path that was
-    asked for, ``base_url`` the address of the server. ``local`` says that only this machine can
-    reach the server; webhooks may be sent to ``webhook_networks`` besides.
-    ``system_now`` is real time, for what others compare with their own clocks. ``passwords`` hashes
-    passwords, for WorkThenRespond.
+    are the media types that the client wants, as its header has them. ``operation`` is the one of
+    the contract that was asked for, ``url`` the path, ``base_url`` the address of the server.
+    ``local`` says that only this machine can reach the server; webhooks may be sent to
+    ``webhook_networks`` besides. ``system_now`` is real time, for what others compare with their
+    own clocks. ``passwords`` hashes passwords, for WorkThenRespond.
     """
 
+    operation: Operation
     url: str
     base_url: str
     local: bool
@@ -429,7 +430,8 @@ class Call(Context, kw_only=True, eq=False):
             names.cursor_parameter: _cursor(page.next_position),
         }
         query = {**self.query, **position}
-        return (("Link", f'<{self.url}?{urlencode(query)}>; rel="next"'),)
+        address = f"{self.url}?{query_of(self.operation.parameters, query)}"
+        return (("Link", f'<{address}>; rel="next"'),)
 
 
 Handler = Callable[[Call], Awaitable[Any]]

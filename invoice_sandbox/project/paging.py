@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import chain
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from invoice_sandbox.openapi.load.pointers import at_pointer
+from invoice_sandbox.openapi.message.parameters import query_of
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.declared import keywords_at, outline
@@ -51,9 +51,8 @@ _WIDEST: Final = 40
 @dataclass(frozen=True)
 class _Input:
     """A query parameter, or a member of one that is an object. ``kind`` is its name as words,
-    ``base`` the number of the first page or record if this is a position. A ``spread`` one is a
-    parameter of its own in the URL: a member of an exploded object. ``prefix`` is what may be
-    in front of a position, always the same."""
+    ``base`` the number of the first page or record if this is a position. ``prefix`` is
+    what may be in front of a position, always the same."""
 
     kind: str
     name: str
@@ -61,7 +60,6 @@ class _Input:
     checker: Checker
     default: str
     base: int
-    spread: bool
     prefix: Callable[[], str] = field(compare=False)
 
     def values(
@@ -89,7 +87,6 @@ def page_of(
     given, usual = dict(_given(query)), {one.kind: one.default for one in every}
     own = ((one.kind, at_steps(query, (one.name, *one.inner))) for one in every if one.inner)
     given |= {kind: str(value) for kind, value in own if value is not None}
-    spread = {one.name for one in every if one.spread}
     ways = sorted(
         (one for one in every if _is_position(one, usual)),
         key=lambda one: _POSITIONS.index(one.kind),
@@ -101,16 +98,20 @@ def page_of(
     used = next((one for one in ways if given.get(one.kind)), None)
     start = 0 if used is None else _start(used, given[used.kind], limit, keys)
     ways = ways if used is None else [used, *(one for one in ways if one != used)]
+
+    def url_of(asked: Mapping[str, Any]) -> str:
+        return f"{address}?{query_of(operation.parameters, asked)}".rstrip("?")
+
     positions, urls = dict[str, Mapping[str, Callable[[], Iterator[Any]]]](), dict[str, str]()
     for other, at in _starts(start, limit, len(keys)):
         tried = {one: partial(one.values, query, at, limit, keys) for one in ways}
         best = {one: next(values(), None) for one, values in tried.items()}
         found = {one: value for one, value in best.items() if value is not None}
         if found or (ways and not at):
-            urls[other] = _address(address, _at(query, ways, found), spread)
+            urls[other] = url_of(_at(query, ways, found))
             first_of_kind = {one.kind: one for one in reversed(found)}
             positions[other] = {one.kind: tried[first_of_kind[one.kind]] for one in found}
-    urls["self"] = _address(address, query, spread)
+    urls["self"] = url_of(query)
     first, origin = (
         next((one.base for one in ways if one.kind in kinds), 1 - at)
         for at, kinds in enumerate((_NUMBERS, _OFFSETS))
@@ -151,9 +152,7 @@ def _inputs(contract: Contract, operation: Operation) -> Iterator[_Input]:
                 base = next((value for value in chain(*known) if str(value) in {"0", "1"}), base)
                 default = str(next(iter(known[0]), ""))
                 prefix = cache(partial(_generated_text, contract, schema, inner))
-                yield _Input(
-                    *(kind, one.name, inner, one.checker, default, int(base), spread, prefix)
-                )
+                yield _Input(*(kind, one.name, inner, one.checker, default, int(base), prefix))
 
 
 def _generated_text(contract: Contract, schema: Any, inner: Sequence[str]) -> str:
@@ -170,17 +169,6 @@ def _given(query: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str
             yield from _given(value, f"{plain(name)}_")
         elif value is not None:
             yield f"{above}{plain(name)}", str(value)
-
-
-def _texts(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The parameters as a URL has them: ``page[size]`` for the member ``size`` of ``page``."""
-    for name, value in query.items():
-        if isinstance(value, Mapping):
-            yield from _texts({f"{name}[{inner}]": one for inner, one in value.items()})
-        elif isinstance(value, list):
-            yield from (text for one in value for text in _texts({name: one}))
-        elif value is not None:
-            yield name, str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _size(given: Mapping[str, str]) -> int | None:
@@ -241,13 +229,6 @@ def _values_at(way: _Input, at: int, limit: int, keys: Sequence[str]) -> Iterato
 def _padded(number: int) -> Iterator[str]:
     """A number as text, and with zeros in front, for parameters that want longer texts."""
     return (str(number).zfill(width) for width in range(len(str(number)), _WIDEST + 1))
-
-
-def _address(address: str, query: Mapping[str, Any], spread: Collection[str]) -> str:
-    inner = [members(one) for name, one in query.items() if name in spread]
-    query = {name: one for name, one in query.items() if name not in spread}
-    query |= dict(chain.from_iterable(one.items() for one in inner))
-    return f"{address}?{urlencode([*_texts(query)])}".rstrip("?")
 
 
 def _whole(digits: str) -> int:

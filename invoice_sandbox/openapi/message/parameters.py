@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import unquote, unquote_plus
 
 from msgspec import Struct
 
 from invoice_sandbox.base.errors import InputProblem
+from invoice_sandbox.base.jsonio import dumps
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.message.media_types import is_json
-from invoice_sandbox.openapi.message.styles import DEEP, FORM, Decode, Given, Pair, Style, bracketed
+from invoice_sandbox.openapi.message.styles import (
+    DEEP,
+    FORM,
+    Decode,
+    Given,
+    Pair,
+    Style,
+    bracketed,
+)
 from invoice_sandbox.openapi.message.texts import Shape, TextError, Types, read_json, read_text
 from invoice_sandbox.openapi.schema.compile import Checker, Problem, Schema, SchemaError, Schemas
 
@@ -54,6 +64,7 @@ class Parameter:
     under ``other_names``. ``members`` are the names of its members if they are parameters of their
     own; None: any name. ``notes`` are what OpenAPI does not define about it, and how it is read
     here. ``plain_types`` are those of a parameter that is one text of the path in only one way.
+    ``write`` returns the names and texts of a query that are read as a value.
     """
 
     name: str
@@ -61,6 +72,7 @@ class Parameter:
     required: bool
     checker: Checker
     candidates: Candidates
+    write: Callable[[Any], list[Pair]]
     may_be_empty: bool = False
     secret: bool = False
     schema_pointer: str = ""
@@ -123,6 +135,7 @@ def compile_parameter(
         required=bool(raw.get("required", False)),
         checker=schemas.checker(schema, place),
         candidates=reader(spelled, shape, others),
+        write=spelled.written,
         may_be_empty=bool(raw.get("allowEmptyValue")) and location == "query",
         in_raw_path=in_raw_path,
         in_many=explode and not shape.is_plain,
@@ -131,6 +144,17 @@ def compile_parameter(
         notes=tuple(notes_of(spelled, shape, location, others)),
         plain_types=shape.types if is_plain else None,
     )
+
+
+def query_of(parameters: Iterable[Parameter], values: Mapping[str, Any]) -> str:
+    """The query of a URL that gives parameters these values. A name that is not declared has one
+    text."""
+    declared = {one.name: one.write for one in parameters if one.location == "query"}
+    pairs = (
+        declared.get(name, Style(name, FORM, True, unquote_plus).written)(value)
+        for name, value in values.items()
+    )
+    return "&".join(f"{name}={text}" for name, text in chain.from_iterable(pairs))
 
 
 def _is_read_in_one_way(shape: Shape) -> bool:
@@ -291,7 +315,7 @@ def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Param
     location, name = raw["in"], raw["name"]
     media_type, media = next(iter(raw["content"].items()))
     schema: Schema = media.get("schema", True)
-    decode = _decode(location, reserved=False)
+    decode, is_read = _decode(location, reserved=False), is_json(media_type.lower())
     style = Style(name, FORM if location in {"query", "cookie"} else "simple", False, decode)
 
     def candidates(given: Given) -> list[Any]:
@@ -299,7 +323,10 @@ def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Param
         if not texts:
             return []
         text = style.scalar(texts)
-        return [read_json(text) if is_json(media_type.lower()) else text]
+        return [read_json(text) if is_read else text]
+
+    def write(value: Any) -> list[Pair]:
+        return style.written(dumps(value).decode() if is_read else value)
 
     note = f"'{media_type}' is not read; the parameter is checked as a text"
     return Parameter(
@@ -308,9 +335,8 @@ def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Param
         required=bool(raw.get("required", False)),
         checker=schemas.checker(schema, place),
         candidates=candidates,
-        notes=()
-        if media_type.lower().startswith("text/") or is_json(media_type.lower())
-        else (note,),
+        write=write,
+        notes=() if media_type.lower().startswith("text/") or is_read else (note,),
     )
 
 

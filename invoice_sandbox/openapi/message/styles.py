@@ -6,10 +6,11 @@ that an encoded delimiter is part of a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
-from urllib.parse import unquote
+from itertools import chain
+from typing import Any, Final
+from urllib.parse import quote, unquote
 
 from invoice_sandbox.openapi.message.texts import TextError
 
@@ -82,6 +83,22 @@ class Style:
             raise TextError("must be written as name,value,name,value")
         return list(zip(words[::2], words[1::2], strict=True))
 
+    def written(self, value: Any) -> list[Pair]:
+        """The names and texts of a query that are read as this value, encoded."""
+        if not isinstance(value, Mapping | list):
+            return [(encoded(self.name), encoded(value))]
+        if self.style == DEEP:
+            return [*_in_brackets(encoded(self.name), value)]
+        if isinstance(value, Mapping) and self.is_spread:
+            return [*chain.from_iterable(_repeated(name, one) for name, one in value.items())]
+        if self.explode and self.style in _REPEATED:
+            return [*_repeated(self.name, value)]
+        words = chain.from_iterable(value.items()) if isinstance(value, Mapping) else value
+        texts = [encoded(one) for one in words]
+        usual, *others = _BETWEEN[self.style]
+        free = (one for one in (usual, *others) if not any(one in text for text in texts))
+        return [(encoded(self.name), next(free, usual).join(texts))]
+
     def _parts(self, texts: Sequence[str]) -> list[str]:
         if self.style == DEEP or (self.style in _REPEATED and self.explode):
             return list(texts)
@@ -130,6 +147,10 @@ _DELIMITERS: Final = {
 """By style, the delimiters of what is not exploded, in every spelling that the specification has
 had: OpenAPI 3.0 separates the values of a label by points."""
 
+_BETWEEN: Final = {FORM: (",",), "spaceDelimited": ("%20",), "pipeDelimited": ("%7C", "|")}
+"""The delimiters of styles of a query as they are written in a URL, the best first: the first one
+that is in no value."""
+
 
 def bracketed(name: str, given: Given) -> Iterator[tuple[tuple[str, ...], str]]:
     """What ``color[R]=100`` gives the parameter ``color``: its path ``("R",)`` and its text."""
@@ -137,3 +158,27 @@ def bracketed(name: str, given: Given) -> Iterator[tuple[tuple[str, ...], str]]:
     for full, text in given.pairs:
         if full.startswith(start) and full.endswith("]"):
             yield tuple(full[len(start) : -1].split("][", MAX_LEVELS)), text
+
+
+def encoded(value: Any) -> str:
+    """A value, or a name, as it is written in a query."""
+    text = "null" if value is None else str(value)
+    return quote(text.lower() if isinstance(value, bool) else text, safe="", errors="replace")
+
+
+def _repeated(name: str, value: Any) -> Iterator[Pair]:
+    for one in (value or [""]) if isinstance(value, list) else [value]:
+        yield encoded(name), encoded(one)
+
+
+def _in_brackets(place: str, value: Any) -> Iterator[Pair]:
+    """The opposite of ``bracketed``."""
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from _in_brackets(f"{place}%5B{encoded(name)}%5D", one)
+    elif isinstance(value, list):
+        is_flat = not any(isinstance(one, Mapping | list) for one in value)
+        for index, one in enumerate(value):
+            yield from _in_brackets(place if is_flat else f"{place}%5B{index}%5D", one)
+    else:
+        yield place, encoded(value)

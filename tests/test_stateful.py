@@ -1529,6 +1529,91 @@ def test_a_record_has_the_id_of_what_it_belongs_to(
         assert client.post(at, json={member: other}).json()[member] == other
 
 
+def given(path: str, *names: str, **operations: Any) -> dict[str, Any]:
+    """A path whose parameters have these names."""
+    own = [{"name": one, "in": "path", "required": True, "schema": WHOLE} for one in names]
+    return {path.format(*(f"{{{one}}}" for one in names)): {"parameters": own, **operations}}
+
+
+def test_paths_may_have_other_names_for_the_same_parameter(tmp_path: Path) -> None:
+    order = closed("id", "text", "userId", id=WHOLE, text=TEXT, userId=WHOLE)
+    orders = {"type": "array", "items": order}
+    empty = {status: {"description": "no body"} for status in ("204", "404")}
+    gone = {"operationId": "delUser", "responses": empty}
+    ungone = {**gone, "operationId": "delOrder"}
+    body, text = closed("title", title=TEXT), closed("text", text=TEXT)
+    change = operation("putOrder", order, "200", text)
+    paths = {
+        **given("/users", post=operation("addUser", THING, "201", body)),
+        **given("/users/{}", "userId", get=operation("getUser", THING, "200")),
+        **given("/users/{}", "id", put=operation("putUser", THING, "200", body), delete=gone),
+        **given("/users/{}/orders", "id", post=operation("addOrder", order, "201", text)),
+        **given("/users/{}/orders", "user", get=operation("listOrders", orders, "200")),
+        **given("/users/{}/orders/{}", "userId", "id", get=operation("getOrder", order, "200")),
+        **given("/users/{}/orders/{}", "u", "o", put=change, delete=ungone),
+    }
+    found = load_contract(written(tmp_path, with_paths(paths)), stateful=True).inferred
+    assert [[*one.operations.values()] for one in found.collections] == [
+        ["addUser", "getUser", "putUser", "delUser"],
+        ["addOrder", "listOrders", "getOrder", "putOrder", "delOrder"],
+    ]
+    with served(tmp_path, with_paths(paths)) as client:
+        assert [client.post("/users", json={"title": one}).json()["id"] for one in "AB"] == [1, 2]
+        assert client.put("/users/2", json={"title": "C"}).json() == {"id": 2, "title": "C"}
+        assert client.get("/users/2").json() == {"id": 2, "title": "C"}
+        absent = client.put("/users/9", json={"title": "C"})
+        assert absent.status_code == 404
+        made = [client.post("/users/2/orders", json={"text": one}) for one in "xy"]
+        second = {"id": 2, "text": "y", "userId": 2}
+        assert [one.json() for one in made] == [{"id": 1, "text": "x", "userId": 2}, second]
+        assert client.get("/users/2/orders/2").json() == second
+        changed = client.put("/users/2/orders/2", json={"text": "z"}).json()
+        assert changed == (second := {**second, "text": "z"})
+        assert client.delete("/users/2/orders/1").status_code == 204
+        assert client.get("/users/2/orders").json() == [second]
+        assert client.get("/users/1/orders").json() == []
+        assert client.get("/users/1/orders/2").status_code == 404
+        assert client.post("/users/9/orders", json={"text": "z"}).status_code == 404
+        assert client.delete("/users/2").status_code == 204
+        assert client.get("/users/2").status_code == 404
+        assert client.get("/users/2/orders/2").status_code == 404
+
+
+def test_an_id_can_be_in_each_path_of_the_item(tmp_path: Path) -> None:
+    thing = closed("id", "title", id=TEXT, title=TEXT)
+    paths = collection("/things", "thingId", thing, closed("title", title=TEXT))
+    deleted = {"operationId": "del", "responses": {"204": {"description": "gone"}}}
+    with served(tmp_path, with_paths({**paths, **given("/things/{}", "id", delete=deleted)})) as to:
+        made = to.post("/things", json={"title": "a"}).json()
+        assert made["id"].isdecimal()
+        assert to.delete(f"/things/{made['id']}").status_code == 204
+        assert to.get(f"/things/{made['id']}").status_code == 404
+
+
+def test_what_puts_a_record_may_have_another_name_for_its_id(tmp_path: Path) -> None:
+    put = operation("put", THING, "201", closed("title", title=TEXT))
+    paths = {
+        **given("/things/{}", "thingId", get=operation("get", THING, "200")),
+        **given("/things/{}", "id", put=put),
+    }
+    with served(tmp_path, with_paths(paths)) as client:
+        thing = {"id": 7, "title": "a"}
+        assert client.put("/things/7", json={"title": "a"}).json() == thing
+        assert client.get("/things/7").json() == thing
+
+
+def test_items_with_paths_of_their_own_share_parameters_by_their_names(tmp_path: Path) -> None:
+    made, text = operation("add", THING, "201", closed("title", title=TEXT)), "/posts/{}/of/{}"
+    paths = {
+        **given("/posts/{}/of/{}/notes", "post", "user", post=made),
+        **given("/of/{}/notes/{}", "user", "id", get=operation("get", THING, "200")),
+    }
+    with served(tmp_path, with_paths(paths)) as client:
+        note = client.post(f"{text.format(7, 8)}/notes", json={"title": "a"}).json()
+        assert client.get(f"/of/8/notes/{note['id']}").json() == note
+        assert client.get(f"/of/7/notes/{note['id']}").status_code == 404
+
+
 def test_a_record_is_there_as_long_as_what_it_belongs_to(tmp_path: Path) -> None:
     content = tickets("ticketId", "id")
     del content["paths"]["/tickets/{id}/comments"]["get"]["responses"]["404"]

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from invoice_sandbox.base.cache import kept
-from invoice_sandbox.openapi.load.operations import path_names
+from invoice_sandbox.openapi.load.operations import path_names, without_names
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, is_json
 from invoice_sandbox.project.declared import outline
@@ -18,9 +18,12 @@ from invoice_sandbox.project.shape import TRIAL, given_example, request_schema
 from invoice_sandbox.project.stateful import Collection, Handler
 from invoice_sandbox.project.view import nouns, response_schema, words
 
-_ITEM: Final = re.compile(r"(.*)/(\{[^}]+\})(\.\w+|/)?")
+_ITEM: Final = re.compile(r"(.*)/(\{[^}]*\})(\.\w+|/)?")
 """The path of an item: that of its collection, its parameter, and what it ends with."""
 _PARAMETER: Final = re.compile(r"\{[^}]+\}")
+_Paths = Mapping[str, Mapping[str, Operation]]
+"""Operations by method, by their path without the names of parameters: ``/users/{}``, as paths may
+have other names for the same."""
 _LISTED: Final = {"GET", "POST"}
 _NOTHING: Final = "no path with POST has a path with one more parameter below it, or a list"
 _ON_ITEM: Final = {"GET": "get", "PUT": "replace", "PATCH": "change", "DELETE": "delete"}
@@ -61,7 +64,8 @@ def inferred(contract: Contract) -> Inferred:
 def _inferred(contract: Contract) -> Inferred:
     paths: dict[str, dict[str, Operation]] = {}
     for operation in contract.operations.values():
-        paths.setdefault(operation.path, {})[operation.method] = operation
+        known = paths.setdefault(without_names(operation.path), {})
+        known.setdefault(operation.method, operation)
     collections, left_out, seen = list[Collection](), list[str](), set[str]()
     for path in paths:
         every, reasons = _with_items(contract, paths, path, seen)
@@ -71,34 +75,32 @@ def _inferred(contract: Contract) -> Inferred:
     for path, on_all in paths.items():
         if _ITEM.fullmatch(path) or path.rstrip("/") in seen or not on_all.keys() >= _LISTED:
             continue
-        if path not in {one.path for one in collections}:
-            found, reasons = _list_alone(contract, path, on_all, ids)
+        if path not in {without_names(one.path) for one in collections}:
+            found, reasons = _list_alone(contract, on_all, ids)
             collections += [found] if found else []
             left_out += reasons
     if not collections and not left_out:
         left_out.append(_NOTHING)
-    single = _singletons(paths, {one.path for one in collections})
+    single = _singletons(paths, {without_names(one.path) for one in collections})
     return Inferred(tuple(_with_parents(collections)), (*left_out, *single))
 
 
 def _with_items(
-    contract: Contract,
-    paths: Mapping[str, Mapping[str, Operation]],
-    path: str,
-    seen: set[str],
+    contract: Contract, paths: _Paths, path: str, seen: set[str]
 ) -> tuple[list[Collection], list[str]]:
-    """The collections whose items have this path, and why there are none. ``seen`` are paths of
-    collections that are known, and gets theirs."""
+    """The collections whose items have this path, and why there are none. ``seen`` are what paths
+    of items begin with that are known, and gets its own."""
     parts, on_item = _ITEM.fullmatch(path), paths[path]
     if parts is None or parts[1] in seen:
         return [], []
-    base, last, extension = parts[1], parts[2], parts[3] or ""
+    base, extension, item = parts[1], parts[3] or "", _path_of(on_item)
+    own_base = item[: item.rindex("/{")]
     ends = dict.fromkeys((extension, "/", "") if extension in {"", "/"} else (extension,))
     known = [base + end for end in ends if base + end in paths] or [base + extension]
     above = next((one for one in known if "POST" in paths.get(one, {})), known[0])
     on_all = paths.get(above, {})
     is_put = "PUT" in on_item and ("GET" in on_item or "GET" in on_all)
-    elsewhere = [] if "POST" in on_all else _elsewhere(contract, paths, base + extension, path)
+    elsewhere = [] if "POST" in on_all else _elsewhere(contract, paths, own_base + extension, path)
     if not ("POST" in on_all or is_put or elsewhere):
         return [], []
     seen.add(base)
@@ -106,13 +108,14 @@ def _with_items(
     unused = _unused_post(on_item)
     if "POST" in on_item and not unused:
         wanted["change"] = on_item["POST"]
-    (parameter,) = path_names(last)
-    one = Collection(above, parameter, "id", {}, extension=extension)
+    main = _path_of(on_all) if on_all else own_base + extension
+    one = Collection(main, path_names(item)[-1], "id", {}, extension=extension)
     every, reasons = list[Collection](), list[str]()
     for at in elsewhere:
         made = {"create": paths[at]["POST"], "page": paths[at].get("GET")}
         others = {} if every else {"every": on_all.get("GET"), **wanted}
-        found, why = _collection(contract, replace(one, path=at, items=base), {**made, **others})
+        moved = replace(one, path=_path_of(paths[at]), items=own_base)
+        found, why = _collection(contract, moved, {**made, **others})
         every += [found] if found else []
         reasons += why if found else []
     if not every:
@@ -120,23 +123,24 @@ def _with_items(
         made = {"create": on_all.get("POST"), "page": on_all.get("GET")}
         found, reasons = _collection(contract, one, {**made, **wanted})
         every += [found] if found else []
-    seen.update(one.base for one in every)
-    return every, [*reasons, *([f"POST {path}: {unused}"] if every and unused else [])]
+    return every, [*reasons, *([f"POST {item}: {unused}"] if every and unused else [])]
 
 
-def _elsewhere(
-    contract: Contract,
-    paths: Mapping[str, Mapping[str, Operation]],
-    base: str,
-    item: str,
-) -> list[str]:
+def _path_of(operations: Mapping[str, Operation]) -> str:
+    """Their path: of several that differ in names of parameters only, the first one."""
+    return next(iter(operations.values())).path
+
+
+def _elsewhere(contract: Contract, paths: _Paths, base: str, item: str) -> list[str]:
     """The paths with POST whose items have paths below ``base``, without what they belong to:
     ``/articles/{articleId}/comments`` of ``/comments/{id}``. Both respond with the same schema."""
     end, names = f"/{base.rpartition('/')[2]}", {*path_names(base)}
     like = [
         path
         for path, operations in paths.items()
-        if path.endswith(end) and "POST" in operations and {*path_names(path)} > names
+        if path.endswith(end)
+        and "POST" in operations
+        and {*path_names(operations["POST"].path)} > names
     ]
     shown = _shown(contract, paths[item].get("GET")) if like else None
     if shown is None:
@@ -158,14 +162,14 @@ def _shown(contract: Contract, operation: Operation | None) -> Any:
 
 
 def _list_alone(
-    contract: Contract, path: str, on_all: Mapping[str, Operation], ids: Iterable[str]
+    contract: Contract, on_all: Mapping[str, Operation], ids: Iterable[str]
 ) -> tuple[Collection | None, list[str]]:
     """The collection of what is posted to a list whose items have no path, if there is one, and
     why there is none. ``ids`` are members that may have the id of a record."""
     wanted = {"create": on_all["POST"], "page": on_all["GET"]}
     if any(_bodies(contract, it)[0] for it in wanted.values()):
         return None, []
-    one = Collection(path, "", "id", {"page": wanted["page"].id})
+    one = Collection(_path_of(on_all), "", "id", {"page": wanted["page"].id})
     if not one.is_list(contract):
         return None, []
     known = (replace(one, identity=name) for name in ids)
@@ -174,20 +178,18 @@ def _list_alone(
 
 def _with_parents(collections: Sequence[Collection]) -> Iterator[Collection]:
     """The collections, with the items of others that their records belong to."""
-    known = {_PARAMETER.sub("{}", one.item_base) for one in collections if one.parameter}
+    known = {without_names(one.item_base) for one in collections if one.parameter}
     for one in collections:
         ends = [found.end() for found in _PARAMETER.finditer(one.base)]
         above = (one.base[:end] for end in reversed(ends) if end < len(one.base))
-        parents = (it for it in above if _PARAMETER.sub("{}", it).removesuffix("/{}") in known)
+        parents = (it for it in above if without_names(it).removesuffix("/{}") in known)
         yield replace(one, parent=next(parents, ""))
 
 
-def _singletons(
-    paths: Mapping[str, Mapping[str, Operation]], collections: Set[str]
-) -> Iterator[str]:
+def _singletons(paths: _Paths, collections: Set[str]) -> Iterator[str]:
     """A line about paths whose GET shows what their own PUT or PATCH changes, if there are any."""
     found = [
-        f"{method} {path}"
+        f"{method} {operations[method].path}"
         for path, operations in paths.items()
         for method in ("PUT", "PATCH")
         if method in operations and "GET" in operations

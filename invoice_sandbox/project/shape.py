@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
+from invoice_sandbox.openapi.load.operations import path_names
 from invoice_sandbox.openapi.load.pointers import at_pointer, dereference
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import (
@@ -41,9 +42,9 @@ class Shape:
 
     ``operations`` are the ids of its operations by what they do: create, page, get, replace,
     change, delete, and every: a list of the records of all parents. ``identity`` is the
-    member with a record's id, ``parameter`` the parameter of its path; empty: records are in the
-    list only. ``within`` are the members of a body that lead to the record, such as ``("data",)``;
-    empty: the body is the record.
+    member with a record's id, ``parameter`` the parameter of its path, for which operations may
+    have other names; empty: records are in the list only. ``within`` are the members of a body that
+    lead to the record, such as ``("data",)``; empty: the body is the record.
     ``below`` are the members of the record that lead to the object with its id, such as
     ``("metadata",)``; empty: the record has it.
     ``extension`` is what paths of items end with, such as ``.json`` or a slash. ``parent`` is the
@@ -86,6 +87,12 @@ class Shape:
     def key(self) -> tuple[str, ...]:
         """The members of a record that lead to its id."""
         return *self.below, self.identity
+
+    def parameter_of(self, operation: Operation) -> str:
+        """The parameter with a record's id in the path of an operation, which may call it as no
+        other does; empty: the path has none."""
+        names = path_names(operation.path)[len(path_names(self.item_base)) :]
+        return names[0] if names else ""
 
     def __str__(self) -> str:
         """For people: the path, the member with the id, and what is done by which operation."""
@@ -171,7 +178,7 @@ class Shape:
         """Why an operation cannot show a record; empty if it can."""
         view = self.view(contract, what, TRIAL)
         name = ".".join(self.key)
-        if what == "replace" and view.operation.path == self.path:
+        if what == "replace" and not self.parameter_of(view.operation):
             declared = outline(contract.document, request_schema(contract, view.operation))
             if at_steps(self.in_place(declared, what), (*self.within, *self.key)) is None:
                 return f"its path has no id, and its body no '{name}'"
@@ -204,7 +211,7 @@ class Shape:
     def _asked(self, view: View) -> Iterator[Any]:
         """An id that the path may have, as the response may have it."""
         for one in view.operation.parameters:
-            if (one.location, one.name) == ("path", self.parameter):
+            if (one.location, one.name) == ("path", self.parameter_of(view.operation)):
                 schema = at_pointer(view.contract.document, one.schema_pointer)
                 yield from filter(view.may_have, as_ids(generated(view.contract, schema, TRIAL)))
 
@@ -216,13 +223,14 @@ class Shape:
     def is_in_path(self, contract: Contract, key: Any, values: Sequence[Any] = ()) -> bool:
         """Whether the path of an item can have this id, as one of these values."""
         items = [name for what, name in self.operations.items() if what not in {"create", "page"}]
+        operations = [contract.operations[name] for name in items]
         text = str(key)
         values = values or (key, text, *([int(text)] if _WHOLE.fullmatch(text) else []))
         return "/" not in text and all(
             any(map(one.checker.is_valid, values))
-            for name in items
-            for one in contract.operations[name].parameters
-            if (one.location, one.name) == ("path", self.parameter)
+            for operation in operations
+            for one in operation.parameters
+            if (one.location, one.name) == ("path", self.parameter_of(operation))
         )
 
     def in_place(self, body: Any, what: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, Protocol
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ERRORS, reject
+from invoice_sandbox.openapi.load.operations import path_names, without_names
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import allowed_headers
 from invoice_sandbox.openapi.schema.problems import short_name
@@ -51,6 +53,9 @@ class _Call(Protocol):
 
     @property
     def contract(self) -> Contract: ...
+
+    @property
+    def operation(self) -> Operation: ...
 
     @property
     def url(self) -> str: ...
@@ -128,7 +133,7 @@ class Collection(Shape):
         is_new = await call.state.get(self.name(call), self._key(call)) is None
         if (
             is_new
-            and self.parameter in call.path
+            and self.parameter_of(call.operation)
             and ("201" in declared or self.creator == "replace")
         ):
             return await self._put_new(call)
@@ -274,16 +279,17 @@ class Collection(Shape):
         error = ERRORS["unknown_record"]
         status = _first_declared(view.operation, _ABSENT_STATUSES)
         error = error if status is None else replace(error, status=status)
-        raise reject(error, member=self.parameter, value=self._key(call))
+        name = self.parameter_of(call.operation) or self.parameter
+        raise reject(error, member=name, value=self._key(call))
 
     async def _check_parent(self, call: _Call, view: View) -> None:
         """Raises ApiError 404 or 410 if that is declared and what the records belong to is not
         there."""
-        above, _, last = self.parent.rpartition("/")
+        above = self.parent.rpartition("/")[0]
         status = _first_declared(view.operation, _ABSENT_STATUSES[:2])
         if status is None or not self.parent:
             return
-        parameter = last[1:-1]
+        parameter = _names_of(self.parent, call.operation.path)[-1]
         key = str(call.path[parameter])
         if await call.state.get(_in_path(above, call), key) is None:
             error = replace(ERRORS["unknown_record"], status=status)
@@ -303,7 +309,8 @@ class Collection(Shape):
         taken = {"id", self.identity, *members(at_steps(new, self.within))}
         by_words = {(*words(one),): one for one in reversed([*declared]) if one not in taken}
         is_posted = call.url.rpartition("/")[2] == self.path.rpartition("/")[2]
-        for found in _PARAMETER.finditer(self.base):
+        names = _names_of(self.base, call.operation.path)
+        for found, own_name in zip(_PARAMETER.finditer(self.base), names, strict=True):
             parts = words(found[1])
             noun = nouns(self.base[: found.start()].rstrip("/"))
             ways = ((*parts,), (*noun, *parts), (*noun, *parts[-1:]), (*parts, "id"))
@@ -311,7 +318,7 @@ class Collection(Shape):
             if name is None:
                 continue
             has_path = is_posted or not self.items
-            value = call.path[found[1]] if has_path else at_steps(kept, (*self.within, name))
+            value = call.path[own_name] if has_path else at_steps(kept, (*self.within, name))
             for one in () if value is None else as_ids(value):
                 shown = view.example.body
                 if is_valid(view.checker, placed(shown, (*view.place, name), one)):
@@ -324,7 +331,8 @@ class Collection(Shape):
         view = self._view_of(call, "replace", is_new=True)
         if not self.items:
             await self._check_parent(call, view)
-        sent, key = self._sent(call, view, "replace", call.body), call.path[self.parameter]
+        sent = self._sent(call, view, "replace", call.body)
+        key = call.path[self.parameter_of(call.operation)]
         number = await call.state.next_number(self.name(call))
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{self.name(call)}/{number}"))
         at = f"{call.base_url}{call.url}"
@@ -392,15 +400,26 @@ class Collection(Shape):
 
     def _key(self, call: _Call) -> str:
         """The id in the path, or in the body if the path has none."""
-        if self.parameter in call.path:
-            return str(call.path[self.parameter])
+        if name := self.parameter_of(call.operation):
+            return str(call.path[name])
         sent = self.in_place(call.body, "replace")
         return str(at_steps(sent, (*self.within, *self.key)))
 
 
 def _in_path(path: str, call: _Call) -> str:
     """A path with the parameters of a call."""
-    return _PARAMETER.sub(lambda found: str(call.path.get(found[1])), path)
+    names = iter(_names_of(path, call.operation.path))
+    return _PARAMETER.sub(lambda _: str(call.path.get(next(names))), path)
+
+
+@lru_cache
+def _names_of(path: str, own: str) -> tuple[str, ...]:
+    """What the parameters of a path are called in that of an operation, which may begin with the
+    same path under other names: ``/users/{id}/orders`` and ``/users/{userId}/orders/{id}``."""
+    begin = path[: path.rfind("}") + 1]
+    is_same = without_names(own).startswith(without_names(begin))
+    names = path_names(path)
+    return (*path_names(own)[: len(names)],) if is_same else (*names,)
 
 
 async def _delete_below(state: Transaction, item: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
@@ -11,6 +13,7 @@ from invoice_sandbox.openapi.schema.compile import Checker
 
 ABSENT: Final = object()
 """The value of a member that is not there."""
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?")
 _ROUNDS: Final = 50
 _ROUNDS_OF_LARGE: Final = 5
 _LARGE: Final = 16 * 1024
@@ -80,7 +83,8 @@ def different(sent: Any, shown: Any, declared: Any, at: str = "") -> Iterator[st
 
 def fitted(checker: Checker | None, value: Any, example: Any) -> Any:
     """``value`` without members that the schema does not allow, and with those of the example
-    that it lacks, or has with a value that is not allowed. None if that is not allowed either."""
+    that it lacks, or has with a value that is not allowed: a number that has to be a text is that
+    text, and the other way round. None if that is not allowed either."""
     if checker is None or checker.is_valid(value):
         return value
     text = jsonio.dumps(value)
@@ -132,13 +136,26 @@ def _taken(holder: Any, last: str, example: Any) -> bool:
         return True
     if not isinstance(holder, dict):
         return False
-    shown = members(example).get(last, ABSENT)
-    if holder.get(last, ABSENT) == shown:
+    own, shown = holder.get(last, ABSENT), members(example).get(last, ABSENT)
+    if own == shown:
         return False
-    holder[last] = shown
+    holder[last] = _as_other(own, shown)
     if shown is ABSENT:
         del holder[last]
     return True
+
+
+def _as_other(own: Any, other: Any) -> Any:
+    """A number as text if the other one is a text, and the other way round; else the other one."""
+    if _is_number(own) and isinstance(other, str):
+        return jsonio.dumps(own).decode()
+    if isinstance(own, str) and _is_number(other) and _NUMBER.fullmatch(own):
+        return jsonio.loads(own.encode())
+    return other
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _exactly(value: Any, steps: Sequence[str]) -> Any:

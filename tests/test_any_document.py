@@ -873,8 +873,30 @@ def posting(schema: dict[str, Any]) -> dict[str, Any]:
 BEARER = {"type": "http", "scheme": "bearer"}
 
 
+def test_a_request_names_the_example_that_its_response_is_not(tmp_path: Path) -> None:
+    whole = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
+    examples = {"a": {"value": {"id": "x"}}, "b": {"value": {"id": "y"}}}
+    media: dict[str, dict[str, Any]]
+    media = {"application/json": {"schema": whole, "examples": examples}}
+    operation = {"responses": {"200": {"description": "ok", "content": media}}}
+    explained = {"X-Sandbox-Explain": "true"}
+    with serving_contract(tmp_path, document({"/a": {"get": operation}})) as client:
+        response = client.get("/a", headers=explained)
+        hint = "this example is not used: id must be a whole number"
+        assert hint in response.headers["X-Sandbox-Explain"]
+        assert isinstance(response.json()["id"], int)
+        dynamic = client.get("/a", headers={**explained, "Prefer": "dynamic=true"})
+        assert "hint" not in dynamic.headers["X-Sandbox-Explain"]
+    media["application/json"]["examples"] = {**examples, "c": {"value": {"id": 7}}}
+    with serving_contract(tmp_path, document({"/a": {"get": operation}})) as client:
+        response = client.get("/a", headers=explained)
+        assert response.json() == {"id": 7}
+        assert "hint" not in response.headers["X-Sandbox-Explain"]
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 def test_components_of_unusual_names_leave_authentication_on_and_are_warnings(
-    tmp_path: Path,
+    tmp_path: Path, version: str
 ) -> None:
     response = {"$ref": "#/components/responses/My%20Thing"}
     secured = {"security": [{"Bearer": []}], "responses": {"200": response}}
@@ -883,7 +905,7 @@ def test_components_of_unusual_names_leave_authentication_on_and_are_warnings(
         | {"Bearer": BEARER},
         "responses": {"My Thing": {"description": "ok"}},
     }
-    content = document({"/a": {"get": secured}}, components=components)
+    content = document({"/a": {"get": secured}}, components=components) | {"openapi": version}
     assert len(warnings(tmp_path, content)) == 2
     strictly = serving_contract(tmp_path, content, strict=True)
     with pytest.raises(ProjectError, match="--strict: 2 warnings"), strictly:
@@ -2165,6 +2187,12 @@ REPORTED: dict[str, tuple[dict[str, Any], str, str]] = {
         | {"openapi": "3.0.3"},
         '"nullable"',
         "'nullable' has no effect: 'enum' does not list null",
+    ),
+    "a list without items in OpenAPI 3.0": (
+        document({"/a": {"get": OK}}, components={"schemas": {"A": {"type": "array"}}})
+        | {"openapi": "3.0.3"},
+        '"A"',
+        "'items' is missing: items of every type are allowed",
     ),
     "a path of the sandbox's own": (
         document({"/docs": {"get": OK}}),

@@ -94,6 +94,9 @@ def from_contract(
         raise reject("not_acceptable", declared=", ".join(error.declared)) from None
     except NoResponseError as error:
         raise reject("no_usable_response", problem=str(error)) from None
+    if given.hints:
+        why = request.trace.why
+        why["hints"] = [*why.get("hints", ()), *given.hints]
     names = {name.lower() for name in headers}
     shown = (one for one in given.headers if one[0].lower() not in names)
     return reply_of(replace(given, headers=(*shown, *headers.items())), request)

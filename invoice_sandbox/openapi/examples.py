@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from invoice_sandbox.openapi.load.model import node, walk
 from invoice_sandbox.openapi.load.operations import (
@@ -14,7 +14,7 @@ from invoice_sandbox.openapi.load.operations import (
     raw_operations,
 )
 from invoice_sandbox.openapi.load.pointers import dereference
-from invoice_sandbox.openapi.responses import is_json
+from invoice_sandbox.openapi.responses import NOT_USED, is_json
 from invoice_sandbox.openapi.schema.compile import Schemas
 
 Pointer = tuple[str | int, ...]
@@ -49,7 +49,7 @@ def unused_examples(document: Mapping[str, Any], schemas: Schemas) -> Iterator[N
     allow it."""
     for bad in bad_examples(document, schemas):
         if "responses" in bad.pointer and is_json(str(bad.pointer[-1])):
-            yield Note(bad.pointer, f"{bad.subject}: {_NOT_USED}: {bad.problem}")
+            yield Note(bad.pointer, f"{bad.subject}: {NOT_USED}: {bad.problem}")
     for here in walk(node(document)):
         if not here.is_schema or here.base:
             continue
@@ -60,10 +60,7 @@ def unused_examples(document: Mapping[str, Any], schemas: Schemas) -> Iterator[N
         for problems in (checker.problems(value) for value in shown if checker):
             if problems:
                 text = problems[0].sentence("the value")
-                yield Note((*here.pointer, "example"), f"{_NOT_USED}: {text}")
-
-
-_NOT_USED: Final = "this example is not used"
+                yield Note((*here.pointer, "example"), f"{NOT_USED}: {text}")
 
 
 def _holders(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
@@ -26,6 +26,7 @@ from invoice_sandbox.openapi.schema.evident import Evident
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 
 __all__ = [
+    "NOT_USED",
     "SET_BY_SERVER",
     "USUAL",
     "WITHOUT_BODY",
@@ -43,6 +44,7 @@ __all__ = [
     "json_type",
 ]
 
+NOT_USED: Final = "this example is not used"
 _FIRST_FINAL: Final = 200
 SET_BY_SERVER: Final = frozenset(
     {
@@ -99,13 +101,15 @@ USUAL: Final = Choice()
 class ContractResponse:
     """``body`` is a JSON value when the media type is JSON, else text; None: no body.
 
-    ``headers`` are those that the contract requires, or shows by an example.
+    ``headers`` are those that the contract requires, or shows by an example. ``hints`` are about an
+    example that its schema does not allow, so that ``body`` is generated.
     """
 
     status: int
     media_type: str = ""
     body: Any = None
     headers: tuple[tuple[str, str], ...] = ()
+    hints: tuple[str, ...] = ()
 
 
 def contract_response(
@@ -134,7 +138,7 @@ def contract_response(
     body, media_type = source.body(response, declared), concrete(declared)
     if parse(media_type).name == PROBLEM_JSON:
         body = _with_status(body, status, response.content[declared])
-    return ContractResponse(status, media_type, body, headers)
+    return ContractResponse(status, media_type, body, headers, (*source.hints,))
 
 
 def _with_status(body: Any, status: int, checker: Checker | None) -> Any:
@@ -296,6 +300,7 @@ class _Source:
     operation: Operation
     seed: str
     choice: Choice
+    hints: list[str] = field(default_factory=list)
 
     def body(self, response: DeclaredResponse, declared: str) -> Any:
         """A JSON value for JSON, else a text. Raises NoResponseError, NotOfferedError."""
@@ -313,9 +318,14 @@ class _Source:
     def _value(self, media: Mapping[str, Any], checker: Checker | None) -> Any:
         is_valid = checker.is_valid if checker else _anything
         if not self.choice.dynamic or self.choice.example is not None:
+            wrong = []
             for example in self._examples(media):
                 if is_valid(example):
                     return example
+                wrong.append(example)
+            if wrong and checker is not None:
+                problem = checker.problems(wrong[0])[0].sentence("the value")
+                self.hints.append(f"{NOT_USED}: {problem}")
         if self.choice.example is not None:
             problem = f"the example '{self.choice.example[:60]}' does not satisfy its own schema"
             raise NotOfferedError(f"{self.operation.id}: {problem}", ())

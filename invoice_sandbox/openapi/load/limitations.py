@@ -62,8 +62,8 @@ def _limitations(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
             yield Note((*pointer, member), text)
     if here.type == "securityScheme" and value.get("type") == "mutualTLS":
         yield Note(pointer, "client certificates are not checked; the scheme always passes")
-    if here.is_schema and value.get("nullable") is True:
-        yield from _without_null(str(document["openapi"]), pointer, value)
+    if here.is_schema:
+        yield from _of_schema(str(document["openapi"]), pointer, value)
     if here.type == "example" and _is_reference(value.get("value")):
         yield Note((*pointer, "value"), _DATA)
     if _is_reference(value.get("example")) and here.type != "{schema}":
@@ -98,10 +98,15 @@ _ORIGIN: Final = re.compile(r"^\{[^{}/]*\}(?!://)")
 _TEMPLATE: Final = re.compile(r"\{[^/]*?\}")
 
 
-def _without_null(version: str, pointer: Pointer, schema: Mapping[str, Any]) -> Iterator[Note]:
-    """Where ``nullable`` allows nothing (OpenAPI 3.0.3, Schema Object)."""
+def _of_schema(version: str, pointer: Pointer, schema: Mapping[str, Any]) -> Iterator[Note]:
+    """Where ``nullable`` allows nothing, or ``items`` is missing (OpenAPI 3.0.3)."""
+    is_30 = version.startswith("3.0.")
+    if is_30 and schema.get("type") == "array" and not schema.keys() & {"items", "$ref"}:
+        yield Note(pointer, "'items' is missing: items of every type are allowed")
+    if schema.get("nullable") is not True:
+        return
     place = (*pointer, "nullable")
-    if version.startswith("3.1."):
+    if not is_30:
         yield Note(place, "'nullable' has no effect in OpenAPI 3.1, which has the type 'null'")
     elif "type" not in schema or "$ref" in schema:
         yield Note(place, "'nullable' has an effect beside 'type' only")

@@ -176,13 +176,12 @@ def misplaced_components(document: Mapping[str, Any]) -> Iterator[Invalid]:
 
 
 def unusual_names(document: Mapping[str, Any]) -> Iterator[Invalid]:
-    """The components of a valid OpenAPI 3.1 document whose names OpenAPI does not allow."""
-    if document["openapi"].startswith("3.1."):
-        components = document.get("components", {})
-        for section in [one for one in components if not one.startswith("x-")]:
-            for name in [one for one in components[section] if not _NAME.fullmatch(one)]:
-                text = "the name of a component can have letters, digits, '.', '-' and '_' only"
-                yield Invalid(("components", section, name), text)
+    """The components of a valid document whose names OpenAPI does not allow."""
+    components = document.get("components", {})
+    for section in [one for one in components if not one.startswith("x-")]:
+        for name in [one for one in components[section] if not _NAME.fullmatch(one)]:
+            text = "the name of a component can have letters, digits, '.', '-' and '_' only"
+            yield Invalid(("components", section, name), text)
 
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")

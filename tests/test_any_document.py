@@ -1508,7 +1508,7 @@ MEANT: dict[str, tuple[str, dict[str, Any], str]] = {
         with_schema([{"type": "integer"}]),
         "this schema is not checked: ",
     ),
-    "a media type that is a schema": (
+    "a media type that is a schema that is not there": (
         "get",
         {
             "responses": {
@@ -1518,7 +1518,7 @@ MEANT: dict[str, tuple[str, dict[str, Any], str]] = {
                 }
             }
         },
-        "this mediaType is not checked: cannot resolve reference",
+        "this schema is not checked: cannot resolve reference",
     ),
     "a body that is required as text": (
         "get",
@@ -2057,6 +2057,49 @@ def test_a_variable_of_a_server_that_is_not_declared_is_reported(
     assert line.endswith(
         f"{{v}} is not declared: operations begin with {at}; --base-path changes it"
     )
+
+
+@pytest.mark.parametrize("start", ["{url}", "${URL}", "{{host}}"])
+def test_what_an_address_begins_with_that_is_not_declared_is_no_path(
+    tmp_path: Path, start: str
+) -> None:
+    content = document({"/a": {"get": OK}}, servers=[{"url": f"{start}/v2"}])
+    (line,) = warnings(tmp_path, content)
+    wanted = f"{start} is not declared: operations begin with /v2; --base-path changes it"
+    assert line.endswith(wanted)
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/v2/a").status_code == 200
+
+
+SCHEMA_REFERENCE = {"$ref": "#/components/schemas/Pet"}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(
+    "responses",
+    [
+        {"200": SCHEMA_REFERENCE},
+        {"200": {**SCHEMA_REFERENCE, "description": "a pet"}},
+        {"200": {"description": "a pet", "content": {"application/json": SCHEMA_REFERENCE}}},
+    ],
+    ids=["a response", "a response with a description", "a media type"],
+)
+def test_a_reference_to_a_schema_is_read_as_that_of_the_json(
+    tmp_path: Path, version: str, responses: Any
+) -> None:
+    pet = {"type": "object", "required": ["n"], "properties": {"n": {"enum": [7, True, None]}}}
+    post = {"requestBody": SCHEMA_REFERENCE, "responses": responses}
+    components = {"schemas": {"Pet": pet}}
+    content = document({"/a": {"post": post}}, components=components, openapi=version)
+    lines = warnings(tmp_path, content)
+    assert len(lines) == 2
+    for line in lines:
+        assert line.endswith("#/components/schemas/Pet is read as the schema of its JSON")
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/a", json={"n": 7}).json()["n"] in {7, True, None}
+        rejected = client.post("/a", json={"n": "x"})
+        assert rejected.status_code == 400
+        assert "n must be one of 7, true, null" in rejected.text
 
 
 @pytest.mark.parametrize("url", ["{scheme}://example.com/b", "https://{host}:{port}/b"])

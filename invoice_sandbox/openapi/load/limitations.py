@@ -10,6 +10,7 @@ from typing import Any, Final
 from invoice_sandbox.openapi.load.model import DOCUMENT, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import (
     NOT_SERVED,
+    ORIGIN,
     Note,
     base_path,
     raw_operations,
@@ -94,7 +95,7 @@ def _without_operations(document: Mapping[str, Any]) -> Iterator[Note]:
         yield Note(("paths",), "no operation is served")
 
 
-_ORIGIN: Final = re.compile(r"^\{[^{}/]*\}(?!://)")
+_ORIGIN: Final = re.compile(f"{ORIGIN}(?!://)")
 _TEMPLATE: Final = re.compile(r"\{[^/]*?\}")
 
 

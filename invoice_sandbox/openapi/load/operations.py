@@ -31,7 +31,8 @@ def base_path(document: Mapping[str, Any]) -> str:
     """The path of the first server, its variables at their defaults, without a final slash.
 
     A relative address (``v1``, ``./v1``) starts from where the document is served: the root. What
-    an address begins with that is no variable (``{baseUrl}/v1``, ``{scheme}://host``) has no path.
+    an address begins with that is no variable (``{baseUrl}/v1``, ``{scheme}://host``,
+    ``${URL}/v1``, ``{{url}}/v1``) has no path.
     """
     url = _UNKNOWN_ORIGIN.sub("http://", server_url(document))
     path = urlsplit(urljoin("http://sandbox.invalid/", url)).path
@@ -47,7 +48,9 @@ def server_url(document: Mapping[str, Any]) -> str:
     return url
 
 
-_UNKNOWN_ORIGIN: Final = re.compile(r"^\{[^{}/]*\}(://)?")
+ORIGIN: Final = r"^(?:\$?\{[^{}/]*\}|\{\{[^{}/]*\}\})"
+"""What an address begins with that is no variable."""
+_UNKNOWN_ORIGIN: Final = re.compile(f"{ORIGIN}(://)?")
 
 DOCS: Final = "/docs"
 CONSOLE: Final = "/console"

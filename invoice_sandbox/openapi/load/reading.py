@@ -25,7 +25,7 @@ from invoice_sandbox.openapi.load.model import METHODS, Node, Pointer, node
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import ContractError
-from invoice_sandbox.openapi.load.repair import correct_names, declare, repair, whole_version
+from invoice_sandbox.openapi.load.repair import correct, declare, repair, whole_version
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import (
     Invalid,
@@ -121,7 +121,7 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
     names = list[Note]()
 
     def prepare(here: Node) -> None:
-        names.extend(correct_names(here, is_30=document["openapi"].startswith("3.0.")))
+        names.extend(correct(here, is_30=document["openapi"].startswith("3.0.")))
 
     prepare(node(document))
     if names:  # what is below them is validated only now

@@ -44,6 +44,7 @@ from invoice_sandbox.openapi.load.validate import (
     dialect,
     meant_version,
 )
+from invoice_sandbox.openapi.message.media_types import JSON
 
 
 def whole_version(document: Any) -> Iterator[Note]:
@@ -62,13 +63,16 @@ def whole_version(document: Any) -> Iterator[Note]:
         yield Note(("openapi",), f"{version} is read as OpenAPI {document['openapi']}")
 
 
-def correct_names(start: Node, *, is_30: bool) -> Iterator[Note]:
-    """Change a document or a part of it: a name in capitals or small letters becomes the one that
-    is meant, so that what is below it is read as what it is.
+def correct(start: Node, *, is_30: bool) -> Iterator[Note]:
+    """Change a document or a part of it, so that what is below a place is read as what it is: a
+    name in capitals or small letters becomes the one that is meant, and a reference to a schema
+    where there must be an object that has a schema is its schema.
 
     A schema may have a member of any name, but for OpenAPI 3.0.
     """
     for here in walk(start):  # which looks at the members of an object after this
+        if here.type in _WITH_SCHEMA and isinstance(here.value, dict):
+            yield from _with_schema(here)
         names = _names(here.type) if is_30 or here.type != SCHEMA else {}
         if not names or not isinstance(here.value, dict) or _is_only_a_reference(here):
             continue
@@ -77,6 +81,21 @@ def correct_names(start: Node, *, is_30: bool) -> Iterator[Note]:
             if meant is not None and meant not in here.value:
                 here.value[meant] = here.value.pop(written)
                 yield Note((*here.pointer, written), f"{written} is read as '{meant}'")
+
+
+def _with_schema(here: Node) -> Iterator[Note]:
+    reference = here.value.get("$ref")
+    if not isinstance(reference, str) or not _TO_SCHEMA.search(reference):
+        return
+    media = {"schema": {"$ref": here.value.pop("$ref")}}
+    here.value.update(media if here.type == "mediaType" else {"content": {JSON: media}})
+    if here.type == "response":
+        here.value.setdefault("description", "")
+    yield Note(here.pointer, f"{reference[:80]} is read as the schema of its JSON")
+
+
+_WITH_SCHEMA: Final = frozenset({"response", "requestBody", "mediaType"})
+_TO_SCHEMA: Final = re.compile("#/components/schemas/[^/]+$")
 
 
 @cache

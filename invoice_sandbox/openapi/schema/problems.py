@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import is_almost_duration, unsupported_reason
 from invoice_sandbox.base.errors import CONTRACT_LISTS, MOST_LISTED, did_you_mean
 from invoice_sandbox.openapi.load.documents import pointer_text
@@ -237,7 +238,7 @@ def _demand(kind: Any) -> str:
         case kinds.Enum(options=options):
             return _listed(options)
         case kinds.Constant(expected_value=expected):
-            return f"must be {expected}"
+            return f"must be {_shown(expected)}"
         case (
             kinds.AdditionalProperties(unexpected=names)
             | kinds.UnevaluatedProperties(unexpected=names)
@@ -273,7 +274,12 @@ def _among(options: Sequence[Any], value: str) -> tuple[str, str]:
 def _listed(options: Sequence[Any]) -> str:
     if len(options) > MOST_LISTED:
         return f"{_UNKNOWN}; {CONTRACT_LISTS} all {len(options)}"
-    return "must be one of " + ", ".join(map(str, options))
+    return "must be one of " + ", ".join(map(_shown, options))
+
+
+def _shown(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else jsonio.dumps(value).decode()
 
 
 _LIMITS: Final = {

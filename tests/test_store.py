@@ -916,8 +916,8 @@ async def test_pages_are_newest_first_and_end() -> None:
     store = await store_of("one")
     await put_all(store, 5)
     first = await page_of(store, limit=2)
-    second = await page_of(store, limit=2, start=first.next_position)
-    third = await page_of(store, limit=2, start=second.next_position)
+    second = await page_of(store, limit=2, before=first.next_position)
+    third = await page_of(store, limit=2, before=second.next_position)
     assert [numbers(page) for page in (first, second, third)] == [[4, 3], [2, 1], [0]]
     assert third.next_position is None
 
@@ -927,8 +927,8 @@ async def test_pages_may_be_oldest_first() -> None:
     store = await store_of("one")
     await put_all(store, 5)
     first = await page_of(store, limit=2, oldest_first=True)
-    second = await page_of(store, limit=2, oldest_first=True, start=first.next_position)
-    third = await page_of(store, limit=2, oldest_first=True, start=second.next_position)
+    second = await page_of(store, limit=2, oldest_first=True, before=first.next_position)
+    third = await page_of(store, limit=2, oldest_first=True, before=second.next_position)
     assert [numbers(page) for page in (first, second, third)] == [[0, 1], [2, 3], [4]]
     assert third.next_position is None
     assert numbers(await page_of(store, limit=2)) == [4, 3]  # asked before it, it is another page
@@ -949,7 +949,7 @@ async def test_a_position_stays_good_while_records_are_added_and_replaced() -> N
     await put_all(store, 3)
     async with store.transaction("one") as state:
         await state.put("k", "1", {"n": 100})
-    assert numbers(await page_of(store, limit=2, start=first.next_position)) == [100, 0]
+    assert numbers(await page_of(store, limit=2, before=first.next_position)) == [100, 0]
 
 
 @pytest.mark.parametrize("before", [0, -1])
@@ -957,14 +957,14 @@ async def test_a_position_stays_good_while_records_are_added_and_replaced() -> N
 async def test_there_is_nothing_before_the_first_record(before: int) -> None:
     store = await store_of("one")
     await put_all(store, 2)
-    assert await page_of(store, limit=2, start=before) == Page((), None)
+    assert await page_of(store, limit=2, before=before) == Page((), None)
 
 
 @on_a_loop
 async def test_a_position_beyond_the_newest_is_the_first_page() -> None:
     store = await store_of("one")
     await put_all(store, 2)
-    assert numbers(await page_of(store, limit=9, start=10**15)) == [1, 0]
+    assert numbers(await page_of(store, limit=9, before=10**15)) == [1, 0]
 
 
 @on_a_loop
@@ -984,7 +984,7 @@ async def test_pages_under_a_condition_miss_nothing() -> None:
         await put_all(store, 2, status="Offered")
     paid = (Condition("status", "=", "Paid"),)
     first = await page_of(store, limit=3, where=paid)
-    second = await page_of(store, limit=3, where=paid, start=first.next_position)
+    second = await page_of(store, limit=3, where=paid, before=first.next_position)
     assert (numbers(first), numbers(second)) == ([9, 6, 3], [0])
     assert second.next_position is None
 
@@ -1097,9 +1097,9 @@ async def test_30_000_records_are_no_more_work_than_100() -> None:
         return {
             "no condition": await lines_run(page_of(store, limit=20)),
             "all match": await lines_run(page_of(store, limit=20, where=all_match)),
-            "middle": await lines_run(page_of(store, limit=20, start=middle)),
+            "middle": await lines_run(page_of(store, limit=20, before=middle)),
             "middle, all match": await lines_run(
-                page_of(store, limit=20, start=middle, where=all_match)
+                page_of(store, limit=20, before=middle, where=all_match)
             ),
             "get and put": await lines_run(get_and_put()),
         }
@@ -1136,7 +1136,7 @@ async def test_a_deleted_record_is_gone_and_the_others_keep_their_positions() ->
         assert await state.get("k", "2") is None
         assert await state.count("k") == 3
     assert numbers(await page_of(store)) == [3, 1, 0]
-    assert numbers(await page_of(store, start=first.next_position)) == [1, 0]
+    assert numbers(await page_of(store, before=first.next_position)) == [1, 0]
 
 
 @on_a_loop
@@ -1440,11 +1440,11 @@ async def assert_like_model(
             rest = [one for one in expected if one[0] < before]
             following = rest[limit][0] + 1 if limit is not None and len(rest) > limit else None
             page = Page(tuple(record for _, record in rest[:limit]), following)
-            assert await state.page("k", limit=limit, start=before, where=where) == page
+            assert await state.page("k", limit=limit, before=before, where=where) == page
             later = [one for one in reversed(expected) if one[0] >= before]
             following = later[limit][0] if limit is not None and len(later) > limit else None
             page = Page(tuple(record for _, record in later[:limit]), following)
-            ascending = state.page("k", limit=limit, start=before, where=where, oldest_first=True)
+            ascending = state.page("k", limit=limit, before=before, where=where, oldest_first=True)
             assert await ascending == page
 
 
@@ -1461,7 +1461,7 @@ async def test_an_index_of_thousands_of_records_has_the_same_pages() -> None:
             assert await state.count("k", where) == 2142
             pages.append(
                 [
-                    await state.page("k", limit=50, start=start, where=where, oldest_first=first)
+                    await state.page("k", limit=50, before=start, where=where, oldest_first=first)
                     for start in (1, 2047, 2048, 2049, 4096, 4500, 9999)
                     for first in (False, True)
                 ]

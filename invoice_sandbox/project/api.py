@@ -415,8 +415,8 @@ class Call(Context, kw_only=True, eq=False):
         names = self.conventions
         limit = int(self.query.get(names.limit_parameter, names.page_size))
         cursor = self.query.get(names.cursor_parameter)
-        start = None if cursor is None else _position(str(cursor))
-        page = await self.state.page(collection, limit=limit, start=start, where=where)
+        before = None if cursor is None else _position(str(cursor))
+        page = await self.state.page(collection, limit=limit, before=before, where=where)
         total = await self.state.count(collection, where)
         headers = ((names.total_header, str(total)), *self._link(page, limit))
         return Response(Presented(page, present), headers)

@@ -278,13 +278,13 @@ class Transaction(Protocol):
         collection: str,
         *,
         limit: int | None = None,
-        start: int | None = None,
+        before: int | None = None,
         where: tuple[Condition, ...] = (),
         oldest_first: bool = False,
     ) -> Page:
         """At most ``limit`` records (None: all), newest first or ``oldest_first``.
 
-        ``start`` is the ``next_position`` of the page before this one, None for the first page.
+        ``before`` is the ``next_position`` of the page before this one, None for the first page.
         """
         ...
 

@@ -632,13 +632,13 @@ class MemoryTransaction:
         collection: str,
         *,
         limit: int | None = None,
-        start: int | None = None,
+        before: int | None = None,
         where: tuple[Condition, ...] = (),
         oldest_first: bool = False,
     ) -> Page:
         """At most ``limit`` records (None: all), newest first or ``oldest_first``."""
         found = self._state.collections.get(collection)
-        return NO_RECORDS if found is None else found.page(limit, start, where, oldest_first)
+        return NO_RECORDS if found is None else found.page(limit, before, where, oldest_first)
 
     async def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
         """How many records match."""

@@ -1711,7 +1711,7 @@ def test_what_put_changes_and_is_not_kept_is_reported(tmp_path: Path) -> None:
     found = load_contract(written(tmp_path, settings()), stateful=True).inferred
     assert [*found.lines()] == [
         "Not stateful: GET /settings: its response cannot have a record with 'id'",
-        "Not stateful: PUT /profile: what is changed has no id in the path",
+        "Not stateful: PUT /profile: the last segment of the path is no id",
     ]
 
 

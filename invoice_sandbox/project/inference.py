@@ -197,7 +197,7 @@ def _singletons(paths: _Paths, collections: Set[str]) -> Iterator[str]:
     ]
     if found:
         others = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        yield f"{found[0]}{others}: what is changed has no id in the path"
+        yield f"{found[0]}{others}: the last segment of the path is no id"
 
 
 def _unused_post(on_item: Mapping[str, Operation]) -> str:

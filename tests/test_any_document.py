@@ -535,6 +535,29 @@ def test_a_path_that_cannot_be_served_is_named_and_the_rest_is_served(
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_a_query_in_a_path_is_that_of_its_operations(tmp_path: Path, version: str) -> None:
+    whole = {"type": "integer"}
+    own, above = (
+        {"name": name, "in": "path", "required": True, "schema": whole} for name in ("id", "q")
+    )
+    paths = {
+        "/orders/{id}?q={q}&sort=up": {"parameters": [above], "get": {**OK, "parameters": [own]}},
+        "/carts?q={q}": {"get": {**OK, "parameters": [above]}},
+        "/carts": {"get": OK},
+    }
+    content = document(paths, openapi=version)
+    first, second = warnings(tmp_path, content)
+    assert first.endswith("'/orders/{id}?q={q}&sort=up' is read as '/orders/{id}'")
+    assert second.endswith("unreachable: '#' and '?' end a path")
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/orders/7?q=1&sort=up").status_code == 200
+        assert client.get("/orders/7?q=x").status_code == 400
+        assert client.get("/orders/x?q=1").status_code == 400
+        assert client.get("/orders/7").status_code == 400
+        assert client.get("/carts?q=x").status_code == 200
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 @pytest.mark.parametrize("name", ["a:int", "a:", "c!r", "d.e", "f[0]", "g:path"])
 def test_a_parameter_of_a_path_may_have_any_name(tmp_path: Path, version: str, name: str) -> None:
     parameter = {"name": name, "in": "path", "required": True, "schema": {"type": "integer"}}

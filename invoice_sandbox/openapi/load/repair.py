@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import cache
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -151,7 +152,7 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
 
 def _plain_paths(document: dict[str, Any]) -> Iterator[Note]:
     """Write each path without the blanks around it, and with a slash at its beginning, also in
-    references, unless there is such a path."""
+    references, unless there is such a path. A query in it is that of its operations."""
     paths: Any = document.get("paths")
     meant: dict[str, str] = {}
     for path in _keys(paths):
@@ -161,7 +162,8 @@ def _plain_paths(document: dict[str, Any]) -> Iterator[Note]:
         if plain not in paths and plain not in meant.values():
             meant[path] = plain
             yield Note(("paths", path), f"{path!r} is read as {plain!r}")
-        elif path.startswith("/"):
+            _move_to_query(paths[path], path_names(path.partition("?")[2]))
+        elif path.startswith("/") and "?" not in path:
             text = f"the blanks around {path!r} are part of it: there is another path {plain!r}"
             yield Note(("paths", path), text)
     if not meant:
@@ -180,12 +182,22 @@ def _plain_paths(document: dict[str, Any]) -> Iterator[Note]:
 def _plain(path: str, item: Any) -> str | None:
     """What a member of ``paths`` is the path of: None if it has to begin with a slash, does not,
     and does not look like a path."""
-    plain = path.strip()
+    plain = path.strip().partition("?")[0]
     if plain.startswith("/"):
         return plain
     is_item = isinstance(item, dict) and not item.keys().isdisjoint({"$ref", *METHODS})
     is_other = plain.startswith("x-") or "://" in plain
     return f"/{plain}" if is_item and not is_other else None
+
+
+def _move_to_query(item: Any, names: Collection[str]) -> None:
+    """Declare those of the parameters of a path item that are parts of its path as parts of the
+    query."""
+    holders = [item, *item.values()] if isinstance(item, dict) else []
+    lists = [one.get("parameters") for one in holders if isinstance(one, dict)]
+    for one in chain.from_iterable(found for found in lists if isinstance(found, list)):
+        if isinstance(one, dict) and one.get("in") == "path" and one.get("name") in names:
+            one["in"] = "query"
 
 
 def _with_its_own(document: dict[str, Any], here: Node) -> Iterator[Note]:

@@ -45,7 +45,6 @@ from invoice_sandbox.openapi.load.validate import (
     dialect,
     meant_version,
 )
-from invoice_sandbox.openapi.message.media_types import JSON
 
 
 def whole_version(document: Any) -> Iterator[Note]:
@@ -89,7 +88,9 @@ def _with_schema(here: Node) -> Iterator[Note]:
     if not isinstance(reference, str) or not _TO_SCHEMA.search(reference):
         return
     media = {"schema": {"$ref": here.value.pop("$ref")}}
-    here.value.update(media if here.type == "mediaType" else {"content": {JSON: media}})
+    here.value.update(
+        media if here.type == "mediaType" else {"content": {"application/json": media}}
+    )
     if here.type == "response":
         here.value.setdefault("description", "")
     yield Note(here.pointer, f"{reference[:80]} is read as the schema of its JSON")

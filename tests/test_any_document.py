@@ -534,6 +534,29 @@ def test_a_path_that_cannot_be_served_is_named_and_the_rest_is_served(
     assert re.search(rf"json:\d+:\d+: {re.escape(message)}", "\n".join(project.warnings))
 
 
+@pytest.mark.parametrize("path", ["pets", " /pets", "/pets?q=1"])
+def test_what_is_wrong_below_a_path_that_is_read_otherwise_is_named_with_its_place(
+    tmp_path: Path, path: str
+) -> None:
+    lost = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/No"}}}}
+    item = {
+        "get": {"responses": {"200": {"description": "ok", **lost}}},
+        "post": {"responses": {"200": {"$ref": "#/components/responses/No"}}},
+    }
+    file = tmp_path / "api.json"
+    file.write_text(json.dumps(document({path: item}), indent=1))
+    lines = [one.strip() for one in file.read_text().splitlines()]
+    of_schema, of_post = (lines.index(f'"{name}": {{') + 1 for name in ("schema", "post"))
+    for _ in range(2):  # the second time from the cache
+        read, schema, post = load_contract(file).warnings
+        assert read.endswith("' is read as '/pets'")
+        assert schema.startswith(f"{file}:{of_schema}:")
+        assert "this schema is not checked: cannot resolve reference" in schema
+        assert post.startswith(f"{file}:{of_post}:4: POST /pets: this operation is not served: ")
+        moved = tmp_path / "moved.json"  # the cache knows the text, and not its file
+        file = file.rename(moved) if file != moved else file
+
+
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 def test_a_query_in_a_path_is_that_of_its_operations(tmp_path: Path, version: str) -> None:
     whole = {"type": "integer"}

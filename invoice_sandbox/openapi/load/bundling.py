@@ -54,8 +54,8 @@ _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 class Bundle:
     """``document`` refers to nothing outside itself; ``file`` is where it starts.
 
-    ``origins`` has every place that was filled in from elsewhere, with the file that it came from
-    and the pointer within it. ``read`` is that of ``Files``.
+    ``origins`` has every place that was filled in from elsewhere, with the file that it came from,
+    which is empty for ``file``, and the pointer within it. ``read`` is that of ``Files``.
     """
 
     document: dict[str, Any]
@@ -70,7 +70,7 @@ class Bundle:
         for length in range(len(steps), 0, -1):
             if steps[:length] in self.origins:
                 name, start = self.origins[steps[:length]]
-                return self.places.of(name, (*start, *pointer[length:]))
+                return self.places.of(name or self.file, (*start, *pointer[length:]))
         return self.places.of(self.file, pointer)
 
 

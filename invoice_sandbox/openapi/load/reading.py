@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.cache import content_of, entry, software
-from invoice_sandbox.openapi.load.bundling import Bundle, bundle, lost_references
+from invoice_sandbox.openapi.load.bundling import Bundle, Origins, bundle, lost_references
 from invoice_sandbox.openapi.load.documents import (
     load_document,
     place_of,
@@ -25,7 +25,13 @@ from invoice_sandbox.openapi.load.model import METHODS, Node, Pointer, node
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import ContractError
-from invoice_sandbox.openapi.load.repair import correct, declare, repair, whole_version
+from invoice_sandbox.openapi.load.repair import (
+    correct,
+    declare,
+    plain_paths,
+    repair,
+    whole_version,
+)
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import (
     Invalid,
@@ -102,8 +108,9 @@ def _read(file: Path, fetch: Fetch, folders: Sequence[Path], *, whole: bool) -> 
     _check(document, file)
     for found in misplaced_components(document):
         raise not_valid(found, partial(place_of, file))
+    _, lines = plain_paths(document)
     bundled = bundle(document, file, fetch, folders)
-    repairs = repair(bundled.document)
+    repairs = (*lines, *repair(bundled.document))
     check_openapi(bundled.document, file, bundled.place)
     return _as_read(bundled, repairs)
 
@@ -127,6 +134,8 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
     if names:  # what is below them is validated only now
         _check(document, file)
     notes += take_out(document, list(misplaced_components(document)))
+    renamed, lines = plain_paths(document)
+    notes += lines
     bundled = bundle(
         document,
         file,
@@ -135,6 +144,8 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
         lambda at, error: wrong.append(Invalid(at, error.clause)),
         prepare,
     )
+    written: Origins = {("paths", one): ("", ("paths", old)) for one, old in renamed.items()}
+    bundled = replace(bundled, origins={**written, **bundled.origins})
     read = _as_read(bundled, (*notes, *_rest(bundled, wrong, names)))
     if bundled.read is not None:
         is_one_file = bundled.document is document

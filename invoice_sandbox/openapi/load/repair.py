@@ -119,10 +119,9 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     expression as ECMA-262 and Rust have them is left out, and so is a dialect that is not known. A
     security scheme that is declared nowhere is not required. The names of operations without an
     operationId that are numbered are noted, too. A reference is written as a URI. Extensions among
-    paths or responses, which mean nothing here, are left out unnoted. A path has no blanks around
-    it and begins with a slash.
+    paths or responses, which mean nothing here, are left out unnoted.
     """
-    schemas, extensible, notes = list[Node](), list[Node](), [*_plain_paths(document)]
+    schemas, extensible, notes = list[Node](), list[Node](), list[Note]()
     for here in walk(node(document)):  # which looks at the members of an object after this
         if here.type == "pathItem" and here.reference is not None:
             notes += _with_its_own(document, here)
@@ -151,24 +150,26 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     )
 
 
-def _plain_paths(document: dict[str, Any]) -> Iterator[Note]:
+def plain_paths(document: dict[str, Any]) -> tuple[dict[str, str], list[Note]]:
     """Write each path without the blanks around it, and with a slash at its beginning, also in
-    references, unless there is such a path. A query in it is that of its operations."""
+    references, unless there is such a path. A query in it is that of its operations.
+
+    Return how these paths were written before, by what they are now; and what has changed."""
     paths: Any = document.get("paths")
-    meant: dict[str, str] = {}
-    for path in _keys(paths):
+    meant, notes = dict[str, str](), list[Note]()
+    for path in [one for one in _keys(paths) if isinstance(one, str)]:
         plain = _plain(path, paths[path])
         if plain in (path, None):
             continue
         if plain not in paths and plain not in meant.values():
             meant[path] = plain
-            yield Note(("paths", path), f"{path!r} is read as {plain!r}")
+            notes.append(Note(("paths", plain), f"{path!r} is read as {plain!r}"))
             _move_to_query(paths[path], path_names(path.partition("?")[2]))
         elif path.startswith("/") and "?" not in path:
             text = f"the blanks around {path!r} are part of it: there is another path {plain!r}"
-            yield Note(("paths", path), text)
+            notes.append(Note(("paths", path), text))
     if not meant:
-        return
+        return {}, notes
     renamed = [(meant.get(path, path), item) for path, item in paths.items()]
     paths.clear()
     paths.update(renamed)
@@ -178,6 +179,7 @@ def _plain_paths(document: dict[str, Any]) -> Iterator[Note]:
             if path in meant:
                 pointer = pointer_text([first, meant[path], *steps])
                 here.value["$ref"] = "#" + quote(pointer, safe=_IN_FRAGMENT)
+    return {plain: path for path, plain in meant.items()}, notes
 
 
 def _plain(path: str, item: Any) -> str | None:

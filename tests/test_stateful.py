@@ -245,6 +245,11 @@ NOTES: dict[str, tuple[Any, Any, Any]] = {
     "a text": (TEXT, "1", "2"),
     "true or false": (FLAG, False, False),
     "a message": (closed("message", message=TEXT), {"message": "Message"}, {"message": "Message"}),
+    "an id with another name": (
+        closed("entity_id", "location", entity_id=WHOLE, location=TEXT),
+        {"entity_id": 1},
+        {"entity_id": 2},
+    ),
     "an id with a name": (
         closed("thing_id", thing_id=TEXT, ok={"const": True}),
         {"thing_id": "1"},
@@ -1617,6 +1622,126 @@ def test_a_number_is_kept_as_the_text_that_a_response_requires(
         made = client.post("/things", content=f'{{"value": {sent}}}', headers=as_json)
         assert (made.status_code, made.json()) == (201, {"id": 1, "value": kept})
         assert client.get("/things/1").json() == made.json()
+
+
+def test_a_response_may_be_a_list_of_the_one_record(tmp_path: Path) -> None:
+    """As those of Supabase."""
+    title, one = closed("title", title=TEXT), {"type": "array", "items": THING, "maxItems": 1}
+    paths = collection("/things", "id", one, title)
+    item = paths["/things/{id}"]
+    item["get"]["responses"] = shown(THING)
+    item["patch"] = operation("change", one, "200", title)
+    item["delete"] = operation("del", one, "200")
+    paths["/things"]["get"] = operation("list", {"type": "array", "items": THING}, "200")
+    found = load_contract(written(tmp_path, with_paths(paths)), stateful=True).inferred
+    assert [{*one.operations} for one in found.collections] == [
+        {"create", "page", "get", "change", "delete"}
+    ]
+    with served(tmp_path, with_paths(paths)) as client:
+        thing, other = {"id": 1, "title": "a"}, {"id": 1, "title": "b"}
+        assert client.post("/things", json={"title": "a"}).json() == [thing]
+        assert client.get("/things/1").json() == thing
+        assert client.get("/things").json() == [thing]
+        assert client.patch("/things/1", json={"title": "b"}).json() == [other]
+        assert client.get("/things/1").json() == other
+        assert client.delete("/things/1").json() == [other]
+        assert client.get("/things/1").status_code == 404
+
+
+def test_a_list_that_cannot_have_one_record_is_none_of_it(tmp_path: Path) -> None:
+    two = {"type": "array", "items": THING, "minItems": 2}
+    paths = collection("/things", "id", two, closed("title", title=TEXT))
+    paths["/things/{id}"]["get"]["responses"] = shown(THING)
+    paths["/things"]["get"] = operation("list", {"type": "array", "items": THING}, "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        assert len(client.post("/things", json={"title": "a"}).json()) == 2
+        assert client.get("/things").json() == [{"id": 1, "title": "a"}]
+
+
+SEVERAL = {
+    "a list": lambda thing: {"type": "array", "items": thing},
+    "a list in an object": lambda thing: closed(items={"type": "array", "items": thing}),
+}
+
+
+@pytest.mark.parametrize("several", SEVERAL.values(), ids=SEVERAL)
+def test_what_takes_several_records_is_left_out(tmp_path: Path, several: Any) -> None:
+    paths = collection("/things", "id", several(THING), several(THING))
+    paths["/things/{id}"]["get"]["responses"] = shown(THING)
+    paths["/things"]["get"] = operation("list", several(THING), "200")
+    found = load_contract(written(tmp_path, with_paths(paths)), stateful=True).inferred
+    assert [*found.lines()] == ["Not stateful: POST /things: it takes several records"]
+
+
+def test_a_record_may_have_a_list_of_others_like_it(tmp_path: Path) -> None:
+    part = closed(title=TEXT)
+    parts = {"type": "array", "items": part}
+    for sent in (closed(title=TEXT, parts=parts), closed(parts=parts)):
+        thing = closed("id", id=WHOLE, title=TEXT, parts=parts)
+        paths = collection("/things", "id", thing, sent)
+        found = load_contract(written(tmp_path, with_paths(paths)), stateful=True).inferred
+        assert [one.path for one in found.collections] == ["/things"]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [{**TEXT, "format": "binary"}, {"contentMediaType": "image/png"}],
+    ids=["format", "media type"],
+)
+@pytest.mark.parametrize("is_list", [False, True])
+def test_a_file_is_in_no_response_that_does_not_declare_it(
+    tmp_path: Path, file: Any, is_list: bool
+) -> None:
+    form = closed(title=TEXT, raw=TEXT, file={"type": "array", "items": file} if is_list else file)
+    open_thing = {**THING, "additionalProperties": True}
+    for response, names in (
+        (open_thing, {"id", "title", "raw"}),
+        (closed(*THING["required"], **THING["properties"], file=True), {"id", "title", "file"}),
+    ):
+        paths = collection("/things", "id", response, form)
+        paths["/things"]["post"]["requestBody"] = {
+            "content": {"multipart/form-data": {"schema": form}}
+        }
+        with served(tmp_path, with_paths(paths)) as client:
+            sent: Any = {"data": {"title": "a", "raw": "b"}, "files": {"file": ("a.png", b"c")}}
+            made = client.post("/things", **sent).json()
+            assert made.keys() == names
+            assert client.get("/things/1").json() == made
+
+
+def test_what_belongs_to_items_that_are_only_changed_does_not_need_them(tmp_path: Path) -> None:
+    title = closed("title", title=TEXT)
+    paths = {
+        **given("/users/{}", "id", get=operation("getUser", THING, "200")),
+        **collection("/users/{id}/things", "thingId", THING, title),
+    }
+    paths["/users/{id}"]["put"] = operation("putUser", THING, "200", title)
+    for path in ("/users/{id}/things", "/users/{id}/things/{thingId}"):
+        own = {"name": "id", "in": "path", "required": True, "schema": WHOLE}
+        paths[path].setdefault("parameters", []).append(own)
+    with served(tmp_path, with_paths(paths)) as client:
+        assert client.post("/users/7/things", json={"title": "a"}).status_code == 201
+        assert client.get("/users/7").status_code == 404
+    paths["/users/{id}"]["put"] = operation("putUser", THING, "201", title)
+    with served(tmp_path, with_paths(paths)) as client:
+        assert client.post("/users/7/things", json={"title": "a"}).status_code == 404
+
+
+def test_items_elsewhere_may_be_known_by_their_examples(tmp_path: Path) -> None:
+    bare = {"type": "object", "example": {"id": "N_1", "name": "x", "orgId": "1"}}
+    paths = {
+        **given("/orgs/{}/nets", "orgId", post=operation("add", bare, "201", {"type": "object"})),
+        **given("/nets/{}", "netId", get=operation("get", bare, "200")),
+    }
+    paths["/nets/{netId}"]["parameters"][0]["schema"] = TEXT
+    paths["/nets/{netId}"]["put"] = operation("put", bare, "200", {"type": "object"})
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/orgs/1/nets", json={"name": "a"}).json()
+        assert client.get(f"/nets/{made['id']}").json() == made
+        other = {"type": "object", "example": {"id": "N_1", "other": "x"}}
+        paths["/nets/{netId}"]["get"]["responses"] = shown(other)
+        found = load_contract(written(tmp_path, with_paths(paths)), stateful=True).inferred
+        assert not any(one.items for one in found.collections)
 
 
 def test_what_puts_a_record_may_have_another_name_for_its_id(tmp_path: Path) -> None:

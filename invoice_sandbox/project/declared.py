@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.pointers import ContractError, dereference
@@ -31,6 +31,30 @@ def schemas_at(document: Document, schema: Any, steps: Sequence[str]) -> list[An
     for one in steps:
         found = _members(document, found).get(one, [])
     return found
+
+
+def items_of(document: Document, schema: Any) -> Any:
+    """The schema of the items of a list; None if it has none."""
+    return next((part["items"] for part in _parts(document, schema) if "items" in part), None)
+
+
+def files_of(document: Document, schema: Any) -> frozenset[str]:
+    """The members of a form that are files, or lists of files."""
+    return frozenset(
+        name
+        for name, declared in _members(document, [schema]).items()
+        if any(_is_file(part) or _is_file(part.get("items")) for part in _every(document, declared))
+    )
+
+
+def _every(document: Document, schemas: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+    return chain.from_iterable(_parts(document, one) for one in schemas)
+
+
+def _is_file(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and (
+        schema.get("format") == "binary" or "contentMediaType" in schema
+    )
 
 
 def keywords_at(document: Document, schema: Any, steps: Sequence[str], keyword: str) -> list[Any]:

@@ -82,7 +82,7 @@ def _inferred(contract: Contract) -> Inferred:
     if not collections and not left_out:
         left_out.append(_NOTHING)
     single = _singletons(paths, {without_names(one.path) for one in collections})
-    return Inferred(tuple(_with_parents(collections)), (*left_out, *single))
+    return Inferred(tuple(_with_parents(contract, collections)), (*left_out, *single))
 
 
 def _with_items(
@@ -154,10 +154,13 @@ def _elsewhere(contract: Contract, paths: _Paths, base: str, item: str) -> list[
 
 
 def _shown(contract: Contract, operation: Operation | None) -> Any:
-    """The schema of the JSON that an operation responds with, if it declares members."""
+    """The schema of the JSON that an operation responds with, if it declares members; otherwise the
+    names of those of its example, if there are any."""
     reason, bodies = ("", ()) if operation is None else _bodies(contract, operation)
-    if operation is None or reason or not members(bodies[1]):
+    if operation is None or reason:
         return None
+    if not members(bodies[1]):
+        return {*members(bodies[0])} or None
     return response_schema(operation, given_example(contract, operation, TRIAL))
 
 
@@ -176,9 +179,10 @@ def _list_alone(
     return _collection(contract, next((it for it in known if it.has_list(contract)), one), wanted)
 
 
-def _with_parents(collections: Sequence[Collection]) -> Iterator[Collection]:
-    """The collections, with the items of others that their records belong to."""
-    known = {without_names(one.item_base) for one in collections if one.parameter}
+def _with_parents(contract: Contract, collections: Sequence[Collection]) -> Iterator[Collection]:
+    """The collections, with the items of others that their records belong to. Those of which the
+    document only has a PUT that changes them may be there without it."""
+    known = {without_names(one.item_base) for one in collections if one.makes_records(contract)}
     for one in collections:
         ends = [found.end() for found in _PARAMETER.finditer(one.base)]
         above = (one.base[:end] for end in reversed(ends) if end < len(one.base))
@@ -221,6 +225,9 @@ def _collection(
         reasons |= {what: reason} if reason else {}
     usable = {what: one for what, one in wanted.items() if what not in reasons}
     whole = replace(one, operations={what: it.id for what, it in usable.items()})
+    if "create" in usable and _takes_several(contract, usable["create"], bodies):
+        reasons["create"] = "it takes several records"
+        usable.pop("create")
     creator = "create" if "create" in wanted else "replace"
     shown = [it for what in usable for it in bodies[what]]
     names = _identities(shown, one.base, one.parameter or one.identity)
@@ -248,6 +255,21 @@ def _collection(
     if not is_seen and (creator == "replace" or not wanted.keys().isdisjoint({"get", "page"})):
         return None, lines[:1]
     return (replace(found, operations=operations) if len(operations) > 1 else None), lines
+
+
+def _takes_several(
+    contract: Contract, create: Operation, bodies: Mapping[str, Sequence[Any]]
+) -> bool:
+    """Whether a list is posted, or an object of which one member is a list of records, and the
+    others are none of a record's."""
+    sent = outline(contract.document, request_schema(contract, create))
+    if isinstance(sent, list):
+        return True
+    known = [one for what in ("get", "page") for one in bodies.get(what, ())]
+    known += [one for body in known for one in members(body).values()]
+    records = [{*members(one)} for one in (*known, *_listed(known))]
+    items = [{*members(one)} for one in _listed([sent])]
+    return any(one and one in records and one.isdisjoint(members(sent)) for one in items)
 
 
 def _best(

@@ -24,7 +24,7 @@ from invoice_sandbox.openapi.responses import (
     json_type,
 )
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
-from invoice_sandbox.project.declared import WriteOnly, outline
+from invoice_sandbox.project.declared import WriteOnly, files_of, outline
 from invoice_sandbox.project.fitting import at_steps, members, placed
 from invoice_sandbox.project.view import View, generated, is_envelope, nouns, singular, words
 
@@ -87,6 +87,13 @@ class Shape:
     def key(self) -> tuple[str, ...]:
         """The members of a record that lead to its id."""
         return *self.below, self.identity
+
+    def makes_records(self, contract: Contract) -> bool:
+        """Whether its items have paths, and none is there that was not made here."""
+        if not self.parameter:
+            return False
+        responses = contract.operations[self.operations[self.creator]].responses
+        return self.creator == "create" or "201" in responses
 
     def parameter_of(self, operation: Operation) -> str:
         """The parameter with a record's id in the path of an operation, which may call it as no
@@ -264,6 +271,9 @@ class Shape:
             example = replace(example, body=None, media_type="")
         within, names = (*self.within,), nouns(self.base)
         view = View(contract, operation, within, self.key, names, example, seed)
+        if what not in {"page", "every"}:
+            view = view.of_item
+            example = view.example
         if not has_write_only(contract):
             return view
         shown = WriteOnly(contract.document).removed(example.body, [view.schema])
@@ -294,6 +304,14 @@ def content_of(contract: Contract, operation: Operation) -> Mapping[str, Any]:
     raw = item[operation.method.lower()].get("requestBody", {})
     content: Mapping[str, Any] = dereference(contract.document, raw).get("content", {})
     return content
+
+
+@lru_cache(maxsize=_MOST_EXAMPLES)
+def uploaded(contract: Contract, operation: Operation) -> frozenset[str]:
+    """The members of the forms that an operation takes that are files."""
+    forms = content_of(contract, operation).items()
+    schemas = [one.get("schema") for name, one in forms if name.startswith("multipart/")]
+    return frozenset[str]().union(*(files_of(contract.document, one) for one in schemas))
 
 
 def has_write_only(contract: Contract) -> bool:

@@ -24,7 +24,7 @@ from invoice_sandbox.project.declared import WriteOnly, schemas_at
 from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
 from invoice_sandbox.project.paging import page_of
 from invoice_sandbox.project.response import Response
-from invoice_sandbox.project.shape import Shape, as_ids, content_of, has_write_only
+from invoice_sandbox.project.shape import Shape, as_ids, content_of, has_write_only, uploaded
 from invoice_sandbox.project.view import View, nouns, words
 from invoice_sandbox.state import Transaction, Workspace
 
@@ -200,9 +200,14 @@ class Collection(Shape):
         return _in_path(self.item_base, call)
 
     def _sent(self, call: _Call, view: View, what: str, body: Any) -> dict[str, Any]:
-        """A body in its place, without what is ``writeOnly``, unless a response that shows the
-        record declares it otherwise: the first one that declares it, of the operation's own and
-        those of others."""
+        """A body in its place, without files that no response declares, and without what is
+        ``writeOnly``, unless a response that shows the record declares it otherwise: the first one
+        that declares it, of the operation's own and those of others."""
+        if files := uploaded(call.contract, view.operation).intersection(members(body)):
+            every = self.showing(call.contract, view, call.accept)
+            shown_files = (members(at_steps(one.declared, one.place)) for one in every)
+            left_out = files.difference(*shown_files)
+            body = {name: one for name, one in body.items() if name not in left_out}
         if not has_write_only(call.contract):
             return self.in_place(body, what)
         secret = WriteOnly(call.contract.document)
@@ -463,5 +468,6 @@ def _response(
         body = WriteOnly(view.contract.document).removed(body, [view.schema])
     if body is None and example.body is not None:
         body, hints = example.body, (*hints, _EXAMPLE)
+    body = [body] if view.in_list and body is not None else body
     sent = (*headers.items(),)
     return Response(body, sent, example.status, True, hints, example.media_type or None)

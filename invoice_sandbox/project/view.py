@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from invoice_sandbox.openapi.schema.annotations import OF_THE_SERVER
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 from invoice_sandbox.project.declared import (
+    items_of,
     keywords_at,
     marked_at,
     outline,
@@ -36,11 +37,15 @@ _ENVELOPES: Final = (
     *("data", "result", "item", "record", "resource", "payload", "response", "node", "value"),
 )
 _IDS: Final = frozenset({"data", "result", "value"})
-"""Members of a response without the record that may have its id."""
+_OF_NEW: Final = frozenset(
+    {"entity", "record", "resource", "object", "item", "new", "created", "inserted"}
+)
+"""Members of a response without the record that may have its id, and first words of others."""
 _LISTS: Final = frozenset(
     {*_ENVELOPES, "collection", "content", "edge", "element", "entry", "list", "row"}
 )
 """Words in the names of members with the records of a list."""
+_MOST_CHECKERS: Final = 64
 _OF_CREATION: Final = frozenset({"created", "creation"})
 _OF_CHANGES: Final = frozenset({"updated", "modified"})
 """Words in the names of members with an instant that the server sets."""
@@ -50,7 +55,8 @@ _OF_CHANGES: Final = frozenset({"updated", "modified"})
 class View:
     """``within`` are the members of a kept body that lead to the record, ``identity`` the members
     of a record that lead to its id, ``names`` are words that a member with the record may be called
-    by. ``example`` is the response of the operation without any record.
+    by. ``example`` is the response of the operation without any record. With ``in_list`` the
+    response is a list of the one record, and ``example`` has its item.
     """
 
     contract: Contract
@@ -60,13 +66,26 @@ class View:
     names: Sequence[str]
     example: ContractResponse
     seed: int | str
+    in_list: bool = False
 
     @cached_property
     def checker(self) -> Checker | None:
-        """That of the schema of the response, if it has one."""
-        response = self.operation.response_for(self.example.status)
-        declared = response.declared_for(self.example.media_type) if response else None
+        """That of the schema of the response, or of the item of its list, if it has one."""
+        status, media_type = self.example.status, self.example.media_type
+        if self.in_list:
+            return _checker_of_item(self.contract, self.operation, status, media_type)
+        response = self.operation.response_for(status)
+        declared = response.declared_for(media_type) if response else None
         return response.content[declared] if response and declared else None
+
+    @property
+    def of_item(self) -> View:
+        """The same if the response is a list that may have the record as its one item."""
+        first = self.example.body[:1] if isinstance(self.example.body, list) else []
+        schema = items_of(self.contract.document, self.schema) if first else None
+        if not first or not members(first[0]) or not schema or not is_valid(self.checker, first):
+            return self
+        return replace(self, example=replace(self.example, body=first[0]), in_list=True)
 
     @cached_property
     def own_place(self) -> tuple[str, ...] | None:
@@ -108,7 +127,7 @@ class View:
             return ()
         own = [*self.names, *words(self.identity[-1])]
         texts = (name for name, one in members(self.example.body).items() if _is_text(one))
-        found = (one for one in texts if words(one) == own or one in _IDS)
+        found = (one for one in texts if words(one) == own or one in _IDS or _is_new_id(one))
         return next(((one,) for one in found), None)
 
     @cached_property
@@ -402,13 +421,22 @@ class View:
 
     @cached_property
     def schema(self) -> Any:
-        """The schema of the response."""
-        return response_schema(self.operation, self.example)
+        """The schema of the response, or of the item of its list."""
+        whole = response_schema(self.operation, self.example)
+        return items_of(self.contract.document, whole) if self.in_list else whole
 
     @cached_property
     def declared(self) -> Any:
         """The members that the schema declares."""
         return outline(self.contract.document, self.schema)
+
+
+@lru_cache(maxsize=_MOST_CHECKERS)
+def _checker_of_item(
+    contract: Contract, operation: Operation, status: int, media_type: str
+) -> Checker:
+    schema = response_schema(operation, ContractResponse(status, media_type))
+    return contract.schemas.compile(items_of(contract.document, schema), operation.id)
 
 
 def response_schema(operation: Operation, example: ContractResponse) -> Any:
@@ -466,6 +494,12 @@ def _place(body: Any, identity: Sequence[str], names: Sequence[str]) -> tuple[st
             if isinstance(inner, Mapping) and (len(one) == 1 or is_envelope(name, names))
         ]
     return None
+
+
+def _is_new_id(name: str) -> bool:
+    """Whether a member of a response without the record has its id, such as ``entity_id``."""
+    first, *rest = words(name) or [""]
+    return (first in _OF_NEW and rest == ["id"]) or name == "uuid"
 
 
 def _is_text(value: Any) -> bool:

@@ -265,9 +265,8 @@ def _takes_several(
     sent = outline(contract.document, request_schema(contract, create))
     if isinstance(sent, list):
         return True
-    known = [one for what in ("get", "page") for one in bodies.get(what, ())]
-    known += [one for body in known for one in members(body).values()]
-    records = [{*members(one)} for one in (*known, *_listed(known))]
+    known = [one for body in bodies.get("get", ()) for one in (body, *members(body).values())]
+    records = [{*members(one)} for one in (*known, *_listed(bodies.get("page", ())))]
     items = [{*members(one)} for one in _listed([sent])]
     return any(one and one in records and one.isdisjoint(members(sent)) for one in items)
 
@@ -310,7 +309,7 @@ def _bodies(contract: Contract, operation: Operation) -> tuple[str, Sequence[Any
     return "", (given.body, outline(contract.document, response_schema(operation, given)))
 
 
-def _listed(bodies: Sequence[Any]) -> list[Any]:
+def _listed(bodies: Iterable[Any]) -> list[Any]:
     """The first items of the lists that bodies are, or have."""
     lists = [it for one in bodies for it in (one, *members(one).values())]
     return [one[0] for one in lists if isinstance(one, list) and one]

@@ -1677,7 +1677,7 @@ def test_a_record_may_have_a_list_of_others_like_it(tmp_path: Path) -> None:
     part = closed(title=TEXT)
     parts = {"type": "array", "items": part}
     for sent in (closed(title=TEXT, parts=parts), closed(parts=parts)):
-        thing = closed("id", id=WHOLE, title=TEXT, parts=parts)
+        thing = closed("id", id=WHOLE, title=TEXT, parts=parts, main=part)
         paths = collection("/things", "id", thing, sent)
         found = load_contract(written(tmp_path, with_paths(paths)), stateful=True).inferred
         assert [one.path for one in found.collections] == ["/things"]

@@ -265,7 +265,8 @@ def _takes_several(
     sent = outline(contract.document, request_schema(contract, create))
     if isinstance(sent, list):
         return True
-    known = [one for body in bodies.get("get", ()) for one in (body, *members(body).values())]
+    got = [members(body) for body in bodies.get("get", ())]
+    known = [*got, *(one for body in got if len(body) == 1 for one in body.values())]
     records = [{*members(one)} for one in (*known, *_listed(bodies.get("page", ())))]
     items = [{*members(one)} for one in _listed([sent])]
     return any(one and one in records and one.isdisjoint(members(sent)) for one in items)

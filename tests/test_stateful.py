@@ -1673,6 +1673,27 @@ def test_what_takes_several_records_is_left_out(tmp_path: Path, several: Any) ->
     assert [*found.lines()] == ["Not stateful: POST /things: it takes several records"]
 
 
+def test_names_of_several_records_are_no_record(tmp_path: Path) -> None:
+    names, tag = {"type": "array", "items": TEXT}, closed("name", name=TEXT)
+    paths = collection("/tags", "name", {"type": "array", "items": tag}, closed(tags=names))
+    paths["/tags/{name}"]["get"]["responses"] = shown(tag)
+    found = load_contract(written(tmp_path, with_paths(paths)), stateful=True).inferred
+    assert [*found.lines()] == ["Not stateful: POST /tags: it takes several records"]
+    paths["/tags"]["post"]["requestBody"] = media(closed(tags=names, name=TEXT))
+    found = load_contract(written(tmp_path, with_paths(paths)), stateful=True).inferred
+    assert [one.path for one in found.collections] == ["/tags"]
+
+
+def test_a_value_beside_metadata_with_the_id_is_no_id(tmp_path: Path) -> None:
+    """As a PriorityClass of Kubernetes."""
+    known = closed("metadata", "value", metadata=closed("name", name=TEXT), value=WHOLE)
+    paths = collection("/classes", "name", known, known)
+    with served(tmp_path, with_paths(paths)) as client:
+        sent = {"metadata": {"name": "high"}, "value": 1000}
+        assert client.post("/classes", json=sent).json() == sent
+        assert client.get("/classes/high").json() == sent
+
+
 def test_a_record_may_have_a_list_of_others_like_it(tmp_path: Path) -> None:
     part = closed(title=TEXT)
     parts = {"type": "array", "items": part}

@@ -225,7 +225,7 @@ def _collection(
         reasons |= {what: reason} if reason else {}
     usable = {what: one for what, one in wanted.items() if what not in reasons}
     whole = replace(one, operations={what: it.id for what, it in usable.items()})
-    if "create" in usable and _takes_several(contract, usable["create"], bodies):
+    if "create" in usable and _takes_several(contract, one, usable["create"], bodies):
         reasons["create"] = "it takes several records"
         usable.pop("create")
     creator = "create" if "create" in wanted else "replace"
@@ -234,13 +234,15 @@ def _collection(
     if not names and creator in usable:
         sent = outline(contract.document, request_schema(contract, usable[creator]))
         names = _identities([*_listed(shown), sent], one.base, one.parameter or one.identity)
-    places: list[tuple[tuple[str, ...], str]] = [((), name) for name in names or ["id"]]
-    places += [
+    plain: list[tuple[tuple[str, ...], str]] = [((), name) for name in names or ["id"]]
+    about_it = [
         ((about,), name)
         for name in names
         for about in _ABOUT
         if any(name in members(members(one).get(about)) for one in shown)
     ]
+    is_plain = any(name in members(one) for name in names for one in shown)
+    places = [*plain, *about_it] if is_plain else [*about_it, *plain]
     every = [replace(whole, identity=name, below=below) for below, name in places]
     found, record, reason = _best(contract, every if creator in usable else [])
     reasons |= {creator: reason} if reason else {}
@@ -258,18 +260,21 @@ def _collection(
 
 
 def _takes_several(
-    contract: Contract, create: Operation, bodies: Mapping[str, Sequence[Any]]
+    contract: Contract, one: Collection, create: Operation, bodies: Mapping[str, Sequence[Any]]
 ) -> bool:
     """Whether a list is posted, or an object of which one member is a list of records, and the
-    others are none of a record's."""
+    others are none of a record's, or of which the only member is a list called like them."""
     sent = outline(contract.document, request_schema(contract, create))
     if isinstance(sent, list):
         return True
+    lists = [name for name, each in members(sent).items() if isinstance(each, list)]
+    if len(members(sent)) == len(lists) == 1 and nouns(lists[0]) == nouns(one.base):
+        return True
     got = [members(body) for body in bodies.get("get", ())]
-    known = [*got, *(one for body in got if len(body) == 1 for one in body.values())]
-    records = [{*members(one)} for one in (*known, *_listed(bodies.get("page", ())))]
-    items = [{*members(one)} for one in _listed([sent])]
-    return any(one and one in records and one.isdisjoint(members(sent)) for one in items)
+    known = [*got, *(inner for body in got if len(body) == 1 for inner in body.values())]
+    records = [{*members(it)} for it in (*known, *_listed(bodies.get("page", ())))]
+    items = [{*members(it)} for it in _listed([sent])]
+    return any(it and it in records and it.isdisjoint(members(sent)) for it in items)
 
 
 def _best(

@@ -28,6 +28,10 @@ paths:
   /bells:
     get:
       operationId: listBells
+      parameters:
+        - {name: limit, in: query, schema: {type: integer}}
+        - {name: cursor, in: query, schema: {type: string}}
+        - {name: words, in: query, explode: false, schema: {type: array, items: {type: string}}}
       responses:
         '200': {$ref: '#/components/responses/Some'}
 components:

@@ -111,6 +111,16 @@ def test_steps_are_done_by_time_then_by_creation(notes: Running) -> None:
         assert [word for _, word in bells(client)] == ["one", "two", "two too", "three"]
 
 
+def test_the_link_of_a_page_repeats_a_parameter_as_it_is_declared(notes: Running) -> None:
+    with in_scenario(notes, "in-turn") as client:
+        write_note(client)
+        advance(client, by="PT10S")
+        first = client.get("/bells?limit=3&words=a,b%20c")
+        following = first.links["next"]["url"]
+        assert "&words=a,b%20c&" in following
+        assert [len(data(client.get(one))) for one in (following, "/bells?limit=3")] == [1, 3]
+
+
 def test_steps_of_one_instant_are_done_in_the_order_of_their_making(notes: Running) -> None:
     with in_scenario(notes, "manual") as client:
         write_note(client, later={"first": 2, "second": 1})

@@ -2117,6 +2117,11 @@ def test_what_an_address_begins_with_that_is_not_declared_is_no_path(
         assert client.get("/v2/a").status_code == 200
 
 
+def test_a_list_without_items_is_usual_in_openapi_31(tmp_path: Path) -> None:
+    content = document({"/a": {"get": OK}}, components={"schemas": {"A": {"type": "array"}}})
+    assert warnings(tmp_path, content) == []
+
+
 SCHEMA_REFERENCE = {"$ref": "#/components/schemas/Pet"}
 
 

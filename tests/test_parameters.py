@@ -216,6 +216,22 @@ CORNERS = {
         {"owner": {"age": 3}, "tags": ["a", "b"]},
         NESTED,
     ),
+    "objects in numbered brackets": Row(
+        "query",
+        "deepObject",
+        True,
+        "color[a][0][n]=1&color[a][1][n]=2",
+        {"a": [{"n": 1}, {"n": 2}]},
+        {
+            "type": "object",
+            "properties": {
+                "a": {
+                    "type": "array",
+                    "items": {"type": "object", "properties": {"n": {"type": "integer"}}},
+                }
+            },
+        },
+    ),
     "numbered brackets": Row(
         "query", "deepObject", True, "color[1]=b&color[0]=a", ["a", "b"], LIST
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -108,8 +108,8 @@ def _read(file: Path, fetch: Fetch, folders: Sequence[Path], *, whole: bool) -> 
     _check(document, file)
     for found in misplaced_components(document):
         raise not_valid(found, partial(place_of, file))
-    _, lines = plain_paths(document)
-    bundled = bundle(document, file, fetch, folders)
+    renamed, lines = plain_paths(document)
+    bundled = _as_written(bundle(document, file, fetch, folders), renamed)
     repairs = (*lines, *repair(bundled.document))
     check_openapi(bundled.document, file, bundled.place)
     return _as_read(bundled, repairs)
@@ -144,8 +144,7 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
         lambda at, error: wrong.append(Invalid(at, error.clause)),
         prepare,
     )
-    written: Origins = {("paths", one): ("", ("paths", old)) for one, old in renamed.items()}
-    bundled = replace(bundled, origins={**written, **bundled.origins})
+    bundled = _as_written(bundled, renamed)
     read = _as_read(bundled, (*notes, *_rest(bundled, wrong, names)))
     if bundled.read is not None:
         is_one_file = bundled.document is document
@@ -154,6 +153,12 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
         rows = ([(one.pointer, one.text) for one in some] for some in (read.limits, read.repairs))
         kept.write([where, read.document, [*bundled.origins.items()], *rows])
     return read
+
+
+def _as_written(bundled: Bundle, renamed: Mapping[str, str]) -> Bundle:
+    """With the places of paths that are written otherwise in the file."""
+    paths: Origins = {("paths", path): ("", ("paths", old)) for path, old in renamed.items()}
+    return replace(bundled, origins={**paths, **bundled.origins})
 
 
 def _names(file: Path) -> list[str]:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -697,6 +697,17 @@ def test_a_server_says_once_that_it_is_ready_responds_and_ends(name: str) -> Non
         assert out == (
             f"Console at {console}, docs at {docs}\nAPI at {api}, control API at {control}\n"
         )
+
+
+@pytest.mark.process
+def test_ctrl_c_again_and_again_ends_it_at_once_without_a_traceback() -> None:
+    with started(SERVE) as server:
+        while server.process.poll() is None:
+            server.process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                server.process.wait(0.001)
+        assert server.process.stderr is not None
+        assert "Traceback" not in server.process.stderr.read()
 
 
 @pytest.mark.process

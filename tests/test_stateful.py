@@ -1078,6 +1078,34 @@ def test_the_response_to_a_deletion_is_about_the_record(
         assert client.get("/things/2").status_code == 404
 
 
+def test_a_deletion_shows_the_id_as_id_whatever_the_record_calls_it(tmp_path: Path) -> None:
+    product = closed("productId", "name", productId=WHOLE, name=TEXT)
+    paths = collection("/products", "productId", product, closed(name=TEXT))
+    gone = closed("id", "deleted", id=WHOLE, deleted=FLAG)
+    paths["/products/{productId}"]["delete"] = operation("remove", gone, "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        for name in "ab":
+            client.post("/products", json={"name": name})
+        assert client.delete("/products/2").json() == {"id": 2, "deleted": True}
+
+
+def test_what_is_posted_in_other_letters_is_what_the_response_calls_the_same(
+    tmp_path: Path,
+) -> None:
+    """As Twilio's forms."""
+    call = closed("sid", "to", "friendly_name", sid=TEXT, to=TEXT, friendly_name=TEXT)
+    paths = collection("/calls", "Sid", call, closed(To=TEXT, FriendlyName=TEXT))
+    paths["/calls/{Sid}"]["post"] = operation("change", call, "200", closed(FriendlyName=TEXT))
+    for path in paths.values():
+        taken = path["post"]["requestBody"]["content"]
+        taken["application/x-www-form-urlencoded"] = taken.pop("application/json")
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/calls", data={"To": "+1", "FriendlyName": "a"}).json()
+        assert made == {"sid": made["sid"], "to": "+1", "friendly_name": "a"}
+        client.post(f"/calls/{made['sid']}", data={"FriendlyName": "b"})
+        assert client.get(f"/calls/{made['sid']}").json() == {**made, "friendly_name": "b"}
+
+
 def test_a_date_is_no_position_and_an_object_may_have_one(tmp_path: Path) -> None:
     content = things({}, after={**TEXT, "format": "date-time"})
     page = {"type": "object", "properties": {"number": WHOLE, "size": WHOLE}}

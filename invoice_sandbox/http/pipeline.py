@@ -435,7 +435,10 @@ class Sandbox:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
-            message = await receive()
+            try:
+                message = await receive()
+            except asyncio.CancelledError:  # a second signal: the server ends without it
+                return
             if message["type"] == "lifespan.shutdown":
                 self.engine.end_streams()
                 await asyncio.gather(*self.engine.beside)

@@ -202,14 +202,15 @@ class Collection(Shape):
     def _sent(self, call: _Call, view: View, what: str, body: Any) -> dict[str, Any]:
         """A body in its place, without files that no response declares, and without what is
         ``writeOnly``, unless a response that shows the record declares it otherwise: the first one
-        that declares it, of the operation's own and those of others."""
+        that declares it, of the operation's own and those of others. Members have the names of the
+        response, if these are the same words: ``FriendlyName`` is its ``friendly_name``."""
         if files := uploaded(call.contract, view.operation).intersection(members(body)):
             every = self.showing(call.contract, view, call.accept)
             shown_files = (members(at_steps(one.declared, one.place)) for one in every)
             left_out = files.difference(*shown_files)
             body = {name: one for name, one in body.items() if name not in left_out}
         if not has_write_only(call.contract):
-            return self.in_place(body, what)
+            return self._named_as_shown(call, view, self.in_place(body, what))
         secret = WriteOnly(call.contract.document)
         content = content_of(call.contract, view.operation).values()
         schemas = [one.get("schema", True) for one in content]
@@ -223,7 +224,20 @@ class Collection(Shape):
         record = at_steps(sent, self.within)
         for index, schemas in enumerate(shown):
             record = secret.removed(record, schemas, [*chain.from_iterable(shown[:index])])
-        return {**members(placed(sent, self.within, record))}
+        sent = {**members(placed(sent, self.within, record))}
+        return self._named_as_shown(call, view, sent)
+
+    def _named_as_shown(self, call: _Call, view: View, sent: dict[str, Any]) -> dict[str, Any]:
+        """What was sent, with the names that responses have for the members of the record."""
+        views = self.showing(call.contract, view, call.accept)
+        shown = {name for one in views for name in members(at_steps(one.declared, one.place))}
+        record = members(at_steps(sent, self.within))
+        others = {(*words(name),): name for name in sorted(shown - record.keys())}
+        wanted = {name: others.get((*words(name),), name) for name in record.keys() - shown}
+        if all(name == own for name, own in wanted.items()):
+            return sent
+        renamed = {wanted.get(name, name): value for name, value in record.items()}
+        return {**members(placed(sent, self.within, renamed))}
 
     def _patched(
         self, call: _Call, view: View, kept: Mapping[str, Any]

@@ -36,7 +36,7 @@ from invoice_sandbox.project.page import Page
 _ENVELOPES: Final = (
     *("data", "result", "item", "record", "resource", "payload", "response", "node", "value"),
 )
-_IDS: Final = frozenset({"data", "result", "value"})
+_IDS: Final = frozenset({"id", "data", "result", "value"})
 _OF_NEW: Final = frozenset(
     {"entity", "record", "resource", "object", "item", "new", "created", "inserted"}
 )
@@ -276,10 +276,11 @@ class View:
         }
         if not marks:
             return self.shown(record) if self.own_place is not None else None
-        body: Any = example
+        key, body = at_steps(record, (*self.within, *self.identity)), example
         if self.own_place is not None:
-            key = at_steps(record, (*self.within, *self.identity))
             body = placed(body, (*self.own_place, *self.identity), key)
+        elif self.is_note:
+            body = self._noted(key) or body
         for steps in sorted(marks):
             marked = placed(body, steps, True)
             body = marked if is_valid(self.checker, marked) else body

@@ -92,7 +92,8 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop gracefully on SIGINT and SIGTERM, without raising them again afterwards."""
+        """Stop gracefully on SIGINT and SIGTERM, without raising them again afterwards: the process
+        ends then, and further ones do not interrupt that."""
         if threading.current_thread() is not threading.main_thread():
             yield  # only the main thread receives signals
             return
@@ -104,6 +105,7 @@ class _Server(uvicorn.Server):
         finally:
             for name in _STOP_SIGNALS:
                 loop.remove_signal_handler(name)
+                signal.signal(name, signal.SIG_IGN)
 
 
 def serve(settings: Settings, on_ready: OnReady) -> None:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from itertools import accumulate
+from functools import lru_cache, partial
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +27,8 @@ from invoice_sandbox.openapi.load.text import (
     line_and_column,
 )
 
-MAX_FILE_BYTES: Final = 16 * 1024 * 1024
+MAX_FILE_BYTES: Final = 64 * 1024 * 1024
+_CHUNK: Final = 1024 * 1024
 
 
 def load_document(path: Path) -> Any:
@@ -80,7 +81,8 @@ def _text_of_pipe(path: Path, _number: int) -> str:
 def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
+            chunks = iter(partial(file.read, _CHUNK), b"")
+            content = b"".join(islice(chunks, MAX_FILE_BYTES // _CHUNK + 1))
         if len(content) > MAX_FILE_BYTES:
             raise DocumentError(str(path), f"larger than {MAX_FILE_BYTES:,} bytes")
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")

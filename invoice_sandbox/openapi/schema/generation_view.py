@@ -20,8 +20,10 @@ Schema = Mapping[str, Any] | bool
 COMPONENTS: Final = "#/components/schemas/"
 
 _MAX_STEPS: Final = 40
+_MAX_SUBTYPES: Final = 12
+"""How many of the schemas that build upon one are tried: Microsoft Graph has one with 600."""
 _CHOICES: Final = ("oneOf", "anyOf")
-_ITSELF: Final = "itself:"
+ITSELF: Final = "itself:"
 """Before an address: that schema alone, not one of those that its discriminator leads to."""
 
 
@@ -47,7 +49,7 @@ class GenerationView:
         Raises LookupError when there is none.
         """
         if reference not in self._read:
-            plain = reference.removeprefix(_ITSELF)
+            plain = reference.removeprefix(ITSELF)
             found: Any = self._find(plain)
             resource = urldefrag(plain).url
             if self._known.get(resource) is found and isinstance(found, Mapping):
@@ -90,7 +92,7 @@ class GenerationView:
             view["required"] = without(view["required"], hidden)
         self._exclude(view, hidden)
         if isinstance(schema.get("$ref"), str):
-            view["$ref"] = (_ITSELF if part else "") + _whole(schema["$ref"], base)
+            view["$ref"] = (ITSELF if part else "") + _whole(schema["$ref"], base)
         if isinstance(schema.get("$dynamicRef"), str):
             self._resolve_dynamic(view, schema["$dynamicRef"], base)
         if isinstance(schema.get("discriminator"), Mapping):
@@ -191,8 +193,11 @@ class GenerationView:
         discriminator = schema.get("discriminator")
         if not isinstance(discriminator, Mapping) or not view.keys().isdisjoint(_CHOICES):
             return view
-        subtypes = [{"$ref": COMPONENTS + name} for name in self._subtypes.get(whole, ())]
-        choices = [self._with_name(subtype, subtype, schema, "") for subtype in subtypes]
+        names = self._subtypes.get(whole, ())[:_MAX_SUBTYPES]
+        subtypes = [COMPONENTS + name for name in names]
+        choices = [
+            self._with_name({"$ref": ITSELF + one}, {"$ref": one}, schema, "") for one in subtypes
+        ]
         return {"anyOf": choices} if choices else view
 
 

@@ -12,12 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.readme import commands, with_outputs
+from tests.readme import FILE, commands, with_outputs, write_files
 from tests.testing_docs import environment, output
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "fuzzing.md"
-_FILE: Final = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_PART: Final = re.compile(rf"{_FILE.pattern}|^```console\n.*?^```$", _FILE.flags)
+_PART: Final = re.compile(rf"{FILE.pattern}|^```console\n.*?^```$", FILE.flags)
 _CHANCE: Final = (
     (re.compile(r"ilk_sandbox_\w+"), "ilk_sandbox_..."),
     (re.compile(r"http://127\.0\.0\.1:\d+"), "http://127.0.0.1:41234"),
@@ -27,13 +26,6 @@ _CHANCE: Final = (
 def parts(page: str) -> Iterator[str]:
     """What a reader of the page does, in its order: each part has one file, or commands."""
     return (found.group() for found in _PART.finditer(page))
-
-
-def write_files(page: str, folder: Path) -> None:
-    """Write the files of the page into a folder."""
-    for name, text in _FILE.findall(page):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
 
 
 def without_chance(printed: str) -> str:

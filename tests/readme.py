@@ -1,7 +1,7 @@
 """Runs the terminal sessions of Markdown pages, and writes what really came out.
 
-``python -m tests.readme`` updates the outputs in README.md and docs/tutorial.md, and the picture of
-the README's session.
+``python -m tests.readme`` updates the outputs in README.md, docs/tutorial.md and docs/stateful.md,
+and the picture of the README's session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from tests.support import FROZEN, LONG_PATIENCE, serving
 
 README: Final = Path(__file__).parent.parent / "README.md"
 TUTORIAL: Final = README.parent / "docs" / "tutorial.md"
-PAGES: Final = (README, TUTORIAL)
+STATEFUL: Final = README.parent / "docs" / "stateful.md"
+PAGES: Final = (README, TUTORIAL, STATEFUL)
 PICTURE: Final = README.parent / "docs" / "pictures" / "terminal.svg"
 _IN_PICTURE: Final = ("/api/invoices -d", "clock advance", "inbox | tail")
 """Parts of the commands that the picture shows with their outputs."""
@@ -37,6 +38,7 @@ _URL_IN_DOCS: Final = "http://127.0.0.1:8080"
 SERVED: Final = replace(FROZEN, scenario=None)
 """What the pages say they run with: the defaults, a seed, and a frozen clock."""
 
+FILE: Final = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _BLOCK: Final = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK: Final = "--- end of output ---"
 _BIN: Final = Path(sys.executable).parent
@@ -95,9 +97,24 @@ def without_chance(page: str) -> str:
 
 
 def played(page: str) -> str:
-    """The page with what its commands print, against a server of its own in an empty folder."""
-    with serving(SERVED) as running, TemporaryDirectory() as folder:
-        return with_outputs(page, outputs(page, running.url, Path(folder)))
+    """The page with what its commands print, in a folder with its files, against a server of its
+    own: of the document that it has, with state, or of the project."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        written = write_files(page, folder)
+        settings = replace(SERVED, contract=written[0], stateful=True) if written else SERVED
+        with serving(settings) as running:
+            return with_outputs(page, outputs(page, running.url, folder))
+
+
+def write_files(page: str, folder: Path) -> list[Path]:
+    """Write the files of the page into a folder."""
+    written = []
+    for name, text in FILE.findall(page):
+        written.append(folder / name)
+        written[-1].parent.mkdir(parents=True, exist_ok=True)
+        written[-1].write_text(text)
+    return written
 
 
 def picture(page: str) -> str:

@@ -287,7 +287,7 @@ class View:
         return body if is_valid(self.checker, body) else None
 
     def kept(self, record: Mapping[str, Any], body: Any) -> dict[str, Any]:
-        """The record as it was shown, with what the response does not declare."""
+        """The record as it was shown, in this order, with what the response does not declare."""
         if body is None:
             return dict(record)
         shown, declared = (members(at_steps(one, self.place)) for one in (body, self.declared))
@@ -295,7 +295,8 @@ class View:
             record = without(record, (*self.within, name))
         same = self.place == self.within
         own = body if same else placed({}, self.within, at_steps(body, self.place))
-        return _over(record, own, self.within)
+        ordered = _over(own, record, self.within)
+        return _over(ordered, own, self.within)
 
     def listed(self, kept: Sequence[Any], page: Page) -> Any:
         """The body with these records in its list; None if it cannot have them."""

@@ -16,7 +16,7 @@ from invoice_sandbox.project.declared import outline
 from invoice_sandbox.project.fitting import members
 from invoice_sandbox.project.shape import TRIAL, given_example, request_schema
 from invoice_sandbox.project.stateful import Collection, Handler
-from invoice_sandbox.project.view import nouns, response_schema, words
+from invoice_sandbox.project.view import is_envelope, nouns, response_schema, words
 
 _ITEM: Final = re.compile(r"(.*)/(\{[^}]*\})(\.\w+|/)?")
 """The path of an item: that of its collection, its parameter, and what it ends with."""
@@ -273,8 +273,13 @@ def _takes_several(
     got = [members(body) for body in bodies.get("get", ())]
     known = [*got, *(inner for body in got if len(body) == 1 for inner in body.values())]
     records = [{*members(it)} for it in (*known, *_listed(bodies.get("page", ())))]
-    items = [{*members(it)} for it in _listed([sent])]
-    return any(it and it in records and it.isdisjoint(members(sent)) for it in items)
+    for name, each in members(sent).items():
+        item = {*members(next(iter(each), None))} if isinstance(each, list) else set[str]()
+        whole = [it for it in records if it >= item and nouns(name) == nouns(one.base)]
+        like = [*whole, *(it for it in records if it == item)]
+        if item and any(it.isdisjoint(members(sent)) for it in like):
+            return True
+    return False
 
 
 def _best(
@@ -328,7 +333,12 @@ def _identities(bodies: Sequence[Any], base: str, parameter: str) -> list[str]:
     ``consentId``.
     """
     levels = [members(one) for one in bodies]
-    levels += [members(one) for level in levels[:] for one in level.values()]
+    levels += [
+        members(one)
+        for level in levels[:]
+        for name, one in level.items()
+        if len(level) == 1 or name in _ABOUT or is_envelope(name, nouns(base))
+    ]
     found = dict.fromkeys(name for level in levels for name in level)
     parts = words(parameter)
     by_words = {(*words(name),): name for name in reversed(found)}

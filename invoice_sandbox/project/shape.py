@@ -26,9 +26,17 @@ from invoice_sandbox.openapi.responses import (
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
 from invoice_sandbox.project.declared import WriteOnly, files_of, outline
 from invoice_sandbox.project.fitting import at_steps, members, placed
-from invoice_sandbox.project.view import View, generated, is_envelope, nouns, singular, words
+from invoice_sandbox.project.view import (
+    View,
+    as_ids,
+    generated,
+    is_envelope,
+    nouns,
+    singular,
+    words,
+)
 
-_WHOLE: Final = re.compile("0|[1-9][0-9]{0,17}")
+_NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
 _NAMES: Final = frozenset({"slug", "name", "key", "login", "handle"})
 """Last words of members whose values people read: they are made of what was posted."""
 _TITLES: Final = ("name", "title", "displayName", "display_name")
@@ -123,7 +131,7 @@ class Shape:
         found = dict[str, str]()
         for what in [one for one in ("create", "replace", "change") if one in self.operations]:
             operation = contract.operations[self.operations[what]]
-            declared = members(outline(contract.document, request_schema(contract, operation)))
+            declared = members(_taken(contract, operation))
             has_place = bool(self.within) and isinstance(at_steps(declared, self.within), Mapping)
             if has_place or not shown.isdisjoint(declared):
                 continue
@@ -140,7 +148,7 @@ class Shape:
         view = self.view(contract, self.creator, TRIAL, is_new=True)
         schema = request_schema(contract, view.operation)
         sent = self.in_place(generated(contract, schema, TRIAL), self.creator)
-        declared = self.in_place(outline(contract.document, schema), self.creator)
+        declared = self.in_place(_taken(contract, view.operation), self.creator)
         is_sent = at_steps(declared, (*self.within, *self.key)) is not None
         unique = str(uuid5(NAMESPACE_URL, self.path))
         is_put = self.creator == "replace"
@@ -159,7 +167,7 @@ class Shape:
     def _is_found(self, view: View, body: Any) -> bool:
         """Whether a client finds the id of a record if POST declares no member: in the body, in a
         ``Location``, or in the list."""
-        if view.is_note and view.id_place is not None:
+        if view.own_place is None and view.example.body is not None and view.id_place is not None:
             return True
         if self.creator == "replace":
             return True
@@ -169,7 +177,7 @@ class Shape:
             return True
         if "page" not in self.operations:
             return False
-        if view.is_note:
+        if view.is_note or view.is_part:
             return self.has_list(view.contract)
         return self.view(view.contract, "page", TRIAL).list_place is not None
 
@@ -186,15 +194,16 @@ class Shape:
         view = self.view(contract, what, TRIAL)
         name = ".".join(self.key)
         if what == "replace" and not self.parameter_of(view.operation):
-            declared = outline(contract.document, request_schema(contract, view.operation))
+            declared = _taken(contract, view.operation)
             if at_steps(self.in_place(declared, what), (*self.within, *self.key)) is None:
                 return f"its path has no id, and its body no '{name}'"
         if what in {"page", "every"}:
             is_shown = view.lists(kept) and (bool(self.parameter) or view.is_list_with_id)
             is_shown = is_shown or view.example.body is None
         else:
-            is_shown = view.own_place is not None and view.shown(kept) is not None
-            is_shown = is_shown or not view.example.body
+            has_record = view.own_place is not None or view.is_part
+            is_shown = has_record and view.shown(kept) is not None
+            is_shown = is_shown or not view.example.body or (what != "get" and view.is_note)
         if is_shown or what in {self.creator, "delete"}:
             return ""
         return f"its response cannot have a record with '{name}'"
@@ -203,16 +212,17 @@ class Shape:
         """Ids for a record, the best first: what was sent, a name, something unique, a number."""
         record = members(at_steps(sent, self.within))
         posted = at_steps(record, self.key)
-        wanted = [] if posted is None else [posted]
+        wanted = [] if _is_none(posted) else [posted]
         if _NAMES.intersection(words(self.identity)[-1:]):
             titles = (_slug(record[one]) for one in _TITLES if isinstance(record.get(one), str))
             noun = singular(self.base.rpartition("/")[2])
             title = next(filter(None, titles), None)
             wanted += [title, f"{title}-{number}"] if title else [f"{noun}-{number}"]
-        shown = view if view.own_place is not None else self.showing(view.contract, view)[0]
+        showing = self.showing(view.contract, view)
+        shown = showing[0]
         for one in chain(wanted, (unique, number, str(number)), map(shown.sampled, [number])):
-            is_able = view.may_have(one) and shown.may_have(one)
-            if is_able and self.is_in_path(view.contract, one):
+            is_able = all(any(map(each.may_have, as_ids(one))) for each in showing)
+            if view.may_have(one) and is_able and self.is_in_path(view.contract, one):
                 yield one
 
     def _asked(self, view: View) -> Iterator[Any]:
@@ -232,7 +242,7 @@ class Shape:
         items = [name for what, name in self.operations.items() if what not in {"create", "page"}]
         operations = [contract.operations[name] for name in items]
         text = str(key)
-        values = values or (key, text, *([int(text)] if _WHOLE.fullmatch(text) else []))
+        values = values or (*as_ids(key),)
         return "/" not in text and all(
             any(map(one.checker.is_valid, values))
             for operation in operations
@@ -254,6 +264,14 @@ class Shape:
         places = ((self.wrapped.get(what, ""),), (*self.within,))
         return next((one for one in places if isinstance(at_steps(body, one), Mapping)), ())
 
+    def _posted(self, contract: Contract) -> frozenset[str]:
+        """The members of a record that its creation takes, without its id."""
+        if self.creator not in self.operations:
+            return frozenset()
+        operation = contract.operations[self.operations[self.creator]]
+        sent = self.in_place(_taken(contract, operation), self.creator)
+        return frozenset(members(at_steps(sent, self.within)).keys() - {self.key[0]})
+
     def view(
         self,
         contract: Contract,
@@ -270,7 +288,8 @@ class Shape:
         if example.status in WITHOUT_BODY:
             example = replace(example, body=None, media_type="")
         within, names = (*self.within,), nouns(self.base)
-        view = View(contract, operation, within, self.key, names, example, seed)
+        posted = self._posted(contract)
+        view = View(contract, operation, within, self.key, names, example, seed, posted)
         if what not in {"page", "every"}:
             view = view.of_item
             example = view.example
@@ -283,7 +302,9 @@ class Shape:
         """The views that have the record: the given one first, then those of other operations."""
         known = (what for what in _WITH_RECORD if what in self.operations)
         others = (self.view(contract, what, view.seed, accept) for what in known)
-        return [one for one in chain([view], others) if one.own_place is not None] or [view]
+        views = [view, *others]
+        parts = [one for one in views if one.is_part]
+        return [one for one in views if one.own_place is not None] or parts or [view]
 
 
 _WITH_RECORD: Final = ("create", "get", "replace", "change")
@@ -296,6 +317,12 @@ def request_schema(contract: Contract, operation: Operation) -> Any:
     content = content_of(contract, operation)
     media = next((one for name, one in content.items() if is_json(name)), {"schema": False})
     return media.get("schema", True)
+
+
+@lru_cache(maxsize=_MOST_EXAMPLES)
+def _taken(contract: Contract, operation: Operation) -> Any:
+    """The outline of the JSON that an operation takes."""
+    return outline(contract.document, request_schema(contract, operation))
 
 
 def content_of(contract: Contract, operation: Operation) -> Mapping[str, Any]:
@@ -317,6 +344,11 @@ def uploaded(contract: Contract, operation: Operation) -> frozenset[str]:
 def has_write_only(contract: Contract) -> bool:
     """Whether a member of any schema is ``writeOnly``."""
     return contract.schemas.not_required == OF_THE_CLIENT
+
+
+def _is_none(key: Any) -> bool:
+    """Whether an id that was posted means that there is none yet, as clients of ASP.NET do it."""
+    return key in {None, 0, "", _NO_UUID} if isinstance(key, str | int | None) else False
 
 
 def _slug(text: str) -> str:
@@ -354,10 +386,3 @@ def _status(operation: Operation, what: str, *, is_new: bool) -> int | None:
         return None
     others = (one for one in operation.responses if one.isdigit() and one.startswith("2"))
     return 201 if is_new else next((int(one) for one in others if one != "201"), None)
-
-
-def as_ids(value: Any) -> Iterator[Any]:
-    """A value of a path, as members may have it: itself, as text, and as a number."""
-    yield from (value, str(value))
-    if _WHOLE.fullmatch(str(value)):
-        yield int(value)

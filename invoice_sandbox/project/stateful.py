@@ -24,8 +24,8 @@ from invoice_sandbox.project.declared import WriteOnly, schemas_at
 from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
 from invoice_sandbox.project.paging import page_of
 from invoice_sandbox.project.response import Response
-from invoice_sandbox.project.shape import Shape, as_ids, content_of, has_write_only, uploaded
-from invoice_sandbox.project.view import View, nouns, words
+from invoice_sandbox.project.shape import Shape, content_of, has_write_only, uploaded
+from invoice_sandbox.project.view import View, as_ids, nouns, words
 from invoice_sandbox.state import Transaction, Workspace
 
 _PARAMETER: Final = re.compile(r"\{([^}]+)\}")
@@ -282,10 +282,12 @@ class Collection(Shape):
         after = showing.with_instants(after, sent, call.timestamp, is_new=False)
         after = self._of_parents(call, showing, after, kept)
         record = placed(after, steps, at_steps(kept, steps))
-        body = view.shown(record, kept)
-        if body is None and view.example.body is not None:
+        is_note = view.is_note
+        body = view.noted(at_steps(kept, steps)) if is_note else view.shown(record, kept)
+        if body is None and view.example.body is not None and not is_note:
             return _response(view, hints=(_NOT_KEPT,))
-        record = self._completed(call, view, view.kept(record, body), sent, kept)
+        after = dict(record) if is_note else view.kept(record, body)
+        record = self._completed(call, view, after, sent, kept)
         await call.state.put(self.name(call), self._key(call), record)
         return _response(view, body, hints=_hints(view.changed(sent, body)))
 
@@ -482,6 +484,5 @@ def _response(
         body = WriteOnly(view.contract.document).removed(body, [view.schema])
     if body is None and example.body is not None:
         body, hints = example.body, (*hints, _EXAMPLE)
-    body = [body] if view.in_list and body is not None else body
     sent = (*headers.items(),)
-    return Response(body, sent, example.status, True, hints, example.media_type or None)
+    return Response(view.whole(body), sent, example.status, True, hints, example.media_type or None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -45,6 +46,7 @@ _LISTS: Final = frozenset(
     {*_ENVELOPES, "collection", "content", "edge", "element", "entry", "list", "row"}
 )
 """Words in the names of members with the records of a list."""
+_WHOLE: Final = re.compile("0|[1-9][0-9]{0,17}")
 _MOST_CHECKERS: Final = 64
 _OF_CREATION: Final = frozenset({"created", "creation"})
 _OF_CHANGES: Final = frozenset({"updated", "modified"})
@@ -55,8 +57,9 @@ _OF_CHANGES: Final = frozenset({"updated", "modified"})
 class View:
     """``within`` are the members of a kept body that lead to the record, ``identity`` the members
     of a record that lead to its id, ``names`` are words that a member with the record may be called
-    by. ``example`` is the response of the operation without any record. With ``in_list`` the
-    response is a list of the one record, and ``example`` has its item.
+    by, ``posted`` the members that a client may post. ``example`` is the response of the operation
+    without any record. If that has a list of the one record, ``example`` is its item, ``in_list``
+    are the members that lead to the list, and ``around`` is the whole response.
     """
 
     contract: Contract
@@ -66,31 +69,66 @@ class View:
     names: Sequence[str]
     example: ContractResponse
     seed: int | str
-    in_list: bool = False
+    posted: frozenset[str] = frozenset()
+    in_list: tuple[str, ...] | None = None
+    around: Any = None
 
     @cached_property
     def checker(self) -> Checker | None:
         """That of the schema of the response, or of the item of its list, if it has one."""
         status, media_type = self.example.status, self.example.media_type
-        if self.in_list:
-            return _checker_of_item(self.contract, self.operation, status, media_type)
+        if self.in_list is not None:
+            return _checker_of_item(self.contract, self.operation, status, media_type, self.in_list)
         response = self.operation.response_for(status)
         declared = response.declared_for(media_type) if response else None
         return response.content[declared] if response and declared else None
 
     @property
     def of_item(self) -> View:
-        """The same if the response is a list that may have the record as its one item."""
-        first = self.example.body[:1] if isinstance(self.example.body, list) else []
-        schema = items_of(self.contract.document, self.schema) if first else None
-        if not first or not members(first[0]) or not schema or not is_valid(self.checker, first):
+        """The same if the response is, or has, a list that may have the record as its one item."""
+        body = self.example.body
+        has_list = self.own_place is None and self.is_list_with_id
+        steps = () if isinstance(body, list) else self.list_place if has_list else None
+        if steps is None:
             return self
-        return replace(self, example=replace(self.example, body=first[0]), in_list=True)
+        first, item = at_steps(body, (*steps, "0")), self._item_schema(steps)
+        whole = placed(body, steps, [first])
+        if not members(first) or not item or not is_valid(self.checker, whole):
+            return self
+        example = replace(self.example, body=first)
+        return replace(self, example=example, in_list=(*steps,), around=whole)
+
+    def _item_schema(self, steps: Sequence[str]) -> Any:
+        """The schema of the items of the list that these members of the response lead to."""
+        whole = response_schema(self.operation, self.example)
+        return _schema_of_item(self.contract, whole, steps)
+
+    def whole(self, body: Any) -> Any:
+        """The response with this body, or with a list of it."""
+        is_item = self.in_list is not None and body is not None
+        return placed(self.around, self.in_list or (), [body]) if is_item else body
 
     @cached_property
     def own_place(self) -> tuple[str, ...] | None:
         """Where the response has the record, if it has its id: where that is the least deep, as an
-        example may lack the id and have that of something else inside."""
+        example may lack the id and have that of something else inside. What is posted may be in an
+        envelope beside the id."""
+        found, bodies = self._id_holder, (self.declared, self.example.body)
+        if found is None or any(
+            self.posted & members(at_steps(one, found)).keys() for one in bodies
+        ):
+            return found
+        inside = {
+            name
+            for body in bodies
+            for name, one in members(at_steps(body, found)).items()
+            if is_envelope(name, self.names) and self.posted & members(one).keys()
+        }
+        return (*found, *inside) if len(inside) == 1 else found
+
+    @cached_property
+    def _id_holder(self) -> tuple[str, ...] | None:
+        """Where the response has the id of the record, if it does."""
         return self._place_in(self.example.body, self.declared)
 
     def _place_in(self, *values: Any) -> tuple[str, ...] | None:
@@ -108,21 +146,23 @@ class View:
         """Whether the response can have this id."""
         if isinstance(key, bool) or not isinstance(key, str | int) or not str(key):
             return False
-        steps, body = self.id_place, self.example.body
+        steps, body = self.id_place, self._alone
         if steps is None or body is None:
             return True
-        return (
-            self._noted(key) is not None
-            if self.is_note
-            else is_valid(self.checker, placed(body, steps, key))
-        )
+        if self.is_note:
+            return self.noted(key) is not None
+        inside = (*self.place, *self.identity)
+        is_twice = steps != inside and inside[-1] in members(at_steps(self.declared, inside[:-1]))
+        whole = placed(body, steps, key)
+        every = [placed(whole, inside, one) for one in as_ids(key)] if is_twice else [whole]
+        return any(is_valid(self.checker, one) for one in every)
 
     @cached_property
     def id_place(self) -> tuple[str, ...] | None:
         """Where the response has the id of the record. Without the record it may be the id itself,
         or have it in a member such as ``thingId`` or ``data``."""
-        if self.own_place is not None:
-            return *self.own_place, *self.identity
+        if self._id_holder is not None:
+            return *self._id_holder, *self.identity
         if _is_text(self.example.body) and not self._may_be_record:
             return ()
         own = [*self.names, *words(self.identity[-1])]
@@ -136,13 +176,19 @@ class View:
         is_open = self.example.body is not None and not members(self.declared)
         return is_open and is_valid(self.checker, {self.identity[0]: None})
 
+    @cached_property
+    def is_part(self) -> bool:
+        """Whether the response has members of the record, but not its id."""
+        shown = members(at_steps(self.declared, self.place)).keys()
+        return self.own_place is None and not self._may_be_record and bool(self.posted & shown)
+
     @property
     def is_note(self) -> bool:
         """Whether the response is something else than a record, such as a message or its id."""
-        body = self.example.body
-        return body is not None and self.own_place is None and not self._may_be_record
+        has_record = self.own_place is not None or self.is_part or self._may_be_record
+        return self.example.body is not None and not has_record
 
-    def _noted(self, key: Any) -> Any:
+    def noted(self, key: Any) -> Any:
         """The response that has no record, with the id if it has a place for that; None if that
         cannot be this id, not even as text."""
         body, steps = self.example.body, self.id_place
@@ -165,7 +211,7 @@ class View:
         if self.example.body is None:
             return record, None
         if self.is_note:
-            return record, self._noted(key)
+            return record, self.noted(key)
         body = self.shown(record)
         return None if body is None else (self.kept(record, body), body)
 
@@ -179,7 +225,8 @@ class View:
             return record
         if not isinstance(example, Mapping):
             return None
-        own, steps = self._placed(record), (*place, *self.identity)
+        own, key = self._placed(record), at_steps(record, (*self.within, *self.identity))
+        example = self._alternative(example, own)
         was = None if before is None else self._placed(before)
         known = example if was is None else _over(example, was, place)
         record_known, wanted = members(at_steps(known, place)), self.needed(record)
@@ -192,12 +239,36 @@ class View:
             absent = new - wanted
             left = {name: one for name, one in record_known.items() if name not in absent}
             known = placed(known, place, left)
-        key = at_steps(own, steps)
-        for one in (filled, last, placed(known, steps, key)):
+        steps = self.id_place
+        for one in (filled, last, known if steps is None else placed(known, steps, key)):
             body = fitted(self.checker, one, known)
-            if body is not None and (self.own_place is None or at_steps(body, steps) == key):
+            has_key = body is not None and str(at_steps(body, steps or ())) == str(key)
+            if has_key or (body is not None and self.own_place is None):
                 return body
         return None
+
+    def _alternative(self, example: Any, own: Mapping[str, Any]) -> Any:
+        """The example, or one that is generated for what the record has of the constants by which
+        alternatives differ, such as ``type``."""
+        record, shown = (members(at_steps(one, self.place)) for one in (own, example))
+        given = {
+            name: one for name, one in record.items() if _is_text(one) and shown.get(name) != one
+        }
+        fixed = {name: one for name, one in given.items() if one in self._constants(name)}
+        schemas = schemas_at(self.contract.document, self.schema, self.place) if fixed else []
+        if not schemas:
+            return example
+        constants = {name: {"const": one} for name, one in fixed.items()}
+        like = {"type": "object", "required": [*fixed], "properties": constants}
+        made = generated(self.contract, {"allOf": [schemas[0], like]}, str(self.seed))
+        changed = placed(example, self.place, made)
+        return changed if members(made) and is_valid(self.checker, changed) else example
+
+    def _constants(self, name: str) -> list[Any]:
+        """The values by which alternatives of the record differ in this member."""
+        found = self._keywords("const", name)
+        found += [one for few in self._keywords("enum", name) if len(few) == 1 for one in few]
+        return found if len(found) > 1 else []
 
     @cached_property
     def _alone(self) -> Any:
@@ -256,11 +327,21 @@ class View:
         return [*different(sent, self.kept({}, body), self.kept({}, self.declared))]
 
     def _placed(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A kept body with the record where the response has it."""
-        if self.place == self.within:
-            return record
-        inside: Mapping[str, Any] = placed({}, self.place, at_steps(record, self.within))
-        return inside
+        """A kept body with the record, and with its id, where the response has them."""
+        inside: Mapping[str, Any] = record
+        if self.place != self.within:
+            inside = placed({}, self.place, at_steps(record, self.within))
+        own = (*self.place, *self.identity)
+        if self.id_place == own or self._may_be_record:
+            return inside
+        key = at_steps(record, (*self.within, *self.identity))
+        if own[-1] in members(at_steps(self.declared, own[:-1])):  # it may be a number here
+            shown = at_steps(self.example.body, own)
+            alike = (one for one in as_ids(key) if type(one) is type(shown))
+            inside = placed(inside, own, next(alike, key))
+        else:
+            inside = without(inside, own)
+        return placed(inside, self.id_place, key) if self.id_place else inside
 
     def gone(self, record: Mapping[str, Any]) -> Any:
         """The body of a deletion: the example with the id and ``deleted`` as true, or the record.
@@ -277,10 +358,10 @@ class View:
         if not marks:
             return self.shown(record) if self.own_place is not None else None
         key, body = at_steps(record, (*self.within, *self.identity)), example
-        if self.own_place is not None:
-            body = placed(body, (*self.own_place, *self.identity), key)
+        if self.own_place is not None and self.id_place is not None:
+            body = placed(body, self.id_place, key)
         elif self.is_note:
-            body = self._noted(key) or body
+            body = self.noted(key) or body
         for steps in sorted(marks):
             marked = placed(body, steps, True)
             body = marked if is_valid(self.checker, marked) else body
@@ -291,12 +372,16 @@ class View:
         if body is None:
             return dict(record)
         shown, declared = (members(at_steps(one, self.place)) for one in (body, self.declared))
-        for name in declared.keys() - shown.keys():
+        for name in declared.keys() - shown.keys() - {self.identity[0]}:
             record = without(record, (*self.within, name))
+        if self.is_part and self.id_place:  # it has the id by another name
+            body = without(body, self.id_place)
         same = self.place == self.within
         own = body if same else placed({}, self.within, at_steps(body, self.place))
         ordered = _over(own, record, self.within)
-        return _over(ordered, own, self.within)
+        kept, steps = _over(ordered, own, self.within), (*self.within, *self.identity)
+        key = at_steps(record, steps)
+        return kept if key is None else {**members(placed(kept, steps, key))}
 
     def listed(self, kept: Sequence[Any], page: Page) -> Any:
         """The body with these records in its list; None if it cannot have them."""
@@ -345,7 +430,7 @@ class View:
             items = at_steps(body, steps)
             item = items[0] if isinstance(items, list) and items else None
             shown = members(at_steps(item, self.item_place))
-            if at_steps(shown, self.identity) == key:
+            if str(at_steps(shown, self.identity)) == str(key):
                 return item
             is_part = any(name in own and own[name] == value for name, value in shown.items())
             if at_steps(shown, self.identity) is None and is_part:
@@ -424,8 +509,9 @@ class View:
     @cached_property
     def schema(self) -> Any:
         """The schema of the response, or of the item of its list."""
-        whole = response_schema(self.operation, self.example)
-        return items_of(self.contract.document, whole) if self.in_list else whole
+        if self.in_list is not None:
+            return self._item_schema(self.in_list)
+        return response_schema(self.operation, self.example)
 
     @cached_property
     def declared(self) -> Any:
@@ -435,10 +521,16 @@ class View:
 
 @lru_cache(maxsize=_MOST_CHECKERS)
 def _checker_of_item(
-    contract: Contract, operation: Operation, status: int, media_type: str
+    contract: Contract, operation: Operation, status: int, media_type: str, steps: Sequence[str]
 ) -> Checker:
-    schema = response_schema(operation, ContractResponse(status, media_type))
-    return contract.schemas.compile(items_of(contract.document, schema), operation.id)
+    whole = response_schema(operation, ContractResponse(status, media_type))
+    return contract.schemas.compile(_schema_of_item(contract, whole, steps), operation.id)
+
+
+def _schema_of_item(contract: Contract, whole: Any, steps: Sequence[str]) -> Any:
+    """The schema of the items of the list that these members lead to; None if it has none."""
+    lists = schemas_at(contract.document, whole, steps)
+    return next((items_of(contract.document, one) for one in lists), None)
 
 
 def response_schema(operation: Operation, example: ContractResponse) -> Any:
@@ -459,6 +551,13 @@ def generated(contract: Contract, schema: Any, seed: str) -> Any:
         return None
 
 
+def as_ids(value: Any) -> Iterator[Any]:
+    """A value of a path, as members may have it: itself, as text, and as a number."""
+    yield from (value, str(value))
+    if _WHOLE.fullmatch(str(value)):
+        yield int(value)
+
+
 def words(name: str) -> list[str]:
     """``issueNumber`` as ``issue`` and ``number``."""
     return [one for one in snake_case(name).split("_") if one]
@@ -475,8 +574,11 @@ def singular(word: str) -> str:
 
 
 def is_envelope(name: str, names: Sequence[str]) -> bool:
-    """Whether a member with this name may have a record that is called by ``names``."""
-    return not {*names, *_ENVELOPES}.isdisjoint(map(singular, words(name)))
+    """Whether a member with this name may have a record that is called by ``names``: ``task`` and
+    ``new_task`` of ``/tasks``, ``assignment`` of ``/task_assignments``, but not its ``task``."""
+    own = [*map(singular, words(name))]
+    is_called = any(own[at : at + len(names)] == [*names] for at in range(len(own))) and bool(names)
+    return is_called or [*names][-len(own) :] == own or not {*own}.isdisjoint(_ENVELOPES)
 
 
 def _place(body: Any, identity: Sequence[str], names: Sequence[str]) -> tuple[str, ...] | None:

@@ -1,0 +1,225 @@
+"""``--stateful``: where requests and responses have the record, its id and its members."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from invoice_sandbox.project.loader import load_contract
+from tests.test_stateful import (
+    FLAG,
+    TEXT,
+    WHOLE,
+    closed,
+    collection,
+    operation,
+    served,
+    with_paths,
+    written,
+)
+
+pytestmark = pytest.mark.slow
+
+TITLE = closed("title", title=TEXT)
+THING = closed("id", "title", id=WHOLE, title=TEXT)
+OPEN = {name: one for name, one in THING.items() if name != "additionalProperties"}
+REFERENCE = closed("id", id=TEXT)
+
+
+def listed(schema: Any) -> dict[str, Any]:
+    return {"type": "array", "items": schema}
+
+
+def lines(folder: Path, paths: Any) -> list[str]:
+    """What is printed of the collections of these paths."""
+    return [*load_contract(written(folder, with_paths(paths)), stateful=True).inferred.lines()]
+
+
+# --- envelopes
+
+
+def test_a_reference_to_another_record_is_no_envelope(tmp_path: Path) -> None:
+    """As of Box's task assignments: ``task`` is none of their names."""
+    assignment = closed("id", "task", "user", id=WHOLE, task=REFERENCE, user=REFERENCE)
+    sent = closed("task", task=REFERENCE, user=REFERENCE)
+    paths = collection("/task_assignments", "id", assignment, sent)
+    paths["/task_assignments"]["get"] = operation("list", listed(assignment), "200")
+    body = {"task": {"id": "T"}, "user": {"id": "U"}}
+    with served(tmp_path, with_paths(paths)) as client:
+        made = [client.post("/task_assignments", json=body).json() for _ in range(2)]
+        assert made == [{"id": number, **body} for number in (1, 2)]
+        assert client.get("/task_assignments").json() == made
+
+
+def test_the_id_of_a_reference_is_none_of_the_record(tmp_path: Path) -> None:
+    record = closed("policy", "user", policy=REFERENCE, user=REFERENCE)
+    paths = collection("/policy_assignments", "policy_assignment_id", record, record)
+    assert lines(tmp_path, paths) == [
+        "Not stateful: POST /policy_assignments: its response has no 'id' that can be new"
+    ]
+
+
+def test_a_member_of_another_record_called_like_the_parameter_is_no_id(tmp_path: Path) -> None:
+    parent = {"type": "object", "properties": {"taskId": WHOLE}}
+    task = {**OPEN, "properties": {**THING["properties"], "parent": parent}}
+    paths = collection("/tasks", "taskId", task, TITLE)
+    with served(tmp_path, with_paths(paths)) as client:
+        assert client.post("/tasks", json={"title": "a"}).json() == {"id": 1, "title": "a"}
+        assert client.get("/tasks/1").json() == {"id": 1, "title": "a"}
+
+
+@pytest.mark.parametrize("envelope", ["task", "new_task", "data"])
+def test_an_envelope_is_called_like_the_record_or_as_envelopes_are(
+    tmp_path: Path, envelope: str
+) -> None:
+    whole = closed(envelope, "ok", ok=FLAG, **{envelope: THING})
+    paths = collection("/tasks", "id", whole, TITLE)
+    with served(tmp_path, with_paths(paths)) as client:
+        assert client.post("/tasks", json={"title": "a"}).json()[envelope] == {
+            "id": 1,
+            "title": "a",
+        }
+
+
+ENVELOPES: dict[str, tuple[Any, Any]] = {
+    "the id beside it": (closed("id", "data", id=WHOLE, data=TITLE), {"title": "a"}),
+    "the id beside it and inside": (
+        closed("id", "data", id=WHOLE, data=THING),
+        {"id": 1, "title": "a"},
+    ),
+    "the id as text beside it": (
+        closed("id", "data", id=TEXT, data=THING),
+        {"id": 1, "title": "a"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("response", "data"), ENVELOPES.values(), ids=ENVELOPES)
+def test_what_is_posted_is_in_the_envelope_that_is_beside_the_id(
+    tmp_path: Path, response: Any, data: Any
+) -> None:
+    """As of Flask-AppBuilder."""
+    paths = collection("/reports", "pk", response, TITLE)
+    paths["/reports/{pk}"]["put"] = operation("replace", response, "200", TITLE)
+    paths["/reports"]["get"] = operation("list", closed("data", data=listed(THING)), "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/reports", json={"title": "a"}).json()
+        assert (str(made["id"]), made["data"]) == ("1", data)
+        assert client.get("/reports/1").json() == made
+        changed = client.put("/reports/1", json={"title": "b"}).json()
+        assert changed == {**made, "data": {**data, "title": "b"}}
+        assert client.get("/reports").json() == {"data": [{"id": 1, "title": "b"}]}
+
+
+def test_a_list_in_an_envelope_has_the_record_as_its_one_item(tmp_path: Path) -> None:
+    """As of Zoho."""
+    several = closed("data", data=listed(THING))
+    paths = collection("/things", "id", closed("data", data=THING), TITLE)
+    paths["/things"]["post"] = operation("create", several, "201", TITLE)
+    paths["/things/{id}"]["put"] = operation("replace", several, "200", TITLE)
+    paths["/things"]["get"] = operation("list", several, "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        for number, title in enumerate("ab", 1):
+            made = client.post("/things", json={"title": title}).json()
+            assert made == {"data": [{"id": number, "title": title}]}
+        assert client.put("/things/2", json={"title": "c"}).json()["data"][0]["title"] == "c"
+        assert client.get("/things/2").json() == {"data": {"id": 2, "title": "c"}}
+        assert len(client.get("/things").json()["data"]) == 2
+
+
+def test_the_envelope_of_a_request_may_have_a_list_in_the_response(tmp_path: Path) -> None:
+    several = closed("account", account=listed(THING))
+    paths = collection("/accounts", "id", several, closed("account", account=TITLE))
+    paths["/accounts"]["get"] = operation("list", several, "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/accounts", json={"account": {"title": "a"}}).json()
+        assert made == {"account": [{"id": 1, "title": "a"}]}
+        assert client.get("/accounts").json() == made
+
+
+@pytest.mark.parametrize("item", [THING, TITLE], ids=["whole records", "records without ids"])
+def test_what_takes_several_records_beside_an_option_is_left_out(tmp_path: Path, item: Any) -> None:
+    batch = closed("things", things=listed(item), dryRun=FLAG)
+    paths = collection("/things", "id", THING, batch)
+    paths["/things"]["get"] = operation("list", closed("things", things=listed(THING)), "200")
+    assert lines(tmp_path, paths) == ["Not stateful: POST /things: it takes several records"]
+
+
+# --- responses without the whole record
+
+
+@pytest.mark.parametrize("message", [FLAG, closed("message", message=TEXT)], ids=["flag", "object"])
+@pytest.mark.parametrize("method", ["put", "patch"])
+def test_a_change_is_kept_if_its_response_is_no_record(
+    tmp_path: Path, method: str, message: Any
+) -> None:
+    paths = collection("/things", "id", THING, TITLE)
+    paths["/things/{id}"][method] = operation("change", message, "200", TITLE)
+    with served(tmp_path, with_paths(paths)) as client:
+        client.post("/things", json={"title": "a"})
+        for title in "bc":
+            changed = client.request(method, "/things/1", json={"title": title}).json()
+            assert changed in ({"message": "Message"}, True)
+            assert client.get("/things/1").json() == {"id": 1, "title": title}
+
+
+def test_put_makes_and_changes_a_record_if_its_response_is_none(tmp_path: Path) -> None:
+    paths = collection("/flags", "id", closed("id", "value", id=TEXT, value=TEXT), {})
+    item = paths["/flags/{id}"]
+    item["put"] = operation("put", closed("ok", ok=FLAG), "200", closed(value=TEXT))
+    del paths["/flags"]
+    with served(tmp_path, with_paths(paths)) as client:
+        for value in "123":
+            assert client.put("/flags/a", json={"value": value}).json().keys() == {"ok"}
+            assert client.get("/flags/a").json() == {"id": "a", "value": value}
+
+
+def test_a_response_without_the_id_has_the_posted_members(tmp_path: Path) -> None:
+    """As of Spring Data REST and VMware."""
+    part = closed("entity_id", "title", entity_id=WHOLE, title=TEXT)
+    paths = collection("/things", "id", OPEN, TITLE)
+    paths["/things"]["post"] = operation("create", part, "201", TITLE)
+    paths["/things/{id}"]["put"] = operation("replace", TITLE, "200", TITLE)
+    with served(tmp_path, with_paths(paths)) as client:
+        assert client.post("/things", json={"title": "a"}).json() == {"entity_id": 1, "title": "a"}
+        assert client.put("/things/1", json={"title": "b"}).json() == {"title": "b"}
+        assert client.get("/things/1").json() == {"id": 1, "title": "b"}
+
+
+# --- alternatives and ids
+
+
+@pytest.mark.parametrize("keyword", ["const", "enum"])
+def test_the_alternative_is_that_of_the_posted_constant(tmp_path: Path, keyword: str) -> None:
+    def kind(name: str, **members: Any) -> dict[str, Any]:
+        own = {"const": name} if keyword == "const" else {"enum": [name]}
+        return closed("id", "type", *members, id=WHOLE, event=TEXT, type=own, **members)
+
+    record = {"oneOf": [kind("webhook", url=TEXT), kind("email", userId=TEXT)]}
+    sent = closed("type", type={"enum": ["webhook", "email"]}, url=TEXT, event=TEXT)
+    paths = collection("/channels", "id", record, sent)
+    paths["/channels"]["get"] = operation("list", listed(record), "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        email = client.post("/channels", json={"type": "email", "event": "e"}).json()
+        assert email == {"id": 1, "type": "email", "event": "e", "userId": email["userId"]}
+        other = {"type": "webhook", "event": "e", "url": "u"}
+        hook = client.post("/channels", json=other).json()
+        assert hook == {"id": 2, **other}
+        assert client.get("/channels").json() == [email, hook]
+
+
+NONE = [(WHOLE, 0), (TEXT, ""), (TEXT, "00000000-0000-0000-0000-000000000000")]
+
+
+@pytest.mark.parametrize(("identity", "none"), NONE, ids=["0", "empty", "zeros"])
+def test_an_id_of_zeros_that_is_posted_is_none(tmp_path: Path, identity: Any, none: Any) -> None:
+    """As clients of ASP.NET send it."""
+    thing = closed("id", "title", id=identity, title=TEXT)
+    paths = collection("/things", "id", thing, thing)
+    with served(tmp_path, with_paths(paths)) as client:
+        made = [client.post("/things", json={"id": none, "title": one}).json() for one in "ab"]
+        assert [one["title"] for one in made] == ["a", "b"]
+        assert none not in {one["id"] for one in made}
+        assert client.get(f"/things/{made[0]['id']}").json() == made[0]

@@ -65,6 +65,7 @@ def test_a_member_of_another_record_called_like_the_parameter_is_no_id(tmp_path:
     parent = {"type": "object", "properties": {"taskId": WHOLE}}
     task = {**OPEN, "properties": {**THING["properties"], "parent": parent}}
     paths = collection("/tasks", "taskId", task, TITLE)
+    paths["/tasks"]["get"] = operation("list", listed(task), "200")
     with served(tmp_path, with_paths(paths)) as client:
         assert client.post("/tasks", json={"title": "a"}).json() == {"id": 1, "title": "a"}
         assert client.get("/tasks/1").json() == {"id": 1, "title": "a"}
@@ -184,6 +185,7 @@ def test_a_response_without_the_id_has_the_posted_members(tmp_path: Path) -> Non
     paths["/things/{id}"]["put"] = operation("replace", TITLE, "200", TITLE)
     with served(tmp_path, with_paths(paths)) as client:
         assert client.post("/things", json={"title": "a"}).json() == {"entity_id": 1, "title": "a"}
+        assert client.get("/things/1").json() == {"id": 1, "title": "a"}
         assert client.put("/things/1", json={"title": "b"}).json() == {"title": "b"}
         assert client.get("/things/1").json() == {"id": 1, "title": "b"}
 

@@ -69,6 +69,7 @@ def test_a_member_of_another_record_called_like_the_parameter_is_no_id(tmp_path:
     with served(tmp_path, with_paths(paths)) as client:
         assert client.post("/tasks", json={"title": "a"}).json() == {"id": 1, "title": "a"}
         assert client.get("/tasks/1").json() == {"id": 1, "title": "a"}
+        assert client.get("/tasks").json() == [{"id": 1, "title": "a"}]
 
 
 @pytest.mark.parametrize("envelope", ["task", "new_task", "data"])

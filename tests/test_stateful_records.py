@@ -131,6 +131,17 @@ def test_a_list_in_an_envelope_has_the_record_as_its_one_item(tmp_path: Path) ->
         assert len(client.get("/things").json()["data"]) == 2
 
 
+@pytest.mark.parametrize("beside", ["total", "has_more"])
+def test_a_page_of_records_is_none_of_them(tmp_path: Path, beside: str) -> None:
+    """As of ReadMe's categories, whose path ends with their section."""
+    page = closed("data", beside, data=listed(THING), **{beside: {}})
+    paths = collection("/things", "id", page, TITLE)
+    paths["/things"]["post"] = operation("create", THING, "201", TITLE)
+    assert lines(tmp_path, paths) == [
+        "Not stateful: GET /things/{id}: its response cannot have a record with 'id'"
+    ]
+
+
 def test_the_envelope_of_a_request_may_have_a_list_in_the_response(tmp_path: Path) -> None:
     several = closed("account", account=listed(THING))
     paths = collection("/accounts", "id", several, closed("account", account=TITLE))

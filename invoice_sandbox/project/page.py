@@ -17,7 +17,7 @@ LIMITS: Final = (
     *("results_per_page", "perpage", "pagesize", "maxresults", "batch_size", "max_page_size"),
     "max_result_count",
 )
-_COUNTS: Final = frozenset(
+COUNTS: Final = frozenset(
     {
         *("total", "count", "total_count", "total_items", "total_results", "total_elements"),
         *("total_records", "total_size", "items_total", "records_total", "total_entries"),
@@ -29,7 +29,7 @@ NUMBERS: Final = ("page", "page_number", "page_num", "page_no", "pagenumber", "c
 _PAGE: Final = frozenset({*NUMBERS, "page_index", "skip_pages", "number"})
 _OFFSETS: Final = frozenset({"offset", "skip", "skip_count", "start_at", "start_index"})
 _LEFT: Final = frozenset({"remaining", "remaining_item_count"})
-_MORE: Final = frozenset({"has_more", "has_next", "has_next_page", "is_truncated", "more"})
+MORE: Final = frozenset({"has_more", "has_next", "has_next_page", "is_truncated", "more"})
 _LESS: Final = frozenset({"has_previous", "has_prev", "has_previous_page", "has_prev_page"})
 _LAST: Final = frozenset({"last", "is_last", "is_last_page"})
 _FIRST: Final = frozenset({"first", "is_first", "is_first_page"})
@@ -169,12 +169,12 @@ class Page:
             is_more = 0 < self.limit < self.total - self.start
             size = max(self.limit, 1)
             yield from (
-                (_COUNTS, self.total),
+                (COUNTS, self.total),
                 (_PAGES, -(-self.total // size)),
                 (_PAGE, self.start // size + self.first),
                 (_OFFSETS, self.start + self.origin),
                 (_LEFT, max(self.total - self.start - self.limit, 0)),
-                (_MORE, is_more),
+                (MORE, is_more),
                 (_LESS, self.start > 0),
                 (_LAST, not is_more),
                 (_FIRST, self.start == 0),

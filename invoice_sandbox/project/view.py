@@ -32,7 +32,7 @@ from invoice_sandbox.project.fitting import (
     placed,
     without,
 )
-from invoice_sandbox.project.page import Page
+from invoice_sandbox.project.page import COUNTS, MORE, Page, plain
 
 _ENVELOPES: Final = (
     *("data", "result", "item", "record", "resource", "payload", "response", "node", "value"),
@@ -85,9 +85,12 @@ class View:
 
     @property
     def of_item(self) -> View:
-        """The same if the response is, or has, a list that may have the record as its one item."""
+        """The same if the response is, or has, a list that may have the record as its one item: one
+        that is no page, with a count of all records beside it."""
         body = self.example.body
-        has_list = self.own_place is None and self.is_list_with_id
+        beside = {*map(plain, members(at_steps(body, (self.list_place or ())[:-1])))}
+        is_page = not beside.isdisjoint(COUNTS | MORE)
+        has_list = self.own_place is None and self.is_list_with_id and not is_page
         steps = () if isinstance(body, list) else self.list_place if has_list else None
         if steps is None:
             return self

@@ -134,7 +134,8 @@ def test_a_list_in_an_envelope_has_the_record_as_its_one_item(tmp_path: Path) ->
 @pytest.mark.parametrize("beside", ["total", "has_more"])
 def test_a_page_of_records_is_none_of_them(tmp_path: Path, beside: str) -> None:
     """As of ReadMe's categories, whose path ends with their section."""
-    page = closed("data", beside, data=listed(THING), **{beside: {}})
+    others = dict.fromkeys("abcd", WHOLE)  # so many that no example has the last one
+    page = closed("data", data=listed(THING), **others, **{beside: {}})
     paths = collection("/things", "id", page, TITLE)
     paths["/things"]["post"] = operation("create", THING, "201", TITLE)
     assert lines(tmp_path, paths) == [
@@ -202,7 +203,60 @@ def test_a_response_without_the_id_has_the_posted_members(tmp_path: Path) -> Non
         assert client.get("/things/1").json() == {"id": 1, "title": "b"}
 
 
+def test_what_a_response_without_the_id_cannot_have_is_kept_for_others(tmp_path: Path) -> None:
+    """As of Gitea's files: the response has an object where the text is posted."""
+    part = closed("title", title=closed("text", text=TEXT))
+    paths = collection("/things", "id", THING, TITLE)
+    paths["/things"]["post"] = operation("create", part, "201", TITLE)
+    paths["/things"]["get"] = operation("list", listed(THING), "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        client.post("/things", json={"title": "a"})
+        assert client.get("/things").json() == [{"id": 1, "title": "a"}]
+
+
+def test_what_get_shows_without_the_id_is_the_same_in_the_list(tmp_path: Path) -> None:
+    """As of Visma's receipts."""
+    receipt = closed("title", "total", title=TEXT, total={**WHOLE, "readOnly": True})
+    paths = collection("/receipts", "number", receipt, TITLE)
+    paths["/receipts"]["post"] = operation("create", {"type": "object"}, "201", TITLE)
+    items = closed("id", "title", "total", id=TEXT, **receipt["properties"])
+    paths["/receipts"]["get"] = operation("list", listed(items), "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        client.post("/receipts", json={"title": "a"})
+        (one,) = client.get("/receipts").json()
+        assert client.get(f"/receipts/{one.pop('id')}").json() == one
+
+
 # --- alternatives and ids
+
+
+def test_an_id_may_be_called_like_that_of_what_is_new(tmp_path: Path) -> None:
+    """As of VMware's data sources, whose paths end with ``{id}``."""
+    source = closed("entity_id", "title", entity_id=TEXT, title=TEXT)
+    paths = collection("/sources", "id", source, TITLE)
+    paths["/sources"]["get"] = operation("list", listed(source), "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/sources", json={"title": "a"}).json()
+        assert client.get(f"/sources/{made['entity_id']}").json() == made
+        assert client.get("/sources").json() == [made]
+
+
+def test_an_id_called_like_the_parameter_goes_before_another_one(tmp_path: Path) -> None:
+    """As of Kubernetes, whose ``metadata`` may have other ids."""
+    meta = {"type": "object", "properties": {"name": TEXT}}
+    whole = {**OPEN, "properties": {**THING["properties"], "metadata": meta}}
+    (line,) = lines(tmp_path, collection("/pods", "name", whole, whole))
+    assert line.startswith("Stateful /pods: records by 'metadata.name': ")
+
+
+def test_the_id_is_called_like_the_parameter_though_an_object_about_the_record_has_a_name(
+    tmp_path: Path,
+) -> None:
+    meta = {"type": "object", "properties": {"templateID": TEXT, "name": TEXT}}
+    document = {**OPEN, "properties": {**THING["properties"], "meta": meta}}
+    paths = collection("/templates", "id", document, TITLE)
+    with served(tmp_path, with_paths(paths)) as client:
+        assert client.post("/templates", json={"title": "a"}).json() == {"id": 1, "title": "a"}
 
 
 @pytest.mark.parametrize("keyword", ["const", "enum"])

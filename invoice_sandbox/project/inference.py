@@ -16,7 +16,7 @@ from invoice_sandbox.project.declared import outline
 from invoice_sandbox.project.fitting import members
 from invoice_sandbox.project.shape import TRIAL, given_example, request_schema
 from invoice_sandbox.project.stateful import Collection, Handler
-from invoice_sandbox.project.view import is_envelope, nouns, response_schema, words
+from invoice_sandbox.project.view import is_envelope, is_new_id, nouns, response_schema, words
 
 _ITEM: Final = re.compile(r"(.*)/(\{[^}]*\})(\.\w+|/)?")
 """The path of an item: that of its collection, its parameter, and what it ends with."""
@@ -230,19 +230,21 @@ def _collection(
         usable.pop("create")
     creator = "create" if "create" in wanted else "replace"
     shown = [it for what in usable for it in bodies[what]]
-    names = _identities(shown, one.base, one.parameter or one.identity)
-    if not names and creator in usable:
-        sent = outline(contract.document, request_schema(contract, usable[creator]))
-        names = _identities([*_listed(shown), sent], one.base, one.parameter or one.identity)
-    plain: list[tuple[tuple[str, ...], str]] = [((), name) for name in names or ["id"]]
-    about_it = [
-        ((about,), name)
-        for name in names
-        for about in _ABOUT
-        if any(name in members(members(one).get(about)) for one in shown)
+    wanted_name = one.parameter or one.identity
+    names = _identities(shown, one.base, wanted_name)
+    about = [
+        ((place,), name)
+        for place in _ABOUT
+        for name in _identities([members(it).get(place) for it in shown], one.base, wanted_name)
     ]
-    is_plain = any(name in members(one) for name in names for one in shown)
-    places = [*plain, *about_it] if is_plain else [*about_it, *plain]
+    if not names and not about and creator in usable:
+        sent = outline(contract.document, request_schema(contract, usable[creator]))
+        names = _identities([*_listed(shown), sent], one.base, wanted_name)
+        names = names or [name for it in shown for name in members(it) if is_new_id(name)]
+    plain: list[tuple[tuple[str, ...], str]] = [((), name) for name in names]
+    is_called = wanted_name in {name for _, name in about} and wanted_name not in names
+    places = [*about, *plain] if is_called else [*plain, *about]
+    places = places or [((), "id")]
     every = [replace(whole, identity=name, below=below) for below, name in places]
     found, record, reason = _best(contract, every if creator in usable else [])
     reasons |= {creator: reason} if reason else {}
@@ -337,7 +339,7 @@ def _identities(bodies: Sequence[Any], base: str, parameter: str) -> list[str]:
         members(one)
         for level in levels[:]
         for name, one in level.items()
-        if len(level) == 1 or name in _ABOUT or is_envelope(name, nouns(base))
+        if len(level) == 1 or is_envelope(name, nouns(base))
     ]
     found = dict.fromkeys(name for level in levels for name in level)
     parts = words(parameter)

@@ -413,7 +413,7 @@ class Collection(Shape):
         if "get" not in self.operations:
             return kept
         other = self._view_of(call, "get")
-        if other.schema == view.schema or other.own_place is None:
+        if other.schema == view.schema or (other.own_place is None and not other.is_part):
             return kept
         record = other.with_instants(kept, sent, call.timestamp, is_new=before is None)
         body = other.shown(record, before)

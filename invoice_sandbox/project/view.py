@@ -88,7 +88,9 @@ class View:
         """The same if the response is, or has, a list that may have the record as its one item: one
         that is no page, with a count of all records beside it."""
         body = self.example.body
-        beside = {*map(plain, members(at_steps(body, (self.list_place or ())[:-1])))}
+        around = (self.list_place or ())[:-1]
+        every = (members(at_steps(one, around)) for one in (body, self.declared))
+        beside = {plain(name) for one in every for name in one}
         is_page = not beside.isdisjoint(COUNTS | MORE)
         has_list = self.own_place is None and self.is_list_with_id and not is_page
         steps = () if isinstance(body, list) else self.list_place if has_list else None
@@ -170,7 +172,7 @@ class View:
             return ()
         own = [*self.names, *words(self.identity[-1])]
         texts = (name for name, one in members(self.example.body).items() if _is_text(one))
-        found = (one for one in texts if words(one) == own or one in _IDS or _is_new_id(one))
+        found = (one for one in texts if words(one) == own or one in _IDS or is_new_id(one))
         return next(((one,) for one in found), None)
 
     @cached_property
@@ -382,7 +384,8 @@ class View:
         same = self.place == self.within
         own = body if same else placed({}, self.within, at_steps(body, self.place))
         ordered = _over(own, record, self.within)
-        kept, steps = _over(ordered, own, self.within), (*self.within, *self.identity)
+        kept = ordered if self.is_part else _over(ordered, own, self.within)
+        steps = (*self.within, *self.identity)
         key = at_steps(record, steps)
         return kept if key is None else {**members(placed(kept, steps, key))}
 
@@ -603,7 +606,7 @@ def _place(body: Any, identity: Sequence[str], names: Sequence[str]) -> tuple[st
     return None
 
 
-def _is_new_id(name: str) -> bool:
+def is_new_id(name: str) -> bool:
     """Whether a member of a response without the record has its id, such as ``entity_id``."""
     first, *rest = words(name) or [""]
     return (first in _OF_NEW and rest == ["id"]) or name == "uuid"

@@ -151,9 +151,13 @@ def round_to_minor_units(
 
     Source: fingerprint scheme ilf1.
     """
-    exponent = amount.adjusted() if amount else 0  # 0E+999999 is zero, however it is written
-    if not amount.is_finite() or exponent > _MAX_EXPONENT:
+    if not amount.is_finite() or (amount and amount.adjusted() > _MAX_EXPONENT):
         raise ValueError("amount must be finite and below 1E+309")
+    return _rounded(amount, currency, rounding)
+
+
+def _rounded(amount: Decimal, currency: str, rounding: str) -> Decimal:
+    exponent = amount.adjusted() if amount else 0  # 0E+999999 is zero, however it is written
     digits = minor_units(currency)
     # One digit more than the amount has before the point: 9.995 rounds up to 10.00.
     context = Context(prec=max(exponent, 0) + 2 + digits, rounding=rounding)
@@ -162,8 +166,11 @@ def round_to_minor_units(
 
 
 def round_half_up(amount: Decimal, currency: str) -> Decimal:
-    """`amount` with the digits of `currency`, half up: the rounding of offers and payments."""
-    return round_to_minor_units(amount, currency, ROUND_HALF_UP)
+    """`amount` with the digits of `currency`, half up: the rounding of offers and payments.
+
+    What is calculated may be beyond 1E+309: the interest of many years on such an amount.
+    """
+    return _rounded(amount, currency, ROUND_HALF_UP)
 
 
 def multiply_exactly(amount: Decimal, share: Decimal) -> Decimal:

@@ -228,7 +228,7 @@ def test_an_unknown_invoice_is_rejected(client: httpx.Client) -> None:
     response = put(client, "offer-expires", invoiceId="inv_sandbox_none")
     assert response.status_code == 404
     problem = response.json()["error"]["message"]
-    assert problem.startswith("No record with this id can run a scenario. ")
+    assert problem.startswith("No record with this id can run a scenario. Check 'inv_sandbox_none'")
     assert response.json()["error"]["code"] == "resource_not_found"
 
 

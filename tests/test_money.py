@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.fingerprint import amount_text, minor_units, round_to_minor_units
+from domain.fingerprint import amount_text, minor_units, round_half_up, round_to_minor_units
 
 CURRENCIES = st.sampled_from(["JPY", "EUR", "BHD", "CLF", "???"])
 AMOUNTS = st.decimals(allow_nan=False, allow_infinity=False).filter(lambda d: d.adjusted() < 309)
@@ -99,6 +99,13 @@ def test_an_amount_far_below_the_minor_unit_is_zero(sent: str) -> None:
 def test_an_amount_that_no_double_can_hold_is_rejected_before_any_work(sent: str) -> None:
     with pytest.raises(ValueError, match="finite and below"):
         round_to_minor_units(Decimal(sent), "EUR")
+
+
+@pytest.mark.parametrize("calculated", ["1E+309", "-4E+320", "1E+620"])
+def test_what_is_calculated_from_an_amount_may_be_more_than_a_double_can_hold(
+    calculated: str,
+) -> None:
+    assert round_half_up(Decimal(calculated), "EUR") == Decimal(calculated)
 
 
 def test_the_decimal_context_of_the_caller_does_not_matter() -> None:

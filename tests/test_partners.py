@@ -64,6 +64,16 @@ def test_the_configured_partners_are_listed_with_their_demo_mandates(client: htt
         assert partner["mandate"].keys() <= MANDATE_MEMBERS
 
 
+@pytest.mark.parametrize("due", ["0311-08-09", "2099-12-31", "9999-12-31"])
+@pytest.mark.parametrize("amount", [1.7976931348623157e308, -1.7e308])
+def test_an_invoice_of_the_largest_amounts_is_routed(
+    client: httpx.Client, amount: float, due: str
+) -> None:
+    """Its interest is no number that a double can hold."""
+    routing = route(client, invoiceId=registered(client, amount=amount, dueDate=due))
+    assert len(asked(routing)) >= 4
+
+
 def test_partners_come_in_pages(client: httpx.Client) -> None:
     everything = [one["id"] for one in client.get("/api/partners").json()["data"]]
     first = client.get("/api/partners", params={"limit": 1})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.base.errors import MOST_LISTED, suggestion
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import (
     default_project,
@@ -900,6 +900,12 @@ def test_a_server_does_not_start_with_a_wrong_scenario(
 
 def test_where_nothing_is_known_no_empty_list_is_shown() -> None:
     assert suggestion("x", []) == "none is known"
+
+
+def test_known_words_without_an_order_are_listed_in_one() -> None:
+    words = {f"word-{number}" for number in range(30)}
+    assert suggestion("x", words) == suggestion("x", sorted(words))
+    assert suggestion("x", sorted(words)[: MOST_LISTED + 1]).endswith(" and 1 other")
 
 
 def test_of_many_known_words_only_those_that_begin_like_the_word_are_compared() -> None:

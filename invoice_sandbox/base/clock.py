@@ -285,8 +285,9 @@ def clock_at(mode: ClockMode, instant: datetime, system_clock: SystemClock) -> C
     return ClockState("live", shift=instant - reading(system_clock).now)
 
 
-def parse_duration(text: str) -> timedelta:
-    """Parse an ISO 8601 duration of days to seconds, such as ``P3D`` or ``PT1.5S``.
+def parse_duration(text: str, usual: str = "P3D or PT10S") -> timedelta:
+    """Parse an ISO 8601 duration of days to seconds, such as ``P3D`` or ``PT1.5S``. Errors show
+    ``usual`` ones.
 
     Raises ValueError for other texts, including those with months or years, and numbers of more
     than six digits.
@@ -300,7 +301,7 @@ def parse_duration(text: str) -> timedelta:
             f"unsupported duration '{text}': {reason}; use days to seconds such as P30D or PT10S"
         )
     if match is None or text.endswith(("P", "T")):
-        raise ValueError(f"invalid duration '{text}'; use ISO 8601 such as P3D or PT10S")
+        raise ValueError(f"invalid duration '{text}'; use ISO 8601 such as {usual}")
     return timedelta(**{name: float(value) for name, value in match.groupdict("0").items()})
 
 

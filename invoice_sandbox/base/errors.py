@@ -7,7 +7,7 @@ status, and what the body of an error looks like, are conventions of the project
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher, get_close_matches
 from heapq import nlargest
@@ -441,7 +441,7 @@ def number_within(text: str, low: float | None = None, high: float | None = None
 def suggestion(word: str, known: Iterable[Any], otherwise: str = "", where: str = "") -> str:
     """Advice for a word that is unknown: the closest known word, else all of them; of many the
     first ones, or ``where`` they are listed."""
-    words = [str(one) for one in known]
+    words = [str(one) for one in (sorted(known, key=str) if isinstance(known, Set) else known)]
     return did_you_mean(word, words) or otherwise or _listed(words, where)
 
 
@@ -455,7 +455,8 @@ def _listed(words: Sequence[str], where: str) -> str:
 
 def others(words: Sequence[Any]) -> str:
     """``and 13 others``: how many more words there are than are listed."""
-    return f"and {len(words) - MOST_LISTED} others"
+    number = len(words) - MOST_LISTED
+    return f"and {number} other{'s' if number > 1 else ''}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

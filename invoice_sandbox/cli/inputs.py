@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -82,8 +83,15 @@ class _NumberOrForever(WholeNumber):
         return NULL if value == _FOREVER else super().convert(value, param, ctx)
 
 
-_DURATION: Final = _Text("duration", parse_duration)
 _INSTANT: Final = _Text("instant", parse_instant)
+
+
+def _check_duration(schema: Raw, text: str) -> None:
+    """Raise ValueError for a text that is no duration, or none that the schema allows."""
+    usual = " or ".join(reversed(schema.get("examples", ())))
+    parse_duration(text, usual)
+    if not re.fullmatch(schema["pattern"], text):
+        raise ValueError(f"the duration '{text}' must be one such as {usual}")
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,8 @@ class Input:
                 return _Json()
         if schema.get("format") == "date-time":
             return _INSTANT
-        return _DURATION if str(schema.get("pattern", "")).startswith("^P") else click.STRING
+        is_duration = str(schema.get("pattern", "")).startswith("^P")
+        return _Text("duration", partial(_check_duration, schema)) if is_duration else click.STRING
 
     @property
     def metavar(self) -> str | None:

@@ -28,7 +28,7 @@ _NO_SUBJECT: Final = ErrorType(
     "no_scenario_subject",
     404,
     "No record with this id can run a scenario",
-    "Check the id, and that the credential belongs to the same workspace.",
+    "Check {value}, and that the credential belongs to the same workspace.",
 )
 
 
@@ -136,7 +136,7 @@ async def _subject(call: ControlCall, state: Transaction, subject: str) -> Recor
     find = call.engine.project.hooks.find_subject
     record = None if find is None else await find(state, subject)
     if record is None:
-        raise reject(_NO_SUBJECT)
+        raise reject(_NO_SUBJECT, value=subject)
     return record
 
 

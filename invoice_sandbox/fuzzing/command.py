@@ -165,8 +165,10 @@ def _fuzz(plan: Plan, server: Server, part: Part) -> Result:
             operations=tuple(part.contract) if plan.operations else (),
             has_links=any(one.linked_from & set(part.contract) for one in part.contract.values()),
         )
+        logged_before = len(server.log())  # by other parts
         recorded = run(order, Path(directory), display)
-    outcome = Outcome(recorded.exit_code, recorded.output, server.exit_code(), server.log())
+    log = server.log()[logged_before:]
+    outcome = Outcome(recorded.exit_code, recorded.output, server.exit_code(), log)
     found = findings(part.contract, recorded.calls, recorded.findings, outcome)
     again, chosen = plan.again(part.name), order.operations
     return Result(part.name, part.contract, recorded.calls, found, again, chosen)

@@ -14,7 +14,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from click.testing import CliRunner
 
+from invoice_sandbox.cli import main
 from invoice_sandbox.cli.fuzz import fuzz as fuzz_command
 from invoice_sandbox.fuzzing.reports import WHOLE_RUN
 from tests.fuzz_docs import PAGE, played
@@ -290,3 +292,21 @@ def test_the_page_names_every_option() -> None:
     page = PAGE.read_text()
     options = [option.opts[0] for option in fuzz_command.params]
     assert [option for option in options if option not in page] == []
+
+
+def test_a_traceback_is_a_finding_of_the_contract_that_caused_it(tmp_path: Path) -> None:
+    thing = {"operationId": "getThing", "responses": {"200": {"description": "ok"}}}
+    document = {"openapi": "3.1.0", "info": {"title": "Toy", "version": "1"}}
+    file, folder = tmp_path / "toy.json", tmp_path / "toy"
+    file.write_text(json.dumps({**document, "paths": {"/thing": {"get": thing}}}))
+    made = CliRunner().invoke(main, ["init", str(folder), "--contract", str(file)])
+    assert made.exit_code == 0, made.output
+    for one in (folder / "handlers").glob("[a-z]*.py"):
+        one.unlink()
+    broken = "async def get_thing(call):\n    raise ValueError\n"
+    (folder / "handlers" / "broken.py").write_text(broken)
+    chosen = ("--operation", "getThing", "--operation", "getClock")
+    ended = fuzz("--project", folder, *QUICK, *chosen)
+    assert ended.status == 1, ended.err
+    assert "FAILED  api:" in ended.out
+    assert "PASSED  sandbox:" in ended.out

@@ -417,7 +417,7 @@ class Collection(Shape):
             return kept
         record = other.with_instants(kept, sent, call.timestamp, is_new=before is None)
         body = other.shown(record, before)
-        return kept if body is None else other.kept(record, body)
+        return kept if body is None else other.kept(record, body, is_last=True)
 
     def _key(self, call: _Call) -> str:
         """The id in the path, or in the body if the path has none."""

@@ -372,8 +372,11 @@ class View:
             body = marked if is_valid(self.checker, marked) else body
         return body if is_valid(self.checker, body) else None
 
-    def kept(self, record: Mapping[str, Any], body: Any) -> dict[str, Any]:
-        """The record as it was shown, in this order, with what the response does not declare."""
+    def kept(
+        self, record: Mapping[str, Any], body: Any, *, is_last: bool = False
+    ) -> dict[str, Any]:
+        """The record as it was shown, in this order, with what the response does not declare. A
+        response without the id changes nothing that was posted, unless it ``is_last``."""
         if body is None:
             return dict(record)
         shown, declared = (members(at_steps(one, self.place)) for one in (body, self.declared))
@@ -384,7 +387,7 @@ class View:
         same = self.place == self.within
         own = body if same else placed({}, self.within, at_steps(body, self.place))
         ordered = _over(own, record, self.within)
-        kept = ordered if self.is_part else _over(ordered, own, self.within)
+        kept = ordered if self.is_part and not is_last else _over(ordered, own, self.within)
         steps = (*self.within, *self.identity)
         key = at_steps(record, steps)
         return kept if key is None else {**members(placed(kept, steps, key))}

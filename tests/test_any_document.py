@@ -466,6 +466,58 @@ def test_of_a_parameter_that_is_declared_twice_the_first_counts(
         read_contract(tmp_path / "api.json")
 
 
+TAGS_TWICE: dict[str, Any] = {
+    "equal": {"name": "a"},
+    "different": {"name": "a", "description": "again"},
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("second", TAGS_TWICE.values(), ids=TAGS_TWICE)
+def test_of_a_tag_that_is_declared_twice_the_first_counts(
+    tmp_path: Path, version: str, second: Any
+) -> None:
+    tags = [{"name": "a"}, {"name": "b"}, second]
+    content = document({"/a": FINE}, openapi=version, tags=tags)
+    (line,) = warnings(tmp_path, content)
+    number, text = line.split(":", 1)
+    lines = (tmp_path / "api.json").read_text().splitlines()
+    assert '"b"' in lines[int(number) - 3]  # before the second one
+    assert text.endswith(" this is ignored: tag 'a' is declared twice")
+    assert read_contract(tmp_path / "api.json", whole=False).document["tags"] == tags[:2]
+
+
+def test_of_equal_items_of_a_list_that_has_each_once_the_first_counts(tmp_path: Path) -> None:
+    tags = [{"name": "a"}, {"description": "b"}, {"description": "b"}]
+    content = document({"/a": FINE}, openapi="3.0.3", tags=tags)
+    assert all("non-unique" not in one for one in warnings(tmp_path, content))
+    assert read_contract(tmp_path / "api.json", whole=False).document["tags"] == tags[:1]
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_two_paths_with_one_path_item_are_served_whatever_letters_they_have(
+    tmp_path: Path, version: str
+) -> None:
+    content = document({"/a": FINE, "/it's": {"$ref": "#/paths/~1a"}}, openapi=version)
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith("Operation ID 'fine' for 'get' in '/it's' is not unique")
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+        assert client.get("/it's").status_code == 200
+
+
+OAS_DIALECT = "https://spec.openapis.org/oas/3.1/dialect/2024-11-10"
+
+
+@pytest.mark.parametrize("member", ["jsonSchemaDialect", "$schema"])
+def test_every_dialect_of_openapi_31_is_known(tmp_path: Path, member: str) -> None:
+    is_whole = member == "jsonSchemaDialect"
+    content = document({"/a": FINE}, **({member: OAS_DIALECT} if is_whole else {}))
+    schema = {"type": "string"} if is_whole else {"type": "string", member: OAS_DIALECT}
+    content["components"] = {"schemas": {"A": schema}}
+    assert warnings(tmp_path, content) == []
+
+
 def test_of_two_schemas_with_one_address_the_first_has_it(tmp_path: Path) -> None:
     schemas = {"A": {"$id": "A", "type": "string"}, "B": {"$id": "A", "type": "integer"}}
     content = contract({"properties": {"a": {"$ref": "A"}}}, openapi="3.1.0")

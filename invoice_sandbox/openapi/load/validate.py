@@ -52,7 +52,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 13
+_RULES: Final = 15
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -213,7 +213,7 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
     if schemas:  # over which the validator stumbles
         yield from schemas
         return
-    surplus = list(_surplus_parameters(document))
+    surplus = [*_surplus_parameters(document), *_surplus_tags(document)]
     if surplus:  # which the validator reports without a place
         yield from surplus
         return
@@ -254,6 +254,17 @@ def _surplus_parameters(document: dict[str, Any]) -> Iterator[Invalid]:
                 if text:
                     yield Invalid((*here.pointer, index), _short(text), is_extra=True)
                 seen.add(key)
+
+
+def _surplus_tags(document: Mapping[str, Any]) -> Iterator[Invalid]:
+    """Every tag of a document that has the name of one before it."""
+    seen, tags = set[str](), document.get("tags")
+    for index, tag in enumerate(tags if isinstance(tags, list) else ()):
+        name = tag.get("name") if isinstance(tag, Mapping) else None
+        if isinstance(name, str) and name in seen:
+            text = f"tag '{name}' is declared twice"
+            yield Invalid(("tags", index), _short(text), is_extra=True)
+        seen.add(str(name))
 
 
 _LIST_OF_OPERATION: Final = 4
@@ -315,14 +326,24 @@ def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
     errors = jsonschema_rs.validator_for(official_form(document)).iter_errors(document)
     for found in _causes([one for error in errors for one in _innermost(error)]):
         pointer, text = tuple(found.instance_path), _short(found.message)
-        extra = getattr(found.kind, "unexpected", None) or ()
+        extra = getattr(found.kind, "unexpected", None) or _equal_items(found)
         if _has_both_examples(found):
             extra, text = ("example",), "'example' cannot be beside 'examples'"
         text = "a path begins with '/'" if extra and pointer == ("paths",) else text
+        text = "an item before it is equal" if isinstance(found.instance, list) and extra else text
         yield from [Invalid((*pointer, one), text, is_extra=True) for one in extra]
         if not extra:
             types = tuple(getattr(found.kind, "types", ()))
             yield Invalid(pointer, text, types=types, missing=_missing(found))
+
+
+def _equal_items(error: jsonschema_rs.ValidationError) -> list[int]:
+    """The items of a list that may have no equal ones which equal one before them."""
+    if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.UniqueItems):
+        return []
+    found = error.instance if isinstance(error.instance, list) else []
+    items = [json.dumps(one, sort_keys=True) for one in found]
+    return [index for index, one in enumerate(items) if one in items[:index]]
 
 
 def _has_both_examples(error: jsonschema_rs.ValidationError) -> bool:
@@ -394,7 +415,7 @@ def _is_opinion(error: Any) -> bool:
 
 def _in_operation(document: Mapping[str, Any], message: str) -> tuple[Pointer, str] | None:
     """Where an operation is that the validator names in its message only."""
-    found = _OPERATION.search(message)
+    found = _OPERATION.fullmatch(message)
     if found is None:
         return None
     item = document["paths"].get(found["path"])
@@ -419,7 +440,11 @@ def _in_schema(document: Mapping[str, Any], error: Any) -> tuple[Pointer, str] |
     return None
 
 
-_OPERATION: Final = re.compile(r"for '(?P<method>\w+)'(?: operation)? in '(?P<path>/.*?)'")
+_OPERATION: Final = re.compile(
+    r".* for '(?P<method>\w+)'(?: operation)? in '(?P<path>/.*)'"
+    r" (?:is not unique|was not resolved)",
+    re.DOTALL,
+)
 
 
 class _Offline(dict[str, Any]):
@@ -452,7 +477,7 @@ def _pointers_only(here: Node, known: Container[str]) -> Any:
     return copy
 
 
-_MISJUDGED: Final = ("default", "$schema", "$ref", "$dynamicRef")
+_MISJUDGED: Final = ("default", "$schema", "jsonSchemaDialect", "$ref", "$dynamicRef")
 
 
 def _is_misjudged(key: str, child: Any, known: Container[str], here: Node) -> bool:
@@ -460,8 +485,8 @@ def _is_misjudged(key: str, child: Any, known: Container[str], here: Node) -> bo
         return here.is_schema
     if not isinstance(child, str):
         return False
-    if key == "$schema":
-        return child in known
+    if key in {"$schema", "jsonSchemaDialect"}:  # of the OpenAPI dialects, it knows one
+        return child in known or child.startswith(OAS_DIALECT)
     return bool(here.base) or child in known or _resource(child) in known
 
 

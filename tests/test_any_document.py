@@ -700,6 +700,83 @@ paths:
     assert ("a" in body) == (message.startswith("duplicate") or value.startswith("["))
 
 
+IN_FILES: dict[str, tuple[str, str, str]] = {
+    "a key twice": (
+        "a.yaml",
+        "get:\n  summary: a\n  summary: b\n  RESPONSES",
+        ":3:3: duplicate key 'summary': the last one counts",
+    ),
+    "a key twice in JSON": (
+        "a.json",
+        '{"get": {"summary": "a", "summary": "b",\n"RESPONSES}}',
+        ":1:10: /get/summary: duplicate key 'summary': the last one counts",
+    ),
+    "a key that is no text": (
+        "a.yaml",
+        "get:\n  x-a: {{ title }}\n  RESPONSES",
+        ":2:3: a member is ignored: a key must be text",
+    ),
+    "a value that is no JSON": (
+        "a.yaml",
+        "get:\n  x-a: .inf\n  RESPONSES",
+        ":2:3: this is ignored: '.inf' is not a valid float",
+    ),
+    "half of a letter": (
+        "a.json",
+        '{"get": {"summary": "\\ud800",\n"RESPONSES}}',
+        r":1:1: in this file: 1:22: \ud800 is half of a letter, and read as U+FFFD",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "message"), IN_FILES.values(), ids=IN_FILES)
+def test_what_is_read_otherwise_in_another_file_has_its_place_there(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    responses = "responses: {'200': {description: ok}}"
+    if name.endswith("json"):
+        responses = 'responses": {"200": {"description": "ok"}}'
+    (tmp_path / name).write_text(text.replace("RESPONSES", responses))
+    file = written(tmp_path, document({"/a": {"$ref": name}, "/b": {"$ref": name}}))
+    for _ in range(2):  # the second time, it is kept
+        (line,) = load_contract(file).warnings
+        assert line == f"{tmp_path / name}{message}"
+    with serving(replace(FROZEN, contract=file)) as running, running.client() as client:
+        assert client.get("/a").status_code == 200
+    with pytest.raises(DocumentError):
+        read_contract(file)
+
+
+def test_a_key_twice_in_json_may_be_beside_half_of_a_letter(tmp_path: Path) -> None:
+    text = json.dumps(document({"/a": FINE})).replace('"title"', '"x-a": "\\ud800", "title"', 1)
+    file = tmp_path / "api.json"
+    file.write_text(text.replace('"title"', '"title": "a", "title"', 1))
+    first, second = load_contract(file).warnings
+    assert first.endswith(r" \ud800 is half of a letter, and read as U+FFFD")
+    assert second.endswith(" duplicate key 'title': the last one counts")
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_what_cannot_be_read_of_another_file_is_named_with_its_place_there(
+    tmp_path: Path, version: str
+) -> None:
+    (tmp_path / "a.yaml").write_text("get:\n  summary: a: b\n")
+    file = written(tmp_path, document({"/a": {"$ref": "a.yaml"}, "/b": FINE}, openapi=version))
+    (line,) = load_contract(file).warnings
+    assert line.startswith(f"{file}:8:3: /a: this pathItem is not served: {tmp_path}/a.yaml:2:13: ")
+
+
+def test_what_is_wrong_below_a_key_twice_has_the_place_of_the_last_one(tmp_path: Path) -> None:
+    file = tmp_path / "api.yaml"
+    file.write_text(
+        "openapi: 3.1.0\ninfo: {title: Toy, version: '1'}\npaths: {}\n"
+        "paths:\n  /a: {get: {responses: {'200': {description: ok}},\n    wrong: 1}}\n"
+    )
+    first, second = load_contract(file).warnings
+    assert first == f"{file}:4:1: duplicate key 'paths': the last one counts"
+    assert second.startswith(f"{file}:6:5: ")
+
+
 def test_a_member_whose_key_is_no_text_is_ignored(tmp_path: Path) -> None:
     text = json.dumps(document({"/a": FINE})).replace('"Toy"', "{{ name }}")
     text = text.replace('"description": "ok"', '"description": "ok", <<: [5, {x-a: 1}]')

@@ -220,9 +220,9 @@ def test_json_with_half_of_a_surrogate_pair_has_a_place(
     text = f'{{"a": "{half}"}}'
     with pytest.raises(DocumentError, match=rf"{name}:1:\d+: \\ud[8c]00 is half of a letter$"):
         parse_text(text.lower(), name)
-    (fault,) = readable_document(tmp_path / name, text)[1]
+    (fault,) = readable_document(str(tmp_path / name), text)[1]
     assert fault[1].endswith("is half of a letter, and read as U+FFFD")
-    assert "\ufffd" in readable_document(tmp_path / name, text)[0]["a"]
+    assert "\ufffd" in readable_document(str(tmp_path / name), text)[0]["a"]
 
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
@@ -230,7 +230,7 @@ def test_json_with_a_word_that_is_no_value_has_a_place(tmp_path: Path, word: str
     text = f'{{"a": "\\u00e9 {word}",\n "b": [{word}]}}'
     with pytest.raises(DocumentError, match=rf"^a.json:2:8: {word} is no value of JSON$"):
         parse_text(text, "a.json")
-    document, (fault,) = readable_document(tmp_path / "a.json", text)
+    document, (fault,) = readable_document(str(tmp_path / "a.json"), text)
     assert document == {"a": f"é {word}", "b": [None]}
     assert fault[1] == f"2:8: {word} is no value of JSON, and read as null"
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from invoice_sandbox.openapi.load.documents import Places, pointer_text
+from invoice_sandbox.openapi.load.documents import Places, document_of, pointer_text
 from invoice_sandbox.openapi.load.fetching import Fetch, never
-from invoice_sandbox.openapi.load.files import Files, Target
+from invoice_sandbox.openapi.load.files import Files, Parse, Target
 from invoice_sandbox.openapi.load.model import (
     DATA,
     OBJECTS,
@@ -90,16 +90,19 @@ def bundle(
     folders: Sequence[Path] = (),
     unresolved: Unresolved = reject,
     prepare: Prepare = as_it_is,
+    parse: Parse = document_of,
 ) -> Bundle:
     """The ``document`` of ``file``, with everything that it refers to.
 
     ``fetch`` gets what lies beyond this machine; files of it are read in the folder of ``file``
     and in ``folders``. ``unresolved`` is called for a reference that leads nowhere, which stays as
-    it is; ``prepare`` may change a part of another file first. Raises DocumentError.
+    it is; ``prepare`` may change a part of another file first, whose text ``parse`` has read.
+    Raises DocumentError.
     """
     whole, found = Bundle(document, file), _references(document)
     if not _is_self_contained(document, found):
-        whole = _Bundler(file, document, fetch, folders, unresolved, prepare).bundled()
+        files = Files(file, document, fetch, folders, parse)
+        whole = _Bundler(file, files, unresolved, prepare).bundled()
         found = _references(whole.document)
     for pointer, problem in _lost(whole.document, found):
         unresolved(pointer, DocumentError(whole.place(pointer), problem))
@@ -187,17 +190,15 @@ class _Bundler:
     def __init__(
         self,
         file: Path,
-        document: dict[str, Any],
-        fetch: Fetch,
-        folders: Sequence[Path],
+        files: Files,
         unresolved: Unresolved,
         prepare: Prepare,
     ) -> None:
-        """``document`` is that of ``file``; what is read besides, ``Files`` describes."""
+        """``files`` has the document of ``file``, and reads the others."""
         self._file = file
         self._unresolved = unresolved
         self._prepare = prepare
-        self._files = Files(file, document, fetch, folders)
+        self._files = files
         self._root = self._files.root
         self._names: dict[tuple[str, Target], str] = {}
         self._taken: dict[str, set[str]] = {}

@@ -36,30 +36,32 @@ def load_document(path: Path) -> Any:
 
     Raises DocumentError when the file is missing, not UTF-8, not YAML, or repeats a key.
     """
-    return document_of(path, read_text(path))
+    return document_of(str(path), read_text(path))
 
 
-def document_of(path: Path, text: str) -> Any:
-    """The same for the ``text`` of the file. JSON is parsed as fast as what is kept is read."""
-    if path.suffix == ".json":
-        return parse_text(text, str(path))
-    return kept(lambda: parse_text(text, str(path)), "document", path.suffix, text)
+def document_of(name: str, text: str) -> Any:
+    """The same for the ``text`` of the file ``name``. JSON is parsed as fast as what is kept is
+    read."""
+    suffix = Path(name).suffix
+    if suffix == ".json":
+        return parse_text(text, name)
+    return kept(lambda: parse_text(text, name), "document", suffix, text)
 
 
-def readable_document(path: Path, text: str) -> tuple[Any, list[tuple[tuple[str | int, ...], str]]]:
+def readable_document(name: str, text: str) -> tuple[Any, list[tuple[tuple[str | int, ...], str]]]:
     """The same as far as JSON can represent it, with the faults of ``parse_yaml``."""
     try:
-        return document_of(path, text), []
+        return document_of(name, text), []
     except UnrepresentableError as error:
-        document, others = readable_document(path, _TEXT.sub(_representable, text))
-        at = error.place.removeprefix(f"{path}:")
+        document, others = readable_document(name, _TEXT.sub(_representable, text))
+        at = error.place.removeprefix(f"{name}:")
         return document, [*others, ((), f"{at}: {error.problem}, and read as {error.meant}")]
     except DocumentError:
         from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
 
         faults: list[tuple[tuple[str | int, ...], str]] = []
         with suppress(DocumentError):
-            document = parse_yaml(text, str(path), faults)
+            document = parse_yaml(text, name, faults)
             if faults:
                 return document, faults
         raise
@@ -319,6 +321,8 @@ def _parse_json(text: str, name: str) -> Any:
         place = f"{name}:{error.lineno}:{error.colno}"
         raise DocumentError(place, f"not JSON: {error.msg}") from None
     except (_NeedsPlaceError, RecursionError):
+        for lone in _unrepresentable(text, name):  # which would be no YAML
+            raise lone from None
         return _parse_yaml(text, name)  # which reports the place
     except ValueError as error:
         raise DocumentError(name, f"not JSON: {error}") from None

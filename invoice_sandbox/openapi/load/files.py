@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from invoice_sandbox.base.cache import content_of
-from invoice_sandbox.openapi.load.documents import Places, document_of, parse_text, read_text
+from invoice_sandbox.openapi.load.documents import Places, document_of, read_text
 from invoice_sandbox.openapi.load.fetching import Fetch, FetchError
 from invoice_sandbox.openapi.load.model import (
     DOCUMENT,
@@ -36,6 +36,14 @@ _META: Final = "https://json-schema.org/draft/"
 _USER: Final = re.compile(r"://[^/@]*@")
 
 
+Parse = Callable[[str, str], Any]
+"""What gives the content of a file: it gets its name, and its text."""
+
+
+class UnreadableError(DocumentError):
+    """What a reference names is a file that cannot be read; ``place`` is in that file."""
+
+
 @dataclass(frozen=True)
 class Target:
     """A place in a file, which has the URL ``address``."""
@@ -51,17 +59,24 @@ class Files:
     """The files of a contract by their addresses: first the one of ``root``, then what is read."""
 
     def __init__(
-        self, file: Path, document: dict[str, Any], fetch: Fetch, folders: Sequence[Path]
+        self,
+        file: Path,
+        document: dict[str, Any],
+        fetch: Fetch,
+        folders: Sequence[Path],
+        parse: Parse = document_of,
     ) -> None:
         """``document`` is that of ``file``; ``fetch`` gets what lies beyond this machine.
 
-        Files of this machine are read in the folder of ``file``, and in ``folders``.
+        Files of this machine are read in the folder of ``file``, and in ``folders``. ``parse``
+        reads the text of each file but the first.
         """
         self._file = file
         self._folders = (file.parent, *folders)
         self.root = _canonical(file.absolute().as_uri())
         self.places = Places()
         self._fetch = fetch
+        self._parse = parse
         self._contents: dict[str, Any] = {self.root: document}
         self.read: dict[Path, str] | None = {}
         """The hash of each file that was read besides; None: one is not here, or is fetched."""
@@ -179,16 +194,23 @@ class Files:
                 )
             if not is_there:
                 raise FetchError(f"there is no file {path}")
-            text = read_text(path)
-            self._contents[wanted] = document_of(path, text)
+            text = self._keep(wanted, str(path), lambda: read_text(path))
             self.read = None if read is None else {**read, path.absolute(): content_of(text)}
         elif scheme in {"http", "https"}:
-            text = self._fetch(wanted)
-            self.places.know(wanted, text)
-            self._contents[wanted] = parse_text(text, wanted)
+            self.places.know(wanted, self._keep(wanted, wanted, lambda: self._fetch(wanted)))
         else:
             raise FetchError
         return Target(wanted)
+
+    def _keep(self, wanted: str, name: str, read: Callable[[], str]) -> str:
+        """Keep the content of the file at ``wanted``, and return its text. Raises
+        UnreadableError."""
+        try:
+            text = read()
+            self._contents[wanted] = self._parse(name, text)
+        except DocumentError as error:
+            raise UnreadableError(error.place, error.problem, error.advice) from None
+        return text
 
     def shown(self, address: str) -> str:
         """A file as a person would name it, starting from how the contract was named."""

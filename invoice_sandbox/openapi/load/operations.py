@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
-from invoice_sandbox.openapi.load.model import METHODS, Pointer
+from invoice_sandbox.openapi.load.documents import pointer_text
+from invoice_sandbox.openapi.load.model import FILE, METHODS, Pointer
 from invoice_sandbox.openapi.load.pointers import dereference
 
 
@@ -85,8 +86,11 @@ def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict
 
 
 def subject(pointer: Pointer) -> str:
-    """``GET /orders`` for a place in an operation, ``/orders`` for one in a path, else nothing."""
+    """``GET /orders`` for a place in an operation, ``/orders`` for one in a path, the steps for one
+    of another file, else nothing."""
     match pointer:
+        case (str(first), _, *steps) if first == FILE:
+            return pointer_text(steps) or "in this file"
         case ("paths", str() as path, str() as method, *_) if method in METHODS:
             return f"{method.upper()} {path}"
         case ("paths", str() as path, *_):

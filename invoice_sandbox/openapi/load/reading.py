@@ -18,10 +18,10 @@ from invoice_sandbox.openapi.load.documents import (
 )
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
-from invoice_sandbox.openapi.load.files import is_inside
+from invoice_sandbox.openapi.load.files import UnreadableError, is_inside
 from invoice_sandbox.openapi.load.invalid import last_words, of_references, take_out
 from invoice_sandbox.openapi.load.limitations import limitations
-from invoice_sandbox.openapi.load.model import METHODS, Node, Pointer, node
+from invoice_sandbox.openapi.load.model import FILE, METHODS, Node, Pointer, node
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import ContractError
@@ -122,7 +122,7 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
     found = kept.read()
     if found is not None and _is_as_it_was(found[0], file, folders):
         return _as_kept(found, file, text)
-    (document, faults), wrong = readable_document(file, text), list[Invalid]()
+    (document, faults), wrong = readable_document(str(file), text), list[Invalid]()
     notes = [*(Note(*one) for one in faults), *whole_version(document)]
     _check(document, file)
     names = list[Note]()
@@ -130,21 +130,23 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
     def prepare(here: Node) -> None:
         names.extend(correct(here, is_30=document["openapi"].startswith("3.0.")))
 
+    def unresolved(at: Pointer, error: DocumentError) -> None:
+        problem = str(error) if isinstance(error, UnreadableError) else error.clause
+        wrong.append(Invalid(at, problem))
+
+    def parse(name: str, text: str) -> Any:
+        content, faults = readable_document(name, text)
+        notes.extend(Note((FILE, name, *at), text) for at, text in faults)
+        return content
+
     prepare(node(document))
     if names:  # what is below them is validated only now
         _check(document, file)
     notes += take_out(document, list(misplaced_components(document)))
     renamed, lines = plain_paths(document)
     notes += lines
-    bundled = bundle(
-        document,
-        file,
-        fetch,
-        folders,
-        lambda at, error: wrong.append(Invalid(at, error.clause)),
-        prepare,
-    )
-    bundled = _as_written(bundled, renamed)
+    bundled = bundle(document, file, fetch, folders, unresolved, prepare, parse)
+    bundled = _with_faults(_as_written(bundled, renamed), notes)
     read = _as_read(bundled, (*notes, *_rest(bundled, wrong, names)))
     if bundled.read is not None:
         is_one_file = bundled.document is document
@@ -159,6 +161,13 @@ def _as_written(bundled: Bundle, renamed: Mapping[str, str]) -> Bundle:
     """With the places of paths that are written otherwise in the file."""
     paths: Origins = {("paths", path): ("", ("paths", old)) for path, old in renamed.items()}
     return replace(bundled, origins={**paths, **bundled.origins})
+
+
+def _with_faults(bundled: Bundle, notes: Sequence[Note]) -> Bundle:
+    """With the places of what other files have that is read otherwise than it is written."""
+    names = {str(one.pointer[1]) for one in notes if one.pointer[:1] == (FILE,)}
+    files: Origins = {(FILE, name): (name, ()) for name in names}
+    return replace(bundled, origins={**bundled.origins, **files})
 
 
 def _names(file: Path) -> list[str]:

@@ -115,9 +115,10 @@ def line_and_column(node: yaml.Node | None, pointer: Sequence[str | int]) -> str
 
 
 def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Mark, yaml.Node] | None:
-    """Where the step leads to; its name may be written otherwise."""
+    """Where the step leads to: the last one of its name counts. Its name may be written
+    otherwise."""
     if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
+        for key, value in reversed(node.value):
             if key.value == str(step):
                 return key.start_mark, value
         for key, value in node.value:

@@ -1254,6 +1254,21 @@ OLD = {"$ref": "#/definitions/Pet"}
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("status", ["OK", "200 OK", "1000", "200.0", ""])
+def test_an_operation_whose_only_status_is_none_is_served(
+    tmp_path: Path, version: str, status: str
+) -> None:
+    responses = {status: {"description": "ok"}}
+    content = document({"/a": {"get": {"responses": responses}}}, openapi=version)
+    default, status_line = warnings(tmp_path, content)
+    assert '{"description": ""}' in default
+    assert "this is ignored: " in status_line
+    assert f"properties are not allowed ({status!r} was unexpected)" in status_line
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 def test_an_unknown_member_with_a_reference_to_nothing_is_ignored(
     tmp_path: Path, version: str
 ) -> None:

@@ -129,6 +129,7 @@ _DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("info", "title"): "Untitled",
     ("info", "version"): "0",
     ("operation", "responses"): _EMPTY,
+    ("<response>", "default"): _EMPTY["default"],
     ("response", "description"): "",
     ("requestBody", "content"): _ANYTHING["content"],
 }

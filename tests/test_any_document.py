@@ -2722,6 +2722,48 @@ def test_a_path_without_parameters_comes_before_one_with(
         assert client.get(path).json() == word
 
 
+ENCODED: dict[str, tuple[str, ...]] = {
+    "/a%20b": ("/a%20b", "/%61%20b"),
+    "/caf%C3%A9": ("/caf%C3%A9", "/caf%c3%a9"),
+    "/café": ("/caf%C3%A9",),
+    "/c%2Fd/{x}": ("/c%2Fd/1", "/c%2fd/1"),
+    "/e%20{x}.json": ("/e%201.json",),
+    "/100%": ("/100%25",),
+    "/100%25": ("/100%25",),
+}
+
+
+@pytest.mark.parametrize(("path", "sent"), ENCODED.items(), ids=ENCODED)
+def test_a_path_may_be_written_percent_encoded(
+    tmp_path: Path, path: str, sent: tuple[str, ...]
+) -> None:
+    names = ["x"] if "{x}" in path else []
+    content = document({path: responding("found", *names)})
+    assert warnings(tmp_path, content) == []
+    with serving_contract(tmp_path, content) as client:
+        for one in sent:
+            assert client.get(one).json() == "found"
+        assert client.get("/a%2520b").status_code == 404
+        assert client.get("/c/d/1").status_code == 404
+
+
+def test_a_parameter_beside_an_encoded_slash_is_split_before_it_is_decoded(tmp_path: Path) -> None:
+    schema = {"type": "array", "items": {"type": "string"}, "maxItems": 2, "minItems": 2}
+    ids = {"name": "x", "in": "path", "required": True, "schema": schema}
+    content = document({"/c%2Fd/{x}": {"get": {**OK, "parameters": [ids]}}})
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/c%2Fd/1%2C2,3").status_code == 200
+        assert client.get("/c%2Fd/1,2,3").status_code == 400
+
+
+def test_of_two_paths_that_are_encoded_differently_the_first_is_served(tmp_path: Path) -> None:
+    paths = {"/a b": responding("first"), "/a%20b": responding("second"), "/a/b": FINE}
+    (line,) = warnings(tmp_path, document(paths))
+    assert line.endswith(": duplicates another path except for percent-encoding")
+    with serving_contract(tmp_path, document(paths)) as client:
+        assert client.get("/a%20b").json() == "first"
+
+
 def test_a_path_without_parameters_has_its_own_methods_only(tmp_path: Path) -> None:
     deleting = {**responding("any", "id")}
     deleting["delete"] = {**deleting["get"], "operationId": "deleteAny"}

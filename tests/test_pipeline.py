@@ -472,16 +472,18 @@ SIMILAR: Final[dict[str, str]] = {
     "/partner": "",
     "/term/1-2": "/terms/1-2",
     "/term/12": "",
+    "/openbills/1": "/open%2Fbills/1",
     f"/invoces/{'1' * 247}": f"/invoices/{'1' * 247}",
     f"/invoces/{'1' * 248}": "",
 }
 """The paths that are suggested; the last one is too long."""
 
 
-@pytest.mark.parametrize(("path", "expected"), SIMILAR.items(), ids=[*map(str, range(13))])
+@pytest.mark.parametrize(("path", "expected"), SIMILAR.items(), ids=[*map(str, range(14))])
 def test_a_path_that_is_almost_one_of_an_operation_suggests_that(path: str, expected: str) -> None:
     offers = "/invoices/{id}/offers"
     paths = ["/a", "/invoices", "/invoices/{id}", offers, f"{offers}/{{no}}", "/terms/{a}-{b}"]
+    paths += ["/open%2Fbills/{id}"]
     router = routes(contract_of({path: ["get"] for path in paths}))
     assert [router.similar(path) for _ in range(2)] == [expected] * 2
 

@@ -65,14 +65,16 @@ _MOST_LETTERS: Final = 10**9
 
 @dataclass(frozen=True)
 class PathTemplate:
-    """A path with parameters, cut into segments; each is its literal texts, around parameters."""
+    """A path with parameters, cut into segments; each is its literal texts, percent-decoded, around
+    parameters."""
 
     segments: tuple[tuple[str, ...], ...]
 
     @classmethod
     def of(cls, path: str) -> PathTemplate:
         """The template that a path of an OpenAPI document is."""
-        return cls(tuple(tuple(re.split(r"\{[^}]*\}", one)) for one in path.split("/")))
+        segments = (re.split(r"\{[^}]*\}", one) for one in path.split("/"))
+        return cls(tuple(tuple(map(unquote, one)) for one in segments))
 
     def filled(self, segments: Sequence[str]) -> str:
         """The path with the parameters in the segments of another one that fits; else none."""
@@ -81,7 +83,9 @@ class PathTemplate:
         pairs = [*zip(self.segments, segments, strict=True)]
         if any(len(one) > 1 and segment_texts(one, given) is None for one, given in pairs):
             return ""
-        return "/".join(one[0] if len(one) == 1 else given for one, given in pairs)
+        return "/".join(
+            one[0].replace("/", "%2F") if len(one) == 1 else given for one, given in pairs
+        )
 
     @property
     def rank(self) -> list[int]:
@@ -395,8 +399,9 @@ def _texts_as_sent(
 ) -> dict[str, str]:
     """The parameters in which delimiters are looked for before they are decoded."""
     raw = (request.scope.get("raw_path") or quote(request.path).encode()).decode("latin-1")
-    texts = template.texts(raw.split("/"))
-    if texts is None:  # what is literal in the template was sent encoded
+    pairs = zip(template.segments, raw.split("/"), strict=True)
+    texts = template.texts([unquote(sent) if len(one) == 1 else sent for one, sent in pairs])
+    if texts is None:  # what is literal beside a parameter was sent encoded
         texts = [quote(request.trace.path_texts[name]) for name in names]
     given = zip(names, texts, strict=True)
     return {name: text for name, text in given if name in endpoint.raw_parameters}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final
+from urllib.parse import unquote
 
 from invoice_sandbox.openapi.load.model import DOCUMENT, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import (
@@ -116,16 +117,18 @@ def _of_schema(version: str, pointer: Pointer, schema: Mapping[str, Any]) -> Ite
 
 
 def _hidden(document: Mapping[str, Any], paths: Mapping[str, Any]) -> Iterator[Note]:
-    seen = set[str]()
+    seen = dict[tuple[str, ...], str]()
     for path in paths:
         plain = without_names(path)
+        segments = tuple(map(unquote, plain.split("/")))
         if _OWN_PAGES.fullmatch(served_base_path(document) + path):
             yield Note(("paths", path), "the sandbox has pages of its own at this path")
         elif "#" in path or "?" in path:
             yield Note(("paths", path), "unreachable: '#' and '?' end a path")
-        elif plain in seen:
-            yield Note(("paths", path), "duplicates another path except for parameter names")
-        seen.add(plain)
+        elif segments in seen:
+            what = "parameter names" if plain == seen[segments] else "percent-encoding"
+            yield Note(("paths", path), f"duplicates another path except for {what}")
+        seen.setdefault(segments, plain)
 
 
 def _is_reference(value: Any) -> bool:

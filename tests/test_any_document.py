@@ -466,6 +466,22 @@ def test_of_a_parameter_that_is_declared_twice_the_first_counts(
         read_contract(tmp_path / "api.json")
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_what_is_wrong_behind_what_is_declared_twice_has_its_place(
+    tmp_path: Path, version: str
+) -> None:
+    tags = [{"name": "a"}, {"name": "a"}, {"name": "b", "externalDocs": {"url": 5}}]
+    parameters = [QUERY, QUERY, {"name": "h", "in": "header"}]
+    content = document({"/a": {"get": {**OK, "parameters": parameters}}}, tags=tags)
+    content["openapi"] = version
+    found = [one.split(": ", 1) for one in warnings(tmp_path, content)]
+    lines = (tmp_path / "api.json").read_text().splitlines()
+    at = {text: lines[int(place.split(":")[0]) - 1] for place, text in found}
+    assert '"url": 5' in at['read as "5": 5 is not of type "string"']
+    behind = [one.split(":")[0] for one, text in found if text.startswith("h: it has no 'schema'")]
+    assert '"h"' in lines[int(*behind)]
+
+
 TAGS_TWICE: dict[str, Any] = {
     "equal": {"name": "a"},
     "different": {"name": "a", "description": "again"},
@@ -516,6 +532,74 @@ def test_every_dialect_of_openapi_31_is_known(tmp_path: Path, member: str) -> No
     schema = {"type": "string"} if is_whole else {"type": "string", member: OAS_DIALECT}
     content["components"] = {"schemas": {"A": schema}}
     assert warnings(tmp_path, content) == []
+
+
+IMPOSSIBLE: dict[str, tuple[str, str]] = {
+    "a header with a space": ("header", "X Foo"),
+    "a header with a colon": ("header", "X:Foo"),
+    "a cookie with a space": ("cookie", "c c"),
+    "a cookie with brackets": ("cookie", "c[d]"),
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("is_component", [False, True], ids=["own", "component"])
+@pytest.mark.parametrize(("location", "name"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_a_parameter_whose_name_no_request_can_have_is_ignored(
+    tmp_path: Path, version: str, location: str, name: str, *, is_component: bool
+) -> None:
+    one = {"name": name, "in": location, "required": True, "schema": {"type": "string"}}
+    own = {"$ref": "#/components/parameters/A"} if is_component else one
+    operation = {**OK, "parameters": [own, QUERY]}
+    content = document({"/a": {"get": operation}}, openapi=version)
+    content["components"] = {"parameters": {"A": one}}
+    (line,) = warnings(tmp_path, content)
+    text = f"GET /a: this parameter is ignored: no {location} can have the name {name!r}"
+    assert line.endswith(f": {text}")
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a?q=1").status_code == 200
+        assert client.get("/a?q=x").status_code == 400
+
+
+def test_a_parameter_whose_name_a_request_can_have_is_required(tmp_path: Path) -> None:
+    names = (("header", "x.foo"), ("cookie", "a:b"), ("query", "c c"))
+    parameters = [{**QUERY, "in": one, "name": name, "required": True} for one, name in names]
+    content = document({"/a": {"get": {**OK, "parameters": parameters}}})
+    assert warnings(tmp_path, content) == []
+    with serving_contract(tmp_path, content) as client:
+        sent = {"x.foo": "1", "cookie": "a:b=1"}
+        assert client.get("/a", params={"c c": "1"}, headers=sent).status_code == 200
+        assert client.get("/a", params={"c c": "1"}).status_code == 400
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("is_required", [False, True], ids=["optional", "required"])
+def test_a_body_with_empty_content_is_not_checked(
+    tmp_path: Path, version: str, *, is_required: bool
+) -> None:
+    operation = {**OK, "requestBody": {"required": is_required, "content": {}}}
+    content = document({"/a": {"post": operation}}, openapi=version)
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(": 'content' is empty: this requestBody is not checked")
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/a", json={}).status_code == 200
+        assert client.post("/a").status_code == 200
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_an_asterisk_is_any_media_type(tmp_path: Path, version: str) -> None:
+    media = {"schema": {"type": "object", "minProperties": 1}, "wrong": 5}
+    responses = {"200": {"description": "", "content": {"*": {"example": {"a": 1}}}}}
+    operation = {"requestBody": {"content": {"*": media}}, "responses": responses}
+    content = document({"/a": {"post": operation}}, openapi=version)
+    first, wrong, last = warnings(tmp_path, content)
+    assert first.endswith(": * is read as '*/*'")
+    assert last.endswith(": * is read as '*/*'")
+    lines = (tmp_path / "api.json").read_text().splitlines()
+    assert '"wrong"' in lines[int(wrong.split(":")[0]) - 1]
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/a", json={"b": 1}).json() == {"a": 1}
+        assert client.post("/a", json={}).status_code == 400
 
 
 def test_of_two_schemas_with_one_address_the_first_has_it(tmp_path: Path) -> None:
@@ -1107,7 +1191,7 @@ VALID: dict[str, Any] = {
     "response": {"description": "ok"},
     "parameter": {"name": "q", "in": "query", "style": "form", "schema": {"type": "string"}},
     "example": {"value": 1},
-    "requestBody": {"content": {}},
+    "requestBody": {"content": {"*/*": {}}},
     "header": {"style": "simple", "schema": {"type": "string"}},
     "securityScheme": BEARER,
     "link": {"operationId": "get_a"},

@@ -23,7 +23,7 @@ from invoice_sandbox.openapi.load.model import (
 )
 from invoice_sandbox.openapi.load.operations import NOT_SERVED, Note, subject
 from invoice_sandbox.openapi.load.pointers import followed
-from invoice_sandbox.openapi.load.repair import BEARER
+from invoice_sandbox.openapi.load.repair import ANY_CONTENT, BEARER
 from invoice_sandbox.openapi.load.validate import Invalid
 
 
@@ -119,7 +119,7 @@ def _unknown_member(around: Sequence[Node]) -> Node | None:
     return next((here for here in inside if here.type == "other"), None)
 
 
-_ANYTHING: Final[Mapping[str, Any]] = {"content": {"*/*": {}}}
+_ANYTHING: Final[Mapping[str, Any]] = {"content": ANY_CONTENT}
 """A requestBody that may be missing, or have any content."""
 _EMPTY: Final[Mapping[str, Any]] = {"default": {"description": ""}}
 """Responses of which nothing is known."""
@@ -131,7 +131,7 @@ _DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("operation", "responses"): _EMPTY,
     ("<response>", "default"): _EMPTY["default"],
     ("response", "description"): "",
-    ("requestBody", "content"): _ANYTHING["content"],
+    ("requestBody", "content"): ANY_CONTENT,
 }
 """What stands for a member that has to be there, by the type of its object."""
 
@@ -277,7 +277,7 @@ def _meant(around: Sequence[Node], types: Sequence[str]) -> Any:
             return _BOOLEANS.get(here.value.lower())
         case [] if here.type[0] in "{<" and here.type != "{[scope]}":
             is_of_request = here.type == "{mediaType}" and around[-2].type == "requestBody"
-            return deepcopy(_ANYTHING["content"]) if is_of_request else {}
+            return deepcopy(ANY_CONTENT) if is_of_request else {}
     return None if any(one.type == SCHEMA for one in around) else _of_type(around, types)
 
 

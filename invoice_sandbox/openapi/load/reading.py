@@ -31,6 +31,7 @@ from invoice_sandbox.openapi.load.repair import (
     plain_paths,
     repair,
     whole_version,
+    without_impossible,
 )
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import (
@@ -224,6 +225,7 @@ def _rest(bundled: Bundle, wrong: Sequence[Invalid], names: Sequence[Note]) -> t
             found = invalid_places(document, bundled.file)
         if not found:
             notes += [Note(one.pointer, one.text) for one in unusual_names(document)]
+            notes += without_impossible(document)
             notes = last_words(document, [*names, *notes])
             return tuple(dict.fromkeys([*notes, *of_references(document, notes)]))
         taken = take_out(document, found)

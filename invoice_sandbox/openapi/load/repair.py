@@ -102,10 +102,11 @@ _TO_SCHEMA: Final = re.compile("#/components/schemas/[^/]+$")
 
 @cache
 def _names(type_: str) -> Mapping[str, str]:
-    """The names that the objects of a type know, by the same in small letters."""
+    """The names that the objects of a type know, by the same in small letters; of media types
+    that of any, by its short form."""
     statuses = ("1XX", "2XX", "3XX", "4XX", "5XX", "default")
     known = statuses if type_ == "<response>" else members_of(type_)
-    return {one.lower(): one for one in known}
+    return {"*": "*/*"} if type_ == "{mediaType}" else {one.lower(): one for one in known}
 
 
 def _is_only_a_reference(here: Node) -> bool:
@@ -131,6 +132,9 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
             extensible.append(here)
         elif here.type in _SENT:
             notes += _repair_sent(here)
+        elif here.type == "requestBody" and _keys(here.value) and here.value.get("content") == {}:
+            here.value["content"] = deepcopy(ANY_CONTENT)
+            notes.append(Note(here.pointer, "'content' is empty: this requestBody is not checked"))
         if here.reference is not None:
             notes += _repair_reference(here, here.reference)
     for here in extensible:
@@ -217,6 +221,9 @@ def _with_its_own(document: dict[str, Any], here: Node) -> Iterator[Note]:
                 yield Note(place, f"{subject(place)}: {text}")
 
 
+ANY_CONTENT: Final[Mapping[str, Any]] = {"*/*": {}}
+"""The content that stands for one that cannot be read."""
+
 BEARER: Final = {"type": "http", "scheme": "bearer"}
 """The security scheme that stands for one that cannot be read."""
 
@@ -252,6 +259,25 @@ def _repair_sent(here: Node) -> Iterator[Note]:
                 (*here.pointer, name), f"{name!r} is ignored: no response can have this name"
             )
 
+
+def without_impossible(document: dict[str, Any]) -> Iterator[Note]:
+    """Leave out of a valid document the parameters whose names no request can have."""
+    for here in [one for one in walk(node(document)) if one.type == "[parameter]"]:
+        for index, declared in reversed([*enumerate(here.value)]):
+            one = dereference(document, declared)
+            place, name = one["in"], one["name"]
+            if place in _FORMS and not _FORMS[place].fullmatch(name):
+                del here.value[index]
+                text = f"this parameter is ignored: no {place} can have the name {name!r}"
+                named = f"{subject(here.pointer)}: {text}".removeprefix(": ")
+                yield Note((*here.pointer, index), named)
+
+
+_FORMS: Final = {
+    "header": _TOKEN,
+    "cookie": re.compile(rf"(?:{_TOKEN.pattern}|:)+"),
+}
+"""What the name of a parameter can be, by its location."""
 
 _SHORT: Final = {"securityScheme": ("name", "scheme"), "server": ("url",)}
 _NAMES_OF_SCHEMES: Final = {"apiKey": "name", "http": "scheme"}

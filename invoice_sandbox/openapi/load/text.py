@@ -52,6 +52,6 @@ def finite(text: str) -> float:
 
 
 def alike(name: object) -> str:
-    """The same text for the names that are read as one: in other letters, with blanks around, or
-    a path without the slash at its beginning."""
-    return str(name).strip().lower().removeprefix("/")
+    """The same text for the names that are read as one: in other letters, with blanks around, a
+    path without the slash at its beginning, or ``*`` for any media type."""
+    return str(name).strip().lower().removeprefix("/").replace("*/*", "*")

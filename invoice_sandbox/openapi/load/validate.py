@@ -52,7 +52,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 15
+_RULES: Final = 16
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -214,10 +214,12 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
         yield from schemas
         return
     surplus = [*_surplus_parameters(document), *_surplus_tags(document)]
-    if surplus:  # which the validator reports without a place
-        yield from surplus
-        return
     document = _readable(document)
+    if surplus:  # which the validator reports without a place
+        known = {one.pointer for one in surplus}
+        others = [one for one in _in_form(document) if one.pointer not in known]
+        yield from sorted([*surplus, *others], key=lambda one: _position(document, one.pointer))
+        return
     is_30 = document["openapi"].startswith("3.0.")
     validator = OpenAPIV30SpecValidator if is_30 else OpenAPIV31SpecValidator
     offline = SchemaPath.from_dict(document, handlers=_Offline())
@@ -231,6 +233,16 @@ def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
             is_name = isinstance(error, DuplicateOperationIDError)
             pointer = (*pointer, "operationId") if is_name else pointer
             yield Invalid(pointer, _short(text), is_extra=is_name)
+
+
+def _position(document: Any, pointer: Pointer) -> list[int]:
+    """Sorts places in the order of the document."""
+    found, here = list[int](), document
+    for step in pointer:
+        keys: list[Any] = list(here) if isinstance(here, dict) else [*range(len(here))]
+        found.append(keys.index(step) if step in keys else len(keys))
+        here = here[step] if step in keys else ()
+    return found
 
 
 def _surplus_parameters(document: dict[str, Any]) -> Iterator[Invalid]:

@@ -322,6 +322,16 @@ REST: dict[str, tuple[Any, str, bool]] = {
         "this schema is not checked: cannot resolve reference '#foo'",
         True,
     ),
+    "a schema that is the document": (
+        with_schema({"$ref": "#"}),
+        "this schema is not checked: cannot resolve reference '#': that is the document itself",
+        True,
+    ),
+    "a schema that is the document, in another word": (
+        with_schema({"properties": {"a": {"$ref": ""}}}),
+        "this schema is not checked: cannot resolve reference '': that is the document itself",
+        True,
+    ),
     "a schema at no address": (
         with_schema({"$ref": "http://[::1"}),
         "this schema is not checked: cannot resolve reference 'http://[::1': Invalid IPv6 URL",

@@ -113,7 +113,7 @@ class Files:
         start = self._known(file).get(resource) if resource else None
         start_at = self._read(at, file) if start is None else Target(file, start)
         found = self._found(start_at, fragment)
-        if found == Target(self.root) and here.type != SCHEMA:
+        if found == Target(self.root):
             raise FetchError("that is the document itself")
         return found
 

@@ -277,6 +277,11 @@ REST: dict[str, tuple[Any, str, bool]] = {
         "GET /b: this parameter is ignored: ",
         True,
     ),
+    "a parameter without a location": (
+        {**OK, "parameters": [{"name": "q", "schema": {"type": "string"}}]},
+        'GET /b: this parameter is ignored: "in" is a required property',
+        True,
+    ),
     "a part of the path that is declared in the query": (
         {**OK, "parameters": [{"name": "id", "in": "query", "schema": {"type": "integer"}}]},
         "id: no parameter of this name; it is any string",
@@ -909,6 +914,66 @@ def test_what_is_nested_too_deeply_is_named_and_the_rest_is_served(
     with serving(replace(FROZEN, contract=file, scenario=None)) as running:
         assert httpx.get(f"{running.url}/a", timeout=10).status_code == 200
         assert httpx.get(f"{running.url}/b", timeout=10).status_code == 501
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_a_component_that_is_nested_too_deeply_is_named_in_words(
+    tmp_path: Path, version: str
+) -> None:
+    schema: Any = {"type": "integer"}
+    for _ in range(120):
+        schema = {"type": "object", "required": ["a"], "properties": {"a": schema}}
+    needy = with_schema({"$ref": "#/components/schemas/Deep"})
+    content = document({"/b": {"get": needy}}, openapi=version)
+    content["components"] = {"schemas": {"Deep": schema}}
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(
+        "#: the schema #/components/schemas/Deep is nested too deeply;"
+        " add an example to the operation or the schema"
+    )
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_a_pattern_that_python_has_doubts_about_is_no_warning_of_python(
+    tmp_path: Path, version: str
+) -> None:
+    schema = {"type": "string", "pattern": "^[[:alnum:]]+$"}
+    content = document({"/a": {"get": {**OK, "wrong": 1}}}, openapi=version)
+    content["components"] = {"schemas": {"A": schema}}
+    assert any("('wrong' was unexpected)" in one for one in warnings(tmp_path, content))
+
+
+WRONGLY_THERE: dict[str, dict[str, Any]] = {
+    "paths that are a list": {"paths": ["/a"]},
+    "paths that are text": {"paths": "none"},
+    "a title that is a list": {"info": {"title": ["Toy"], "version": "1"}},
+    "a description of a response that is a list": {
+        "paths": {"/a": {"get": {"responses": {"200": {"description": ["ok"]}}}}}
+    },
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("members", WRONGLY_THERE.values(), ids=WRONGLY_THERE)
+def test_what_is_there_and_wrong_is_not_reported_as_missing(
+    tmp_path: Path, version: str, members: dict[str, Any]
+) -> None:
+    content = {**document({"/a": FINE}, openapi=version), **members}
+    lines = [one for one in warnings(tmp_path, content) if "no operation is served" not in one]
+    (line,) = lines
+    assert re.search(r": this is ignored: .* is not of type \"(object|string)\"$", line)
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_a_scheme_of_client_certificates_is_declared_in_every_version(
+    tmp_path: Path, version: str
+) -> None:
+    content = document({"/a": FINE}, openapi=version, security=[{"tls": []}])
+    content["components"] = {"securitySchemes": {"tls": {"type": "mutualTLS"}}}
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(": client certificates are not checked; the scheme always passes")
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
 
 
 def test_what_nobody_can_read_to_its_end_is_an_error_with_its_place(tmp_path: Path) -> None:
@@ -1566,17 +1631,6 @@ def test_a_key_with_a_name_that_no_request_can_have_stays_required(
         assert client.get("/a").status_code == 401
 
 
-def test_a_scheme_of_connections_is_not_checked_in_openapi_30_either(tmp_path: Path) -> None:
-    content = document(
-        {"/a": {"get": OK}},
-        openapi="3.0.3",
-        components={"securitySchemes": {"key": {"type": "mutualTLS"}}},
-        security=[{"key": []}],
-    )
-    lines = warnings(tmp_path, content)
-    assert any("key: this security scheme is not declared and not checked" in one for one in lines)
-
-
 REQUIREMENTS: dict[str, Any] = {
     "a list in a list": [[{"Bearer": []}]],
     "an empty list in a list": [[]],
@@ -2059,7 +2113,7 @@ WITHOUT_PATHS: dict[str, tuple[dict[str, Any], str]] = {
     "none": ({"openapi": "3.0.3", "info": INFO}, "'paths' is missing, and taken as {}"),
     "none in OpenAPI 3.1": ({"openapi": "3.1.0", "info": INFO}, "'paths' is missing"),
     "null": ({"openapi": "3.0.3", "info": INFO, "paths": None}, "'paths' is missing"),
-    "a number": ({"openapi": "3.1.0", "info": INFO, "paths": 5}, "'paths' is missing"),
+    "a number": ({"openapi": "3.1.0", "info": INFO, "paths": 5}, "no operation is served"),
     "a list": ({"openapi": "3.1.0", "info": INFO, "paths": []}, "no operation is served"),
     "webhooks only": (
         {"openapi": "3.1.0", "info": INFO, "webhooks": {"sent": {"post": OK}}},

@@ -52,12 +52,14 @@ def official_form(document: Mapping[str, Any]) -> dict[str, Any]:
     """The official schema of the version of a document, for any names of components.
 
     That of 3.1 rejects all components of a section for the name of one; that of 3.0 looks at none
-    with such a name.
+    with such a name. That of 3.0 has the security schemes of 3.1, too.
     """
     from openapi_spec_validator.schemas import schema_v30, schema_v31
 
     if _is_30(document):
         definitions = {**schema_v30["definitions"]}
+        schemes = [*definitions["SecurityScheme"]["oneOf"], _OF_CONNECTIONS]
+        definitions["SecurityScheme"] = {"oneOf": schemes}
         components = {**definitions["Components"]}
         components["properties"] = {
             section: {"type": "object", "additionalProperties": one}
@@ -68,6 +70,16 @@ def official_form(document: Mapping[str, Any]) -> dict[str, Any]:
     components = {**schema_v31["$defs"]["components"]}
     del components["patternProperties"]
     return {**schema_v31, "$defs": {**schema_v31["$defs"], "components": components}}
+
+
+_OF_CONNECTIONS: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "required": ["type"],
+    "properties": {"type": {"enum": ["mutualTLS"]}, "description": {"type": "string"}},
+    "patternProperties": {"^x-": {}},
+    "additionalProperties": False,
+}
+"""The security scheme that 3.1 has, and 3.0 has not."""
 
 
 def _is_30(document: Mapping[str, Any]) -> bool:

@@ -402,7 +402,14 @@ _FOR_PEOPLE: Final = frozenset(
 
 
 def _left_out(document: dict[str, Any], here: Node, text: str) -> Note:
-    del _parent(document, here)[here.pointer[-1]]
+    """Leave out what is there; if something has to be, what can be taken for granted stands for
+    it."""
+    *_, above = _around(node(document), here.pointer[:-1])
+    default = _DEFAULTS.get((above.type, str(here.pointer[-1])))
+    if default is None or here.value is None:
+        del above.value[here.pointer[-1]]
+    else:
+        above.value[here.pointer[-1]] = deepcopy(default)
     return Note(here.pointer, text)
 
 

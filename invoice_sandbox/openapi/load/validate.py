@@ -11,6 +11,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
+from warnings import catch_warnings, simplefilter
 
 import jsonschema_rs
 
@@ -52,7 +53,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 16
+_RULES: Final = 17
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -153,7 +154,7 @@ def invalid_places(document: Any, file: Path) -> list[Invalid]:
     if rows is not None:
         return [Invalid(tuple(pointer), *rest) for pointer, *rest in rows]
     try:
-        found = [] if conforms(document) else list(islice(_invalid(document), _MOST))
+        found = [] if conforms(document) else _problems(document)
         found = found or list(_unusable(document))
     except Unresolvable as error:
         raise DocumentError(str(file), f"cannot resolve reference '{error.ref}'") from None
@@ -161,6 +162,14 @@ def invalid_places(document: Any, file: Path) -> list[Invalid]:
         raise DocumentError(str(file), "nested too deeply") from None
     known.write([list(astuple(one)) for one in found])
     return found
+
+
+def _problems(document: dict[str, Any]) -> list[Invalid]:
+    """The same for a document that does not conform. The validator compiles patterns as those of
+    Python, whose warnings mean nothing here."""
+    with catch_warnings():
+        simplefilter("ignore", FutureWarning)
+        return list(islice(_invalid(document), _MOST))
 
 
 def misplaced_components(document: Mapping[str, Any]) -> Iterator[Invalid]:
@@ -369,10 +378,12 @@ _EXAMPLES: Final = frozenset({"example", "examples"})
 
 def _causes(errors: Sequence[jsonschema_rs.ValidationError]) -> Iterator[Any]:
     """The errors without those that others lead to: of an object with an error in it, or that
-    lacks a member, members are unevaluated (JSON Schema Core 11.3) that it may have; what has the
-    wrong type is wrong otherwise, too."""
+    lacks a member, members are unevaluated (JSON Schema Core 11.3) that it may have; what lacks a
+    member may be several things; what has the wrong type is wrong otherwise, too."""
     unevaluated = jsonschema_rs.ValidationErrorKind.UnevaluatedProperties
     mistyped = jsonschema_rs.ValidationErrorKind.Type
+    several = jsonschema_rs.ValidationErrorKind.OneOfMultipleValid
+    lacks = {tuple(one.instance_path) for one in errors if _missing(one)}
     around, of_wrong_type = set[Pointer](), set[Pointer]()
     for error in errors:
         path = tuple(error.instance_path)
@@ -382,6 +393,7 @@ def _causes(errors: Sequence[jsonschema_rs.ValidationError]) -> Iterator[Any]:
     for error in errors:
         path, kind = tuple(error.instance_path), error.kind
         is_result = isinstance(kind, unevaluated) and path in around
+        is_result |= isinstance(kind, several) and path in lacks
         if not is_result and (isinstance(kind, mistyped) or path not in of_wrong_type):
             yield error
 
@@ -395,6 +407,8 @@ def _missing(error: Any) -> str:
 def _innermost(error: Any) -> Iterator[Any]:
     """The errors that make one: those of the only alternative that the value can mean."""
     branches = [one for one in getattr(error.kind, "context", []) if one]
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.OneOfMultipleValid):
+        branches = []  # what is wrong in the others is not what is wrong
     likely = [one for one in branches if not _is_a_reference(one)]
     if len(likely) > 1:
         likely = [one for one in likely if not _is_of_another_type(one, error)]

@@ -90,6 +90,9 @@ class Sources:
             reference = unquote(uri.removeprefix(_ADDRESS))
             try:
                 self._known[uri] = self.addressed(self.resolve(reference))
+            except RecursionError:
+                problem = f"the schema {reference} is nested too deeply"
+                raise LookupError(_MISSING + problem) from None
             except (LookupError, ValueError) as error:
                 official = reference[reference.find(_OFFICIAL) :]
                 if not official.startswith(_OFFICIAL):

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
         *("serve --contract", "--allow-remote-refs", "INVOICE_SANDBOX_ALLOW_REMOTE_REFS"),
         *("invoice-sandbox init", "contract --limitations", "make foreign", "make interop"),
         *("callbacks", "externalValue", "mutualTLS", "nullable", "servers", "#"),
+        "an example that is a `$ref`",
         f"{fetching.MAX_SECONDS} seconds",
         f"{fetching.MAX_BYTES // 1024 // 1024} MiB",
         f"no more than {fetching.MAX_FILES}",

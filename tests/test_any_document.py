@@ -722,7 +722,7 @@ def test_a_query_in_a_path_is_that_of_its_operations(tmp_path: Path, version: st
     content = document(paths, openapi=version)
     first, second = warnings(tmp_path, content)
     assert first.endswith("'/orders/{id}?q={q}&sort=up' is read as '/orders/{id}'")
-    assert second.endswith("unreachable: '#' and '?' end a path")
+    assert second.endswith("only a percent-encoded request reaches it: '#' and '?' end a path")
     with serving_contract(tmp_path, content) as client:
         assert client.get("/orders/7?q=1&sort=up").status_code == 200
         assert client.get("/orders/7?q=x").status_code == 400
@@ -2593,7 +2593,7 @@ REPORTED: dict[str, tuple[dict[str, Any], str, str]] = {
     "a path that no request has": (
         document({"/a#b": {"get": OK}}),
         '"/a#b"',
-        "unreachable: '#' and '?' end a path",
+        "only a percent-encoded request reaches it: '#' and '?' end a path",
     ),
     "a path that is another": (
         document(
@@ -2902,6 +2902,14 @@ def test_a_parameter_beside_an_encoded_slash_is_split_before_it_is_decoded(tmp_p
     with serving_contract(tmp_path, content) as client:
         assert client.get("/c%2Fd/1%2C2,3").status_code == 200
         assert client.get("/c%2Fd/1,2,3").status_code == 400
+
+
+def test_a_percent_encoded_request_reaches_a_path_with_a_hash(tmp_path: Path) -> None:
+    content = document({"/x#y": responding("found")})
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(": only a percent-encoded request reaches it: '#' and '?' end a path")
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/x%23y").json() == "found"
 
 
 def test_of_two_paths_that_are_encoded_differently_the_first_is_served(tmp_path: Path) -> None:

@@ -124,7 +124,9 @@ def _hidden(document: Mapping[str, Any], paths: Mapping[str, Any]) -> Iterator[N
         if _OWN_PAGES.fullmatch(served_base_path(document) + path):
             yield Note(("paths", path), "the sandbox has pages of its own at this path")
         elif "#" in path or "?" in path:
-            yield Note(("paths", path), "unreachable: '#' and '?' end a path")
+            yield Note(
+                ("paths", path), "only a percent-encoded request reaches it: '#' and '?' end a path"
+            )
         elif segments in seen:
             what = "parameter names" if plain == seen[segments] else "percent-encoding"
             yield Note(("paths", path), f"duplicates another path except for {what}")

@@ -617,6 +617,28 @@ def test_an_asterisk_is_any_media_type(tmp_path: Path, version: str) -> None:
         assert client.post("/a", json={}).status_code == 400
 
 
+NULL_IN_30: dict[str, tuple[Any, str]] = {
+    "an alternative": ({"oneOf": [{"type": "null"}, {"type": "string"}]}, "is read as null"),
+    "an alternative as a list": (
+        {"anyOf": [{"type": ["null"]}, {"type": "string"}]},
+        "is read as null",
+    ),
+    "one of two types": ({"type": ["string", "null"]}, "are read as 'nullable'"),
+}
+
+
+@pytest.mark.parametrize(("schema", "text"), NULL_IN_30.values(), ids=NULL_IN_30)
+def test_null_is_a_type_of_openapi_30_too(tmp_path: Path, schema: Any, text: str) -> None:
+    content = contract({"properties": {"a": schema}}, openapi="3.0.3")
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(text)
+    lines = (tmp_path / "api.json").read_text().splitlines()
+    assert '"type"' in lines[int(line.split(":")[0]) - 1]
+    with serving_contract(tmp_path, content) as client:
+        statuses = [client.post("/check", json={"a": one}).status_code for one in ("x", None, 1)]
+        assert statuses == [204, 204, 400]
+
+
 def test_of_two_schemas_with_one_address_the_first_has_it(tmp_path: Path) -> None:
     schemas = {"A": {"$id": "A", "type": "string"}, "B": {"$id": "A", "type": "integer"}}
     content = contract({"properties": {"a": {"$ref": "A"}}}, openapi="3.1.0")

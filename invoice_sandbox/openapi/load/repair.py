@@ -66,13 +66,16 @@ def whole_version(document: Any) -> Iterator[Note]:
 def correct(start: Node, *, is_30: bool) -> Iterator[Note]:
     """Change a document or a part of it, so that what is below a place is read as what it is: a
     name in capitals or small letters becomes the one that is meant, and a reference to a schema
-    where there must be an object that has a schema is its schema.
+    where there must be an object that has a schema is its schema. OpenAPI 3.0 has the types of 3.1
+    with null.
 
     A schema may have a member of any name, but for OpenAPI 3.0.
     """
     for here in walk(start):  # which looks at the members of an object after this
         if here.type in _WITH_SCHEMA and isinstance(here.value, dict):
             yield from _with_schema(here)
+        if is_30 and here.is_schema and isinstance(here.value, dict):
+            yield from _with_types(here)
         names = _names(here.type) if is_30 or here.type != SCHEMA else {}
         if not names or not isinstance(here.value, dict) or _is_only_a_reference(here):
             continue
@@ -96,6 +99,20 @@ def _with_schema(here: Node) -> Iterator[Note]:
     yield Note(here.pointer, f"{reference[:80]} is read as the schema of its JSON")
 
 
+def _with_types(here: Node) -> Iterator[Note]:
+    """Write the types that a schema has as in OpenAPI 3.1 as those of 3.0."""
+    types = here.value.get("type")
+    if types in ("null", ["null"]):
+        del here.value["type"]
+        here.value.setdefault("enum", [None])
+        yield Note((*here.pointer, "type"), "this type of OpenAPI 3.1 is read as null")
+    elif isinstance(types, list) and "null" in types and len(types) == _ONE_BESIDE_NULL:
+        here.value["type"] = next(one for one in types if one != "null")
+        here.value["nullable"] = True
+        yield Note((*here.pointer, "type"), "these types of OpenAPI 3.1 are read as 'nullable'")
+
+
+_ONE_BESIDE_NULL: Final = 2
 _WITH_SCHEMA: Final = frozenset({"response", "requestBody", "mediaType"})
 _TO_SCHEMA: Final = re.compile("#/components/schemas/[^/]+$")
 

@@ -207,6 +207,13 @@ def test_one_of_those_that_build_upon_a_parent_may_be_a_parent_itself() -> None:
         assert (value["petType"], value.keys()) == ("Cat", {"petType", "lives"})
 
 
+def test_each_part_of_a_part_is_read_once() -> None:
+    schema = obj({"name": TEXT}, "name")
+    for _ in range(40):  # each level took twice the time
+        schema = {"allOf": [schema]}
+    assert all(is_valid(document(schema), value) for value in responses(document(schema)))
+
+
 def test_of_very_many_that_build_upon_a_parent_the_first_ones_are_tried() -> None:
     """As of Microsoft Graph's entity, where trying all 600 takes half a minute."""
     pet = {**obj({"petType": TEXT}, "petType"), **by()}

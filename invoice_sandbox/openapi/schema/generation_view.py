@@ -83,11 +83,12 @@ class GenerationView:
         if isinstance(schema.get("$id"), str):
             base = urldefrag(address(schema["$id"], base)).url
         hidden = around | marked_members(schema, OF_THE_CLIENT, lambda ref: self._named(ref, base))
-        view: dict[str, Any] = node(schema, SCHEMA).copy(lambda one: self._below(one, base))
-        if isinstance(schema.get("allOf"), list):
-            view["allOf"] = [
-                self._read_schema(one, base, hidden, part=True) for one in schema["allOf"]
-            ]
+        parts = schema["allOf"] if isinstance(schema.get("allOf"), list) else []
+        rest = {key: one for key, one in schema.items() if key != "allOf" or not parts}
+        view: dict[str, Any] = node(rest, SCHEMA).copy(lambda one: self._below(one, base))
+        if parts:
+            read = [self._read_schema(one, base, hidden, part=True) for one in parts]
+            view = {key: read if key == "allOf" else view[key] for key in schema}
         if "required" in view:
             view["required"] = without(view["required"], hidden)
         self._exclude(view, hidden)

@@ -14,9 +14,10 @@ from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, is_json
 from invoice_sandbox.project.declared import outline
 from invoice_sandbox.project.fitting import members
+from invoice_sandbox.project.naming import is_envelope, is_new_id, nouns, words
 from invoice_sandbox.project.shape import TRIAL, given_example, request_schema
 from invoice_sandbox.project.stateful import Collection, Handler
-from invoice_sandbox.project.view import is_envelope, is_new_id, nouns, response_schema, words
+from invoice_sandbox.project.view import response_schema
 
 _ITEM: Final = re.compile(r"(.*)/(\{[^}]*\})(\.\w+|/)?")
 """The path of an item: that of its collection, its parameter, and what it ends with."""

@@ -26,15 +26,8 @@ from invoice_sandbox.openapi.responses import (
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
 from invoice_sandbox.project.declared import WriteOnly, files_of, outline
 from invoice_sandbox.project.fitting import at_steps, members, placed
-from invoice_sandbox.project.view import (
-    View,
-    as_ids,
-    generated,
-    is_envelope,
-    nouns,
-    singular,
-    words,
-)
+from invoice_sandbox.project.naming import as_ids, is_envelope, nouns, singular, words
+from invoice_sandbox.project.view import View, generated
 
 _NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
 _NAMES: Final = frozenset({"slug", "name", "key", "login", "handle"})

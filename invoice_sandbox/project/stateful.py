@@ -22,10 +22,11 @@ from invoice_sandbox.openapi.responses import allowed_headers
 from invoice_sandbox.openapi.schema.problems import short_name
 from invoice_sandbox.project.declared import WriteOnly, schemas_at
 from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
+from invoice_sandbox.project.naming import as_ids, nouns, words
 from invoice_sandbox.project.paging import page_of
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.project.shape import Shape, content_of, has_write_only, uploaded
-from invoice_sandbox.project.view import View, as_ids, nouns, words
+from invoice_sandbox.project.view import View
 from invoice_sandbox.state import Transaction, Workspace
 
 _PARAMETER: Final = re.compile(r"\{([^}]+)\}")

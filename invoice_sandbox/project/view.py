@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Final
 
-from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import ContractResponse
 from invoice_sandbox.openapi.schema.annotations import OF_THE_SERVER
@@ -32,21 +30,21 @@ from invoice_sandbox.project.fitting import (
     placed,
     without,
 )
+from invoice_sandbox.project.naming import (
+    IDS,
+    LISTS,
+    as_ids,
+    is_envelope,
+    is_new_id,
+    is_text,
+    lists_in,
+    nouns,
+    place_of,
+    singular,
+    words,
+)
 from invoice_sandbox.project.page import COUNTS, MORE, Page, plain
 
-_ENVELOPES: Final = (
-    *("data", "result", "item", "record", "resource", "payload", "response", "node", "value"),
-)
-_IDS: Final = frozenset({"id", "data", "result", "value"})
-_OF_NEW: Final = frozenset(
-    {"entity", "record", "resource", "object", "item", "new", "created", "inserted"}
-)
-"""Members of a response without the record that may have its id, and first words of others."""
-_LISTS: Final = frozenset(
-    {*_ENVELOPES, "collection", "content", "edge", "element", "entry", "list", "row"}
-)
-"""Words in the names of members with the records of a list."""
-_WHOLE: Final = re.compile("0|[1-9][0-9]{0,17}")
 _MOST_CHECKERS: Final = 64
 _OF_CREATION: Final = frozenset({"created", "creation"})
 _OF_CHANGES: Final = frozenset({"updated", "modified"})
@@ -137,7 +135,7 @@ class View:
         return self._place_in(self.example.body, self.declared)
 
     def _place_in(self, *values: Any) -> tuple[str, ...] | None:
-        found = (_place(one, self.identity, self.names) for one in values)
+        found = (place_of(one, self.identity, self.names) for one in values)
         return min((one for one in found if one is not None), key=len, default=None)
 
     @property
@@ -168,11 +166,11 @@ class View:
         or have it in a member such as ``thingId`` or ``data``."""
         if self._id_holder is not None:
             return *self._id_holder, *self.identity
-        if _is_text(self.example.body) and not self._may_be_record:
+        if is_text(self.example.body) and not self._may_be_record:
             return ()
         own = [*self.names, *words(self.identity[-1])]
-        texts = (name for name, one in members(self.example.body).items() if _is_text(one))
-        found = (one for one in texts if words(one) == own or one in _IDS or is_new_id(one))
+        texts = (name for name, one in members(self.example.body).items() if is_text(one))
+        found = (one for one in texts if words(one) == own or one in IDS or is_new_id(one))
         return next(((one,) for one in found), None)
 
     @cached_property
@@ -257,7 +255,7 @@ class View:
         alternatives differ, such as ``type``."""
         record, shown = (members(at_steps(one, self.place)) for one in (own, example))
         given = {
-            name: one for name, one in record.items() if _is_text(one) and shown.get(name) != one
+            name: one for name, one in record.items() if is_text(one) and shown.get(name) != one
         }
         fixed = {name: one for name, one in given.items() if one in self._constants(name)}
         schemas = schemas_at(self.contract.document, self.schema, self.place) if fixed else []
@@ -481,7 +479,7 @@ class View:
     def _all_lists(self) -> dict[tuple[str, ...], dict[str, Any]]:
         """The members of the items of each list, by the members that lead to it."""
         found: dict[tuple[str, ...], dict[str, Any]] = {}
-        for place, items in chain.from_iterable(map(_lists, (self.example.body, self.declared))):
+        for place, items in chain.from_iterable(map(lists_in, (self.example.body, self.declared))):
             found.setdefault(place, {}).update(members(items[0] if items else None))
         return found
 
@@ -491,7 +489,7 @@ class View:
         named = {*map(singular, words(place[-1]))} if place else {*self.names}
         inside = members(declared.get("node"))
         has_id = self.identity[0] in {**inside, **declared}
-        by_name = 2 * bool(named & {*self.names}) or bool(named & _LISTS)
+        by_name = 2 * bool(named & {*self.names}) or bool(named & LISTS)
         return has_id or not declared, by_name, has_id, -len(place)
 
     @property
@@ -558,80 +556,6 @@ def generated(contract: Contract, schema: Any, seed: str) -> Any:
         )
     except CannotGenerate:
         return None
-
-
-def as_ids(value: Any) -> Iterator[Any]:
-    """A value of a path, as members may have it: itself, as text, and as a number."""
-    yield from (value, str(value))
-    if _WHOLE.fullmatch(str(value)):
-        yield int(value)
-
-
-def words(name: str) -> list[str]:
-    """``issueNumber`` as ``issue`` and ``number``."""
-    return [one for one in snake_case(name).split("_") if one]
-
-
-def nouns(path: str) -> list[str]:
-    """The words of the last segment of a path, as of one thing."""
-    return [*map(singular, words(path.rpartition("/")[2]))]
-
-
-def singular(word: str) -> str:
-    """``pets`` as ``pet``."""
-    return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
-
-
-def is_envelope(name: str, names: Sequence[str]) -> bool:
-    """Whether a member with this name may have a record that is called by ``names``: ``task`` and
-    ``new_task`` of ``/tasks``, ``assignment`` of ``/task_assignments``, but not its ``task``."""
-    own = [*map(singular, words(name))]
-    is_called = any(own[at : at + len(names)] == [*names] for at in range(len(own))) and bool(names)
-    return is_called or [*names][-len(own) :] == own or not {*own}.isdisjoint(_ENVELOPES)
-
-
-def _place(body: Any, identity: Sequence[str], names: Sequence[str]) -> tuple[str, ...] | None:
-    """The members of a response that lead to the record, at most two; None if it has no record.
-
-    They are called like the collection, have a name that envelopes have, or are alone.
-    """
-    levels: list[tuple[tuple[str, ...], Mapping[str, Any]]] = [((), members(body))]
-    for _ in range(3):
-        found = [place for place, one in levels if _has(one, identity)]
-        if found:
-            return found[0] if len(found) == 1 else None
-        levels = [
-            ((*place, name), inner)
-            for place, one in levels
-            for name, inner in one.items()
-            if isinstance(inner, Mapping) and (len(one) == 1 or is_envelope(name, names))
-        ]
-    return None
-
-
-def is_new_id(name: str) -> bool:
-    """Whether a member of a response without the record has its id, such as ``entity_id``."""
-    first, *rest = words(name) or [""]
-    return (first in _OF_NEW and rest == ["id"]) or name == "uuid"
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str | int) and not isinstance(value, bool)
-
-
-def _has(value: Any, steps: Sequence[str]) -> bool:
-    """Whether there is something where these members lead, if only null."""
-    return steps[-1] in members(at_steps(value, steps[:-1]))
-
-
-def _lists(body: Any) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
-    """The lists of a response, by the members that lead to them: at most two."""
-    levels: list[tuple[tuple[str, ...], Any]] = [((), body)]
-    for _ in range(3):
-        yield from ((place, one) for place, one in levels if isinstance(one, list))
-        levels = [
-            ((*place, name), inner) for place, one in levels for name, inner in members(one).items()
-        ]
 
 
 def _over(below: Any, above: Any, within: Sequence[str]) -> dict[str, Any]:

@@ -271,7 +271,7 @@ DOCUMENTS: Final = {
     "allOf that doubles 40 times": _chain(40, lambda one: {"allOf": [one, one]}),
     "anyOf that doubles 25 times": _chain(25, lambda one: {"anyOf": [one, one]}),
     "300 levels": _document({"enum": json.loads("[" * 300 + "]" * 300)}),
-    "a file of 17 MiB": _document({"description": "x" * (17 * 1024 * 1024)}),
+    "a file of 65 MiB": _document({"description": "x" * (65 * 1024 * 1024)}),
     "1,000,001 values": _document({"enum": [0] * 1_000_001}),
     "a file outside of the folder": _document({"$ref": "../outside.json"}),
 }

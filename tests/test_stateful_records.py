@@ -161,6 +161,82 @@ def test_what_takes_several_records_beside_an_option_is_left_out(tmp_path: Path,
     assert lines(tmp_path, paths) == ["Not stateful: POST /things: it takes several records"]
 
 
+# --- parts that the example of the document lacks
+
+LINE, OWN_LINE = closed("sku", sku=TEXT), closed("id", "sku", id=WHOLE, sku=TEXT)
+LINES: dict[str, Any] = {
+    "a default of the member": {"lines": {**listed(OWN_LINE), "default": []}},
+    "an example of the member": {"lines": {**listed(OWN_LINE), "example": []}},
+    "null": {"lines": {"anyOf": [{"type": "null"}, listed(OWN_LINE)]}},
+    "an object": {"lines": {"anyOf": [{"type": "null"}, OWN_LINE], "default": None}},
+    "a map": {"lines": {"type": "object", "additionalProperties": OWN_LINE, "default": {}}},
+}
+SENT = {"an object": {"sku": "s"}, "a map": {"a": {"sku": "s"}}}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_posted_parts_get_what_they_lack_though_the_example_has_none(
+    tmp_path: Path, name: str
+) -> None:
+    """As Pydantic generates it for ``lines: list[Line] = []``."""
+    order = closed("id", "lines", id=WHOLE, **LINES[name], note=WHOLE)
+    paths = collection("/orders", "id", order, {"type": "object"})
+    paths["/orders"]["get"] = operation("list", listed(order), "200")
+    sent = SENT.get(name, [{"sku": "s"}, {"sku": "t"}])
+    with served(tmp_path, with_paths(paths)) as client:
+        # what the response cannot have takes nothing else with it
+        made = client.post("/orders", json={"lines": sent, "note": ["no number"]}).json()
+        assert without_ids(made["lines"]) == sent
+        assert made["lines"] != sent
+        assert client.get("/orders/1").json() == made
+        assert client.get("/orders").json() == [made]
+
+
+def without_ids(value: Any) -> Any:
+    """A value without members called ``id``."""
+    if isinstance(value, list):
+        return [without_ids(one) for one in value]
+    if isinstance(value, dict):
+        return {name: without_ids(one) for name, one in value.items() if name != "id"}
+    return value
+
+
+# --- lists by a member, and several records at once
+
+
+@pytest.mark.parametrize("has_id", [True, False], ids=["with an id", "a page"])
+def test_a_list_by_a_member_is_no_record(tmp_path: Path, has_id: bool) -> None:
+    ids = {"id": WHOLE} if has_id else {}
+    event = closed(*ids, "type", "text", **ids, type=TEXT, text=TEXT)
+    sent = closed("type", "text", type=TEXT, text=TEXT)
+    page = closed("total", "events", total=WHOLE, events=listed(event))
+    paths = collection("/events", "type", event, sent)
+    paths["/events/{type}"]["get"] = operation("ofType", listed(event) if has_id else page, "200")
+    paths["/events"]["get"] = operation("list", listed(event), "200")
+    found = lines(tmp_path, paths)
+    reason = "it lists the records by 'type', which is not their id"
+    assert f"Not stateful: GET /events/{{type}}: {reason}" in found
+    kept = [one for one in found if one.startswith("Stateful")]
+    assert kept == ["Stateful /events: records by 'id': create (create), list (page)"] * has_id
+
+
+USER = closed("userId", "email", "role", userId=TEXT, email=TEXT, role=TEXT)
+BATCHES: dict[str, Any] = {
+    "ids": closed("userIds", userIds=listed(TEXT)),
+    "members beside another": closed("emails", emails=listed(TEXT), role=TEXT),
+    "records beside another": closed(
+        "invites", inviter=TEXT, invites=listed(closed(email=TEXT, role=TEXT))
+    ),
+}
+
+
+@pytest.mark.parametrize("body", BATCHES.values(), ids=BATCHES)
+def test_a_list_with_what_records_have_is_several_of_them(tmp_path: Path, body: Any) -> None:
+    paths = collection("/members", "userId", USER, body)
+    paths["/members"]["get"] = operation("list", listed(USER), "200")
+    assert lines(tmp_path, paths) == ["Not stateful: POST /members: it takes several records"]
+
+
 # --- responses without the whole record
 
 

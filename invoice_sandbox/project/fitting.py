@@ -16,6 +16,7 @@ ABSENT: Final = object()
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?")
 _ROUNDS: Final = 50
 _ROUNDS_OF_LARGE: Final = 5
+_LEVELS: Final = 4
 _LARGE: Final = 16 * 1024
 """How often a value is changed, and one of more bytes than this."""
 
@@ -79,6 +80,36 @@ def different(sent: Any, shown: Any, declared: Any, at: str = "") -> Iterator[st
         if name in shown or (one is not None and name in members(declared)):
             below = members(declared).get(name)
             yield from different(one, shown.get(name), below, at + pointer_text([name]))
+
+
+def agreement(sent: Any, shown: Any = ABSENT) -> int:
+    """How many of the values that were sent are shown; by default, how many were sent."""
+    other = sent if shown is ABSENT else shown
+    if isinstance(sent, Mapping):
+        return sum(
+            agreement(one, other[name]) for name, one in sent.items() if name in members(other)
+        )
+    if isinstance(sent, list):
+        pairs = zip(sent, other, strict=False) if isinstance(other, list) else ()
+        return sum(agreement(one, each) for one, each in pairs)
+    return int(sent == other or str(sent) == str(other))
+
+
+def containers_like(value: Any, declared: Any, levels: int = _LEVELS) -> dict[str, Any]:
+    """A schema of objects that have members with objects or lists where ``value`` has some that are
+    declared, and of lists that have an item; empty if it has none."""
+    if isinstance(value, list):
+        first = declared[0] if isinstance(declared, list) and declared else None
+        items = containers_like(value[0], first, levels) if value else {}
+        return {"type": "array", "minItems": 1, "items": items} if value else {}
+    known = members(declared) or members(value)
+    inside = {
+        name: containers_like(one, known[name] if members(declared) else None, levels - 1)
+        for name, one in members(value).items()
+        if isinstance(one, Mapping | list) and one and name in known and levels
+    }
+    wanted = {name: one or {"type": "object"} for name, one in inside.items()}
+    return {"type": "object", "required": [*wanted], "properties": wanted} if wanted else {}
 
 
 def fitted(checker: Checker | None, value: Any, example: Any) -> Any:

@@ -15,6 +15,7 @@ from invoice_sandbox.openapi.responses import NoResponseError, is_json
 from invoice_sandbox.project.declared import outline
 from invoice_sandbox.project.fitting import members
 from invoice_sandbox.project.naming import is_envelope, is_new_id, nouns, words
+from invoice_sandbox.project.page import COUNTS, MORE, plain
 from invoice_sandbox.project.shape import TRIAL, given_example, request_schema
 from invoice_sandbox.project.stateful import Collection, Handler
 from invoice_sandbox.project.view import response_schema
@@ -104,6 +105,10 @@ def _with_items(
     elsewhere = [] if "POST" in on_all else _elsewhere(contract, paths, own_base + extension, path)
     if not ("POST" in on_all or is_put or elsewhere):
         return [], []
+    if not elsewhere and on_item.keys() == {"GET"} and "POST" in on_all:
+        filtered = _filtered(contract, on_item["GET"], on_all["POST"])
+        if filtered:
+            return [], [filtered]
     seen.add(base)
     wanted = {what: on_item.get(method) for method, what in _ON_ITEM.items()}
     unused = _unused_post(on_item)
@@ -125,6 +130,23 @@ def _with_items(
         found, reasons = _collection(contract, one, {**made, **wanted})
         every += [found] if found else []
     return every, [*reasons, *([f"POST {item}: {unused}"] if every and unused else [])]
+
+
+def _filtered(contract: Contract, get: Operation, post: Operation) -> str:
+    """Why the records that GET lists are not known by the last parameter of its path, if that is a
+    member that is posted, and they have another id or are counted; else nothing:
+    ``/comments/{postId}``."""
+    reason, bodies = _bodies(contract, get)
+    items = [] if reason else _listed(bodies)
+    parameter = words(path_names(get.path)[-1])
+    sent = members(outline(contract.document, request_schema(contract, post)))
+    names = {name for name in sent if words(name) == parameter}
+    beside = {plain(name) for body in bodies for name in members(body)}
+    is_page = not beside.isdisjoint(COUNTS | MORE)
+    like = [it for it in items if names & members(it).keys()]
+    if not any(is_page or "id" in members(it) for it in like) or "id" in names:
+        return ""
+    return f"GET {get.path}: it lists the records by '{names.pop()}', which is not their id"
 
 
 def _path_of(operations: Mapping[str, Operation]) -> str:
@@ -242,9 +264,9 @@ def _collection(
         sent = outline(contract.document, request_schema(contract, usable[creator]))
         names = _identities([*_listed(shown), sent], one.base, wanted_name)
         names = names or [name for it in shown for name in members(it) if is_new_id(name)]
-    plain: list[tuple[tuple[str, ...], str]] = [((), name) for name in names]
+    in_record: list[tuple[tuple[str, ...], str]] = [((), name) for name in names]
     is_called = wanted_name in {name for _, name in about} and wanted_name not in names
-    places = [*about, *plain] if is_called else [*plain, *about]
+    places = [*about, *in_record] if is_called else [*in_record, *about]
     places = places or [((), "id")]
     every = [replace(whole, identity=name, below=below) for below, name in places]
     found, record, reason = _best(contract, every if creator in usable else [])
@@ -266,7 +288,8 @@ def _takes_several(
     contract: Contract, one: Collection, create: Operation, bodies: Mapping[str, Sequence[Any]]
 ) -> bool:
     """Whether a list is posted, or an object of which one member is a list of records, and the
-    others are none of a record's, or of which the only member is a list called like them."""
+    others are none of a record's, or of which the only member is a list called like them; or one
+    with a list called like a member of the record: ``emails`` of what has an ``email``."""
     sent = outline(contract.document, request_schema(contract, create))
     if isinstance(sent, list):
         return True
@@ -277,10 +300,15 @@ def _takes_several(
     known = [*got, *(inner for body in got if len(body) == 1 for inner in body.values())]
     records = [{*members(it)} for it in (*known, *_listed(bodies.get("page", ())))]
     for name, each in members(sent).items():
-        item = {*members(next(iter(each), None))} if isinstance(each, list) else set[str]()
-        whole = [it for it in records if it >= item and nouns(name) == nouns(one.base)]
+        first = next(iter(each), None) if isinstance(each, list) else None
+        item, is_called = {*members(first)}, nouns(name) == nouns(one.base)
+        whole = [it for it in records if it >= item and (is_called or len(item) > 1)]
         like = [*whole, *(it for it in records if it == item)]
         if item and any(it.isdisjoint(members(sent)) for it in like):
+            return True
+        if isinstance(first, str) and any(
+            name not in it and nouns(name) in map(words, it) for it in records
+        ):
             return True
     return False
 

@@ -22,7 +22,9 @@ from invoice_sandbox.project.declared import (
     schemas_at,
 )
 from invoice_sandbox.project.fitting import (
+    agreement,
     at_steps,
+    containers_like,
     different,
     fitted,
     is_valid,
@@ -230,6 +232,24 @@ class View:
             return None
         own, key = self._placed(record), at_steps(record, (*self.within, *self.identity))
         example = self._alternative(example, own)
+        body = self._over_example(example, own, key, record, before)
+        sent, declared = at_steps(own, place), members(at_steps(self.declared, place))
+        whole = agreement({name: one for name, one in members(sent).items() if name in declared})
+        if body is None or agreement(sent, at_steps(body, place)) >= whole:
+            return body
+        again = self._over_example(self._with_parts(example, own), own, key, record, before)
+        bodies = [one for one in (body, again) if one is not None]
+        return max(bodies, key=lambda one: agreement(sent, at_steps(one, place)))
+
+    def _over_example(
+        self,
+        example: Any,
+        own: Mapping[str, Any],
+        key: Any,
+        record: Mapping[str, Any],
+        before: Mapping[str, Any] | None,
+    ) -> Any:
+        place = self.place
         was = None if before is None else self._placed(before)
         known = example if was is None else _over(example, was, place)
         record_known, wanted = members(at_steps(known, place)), self.needed(record)
@@ -266,6 +286,21 @@ class View:
         made = generated(self.contract, {"allOf": [schemas[0], like]}, str(self.seed))
         changed = placed(example, self.place, made)
         return changed if members(made) and is_valid(self.checker, changed) else example
+
+    def _with_parts(self, example: Any, own: Mapping[str, Any]) -> Any:
+        """The example with objects and lists, as far as they are declared, where the record has
+        some: that of the document may have none, and so nothing that they lack."""
+        record, declared = at_steps(own, self.place), at_steps(self.declared, self.place)
+        like = containers_like(record, declared)
+        schemas = schemas_at(self.contract.document, self.schema, self.place) if like else []
+        if not schemas:
+            return example
+        parts = dict[str, Any]()
+        for name, part in like["properties"].items():
+            one = {"type": "object", "required": [name], "properties": {name: part}}
+            made = generated(self.contract, {"allOf": [schemas[0], one]}, str(self.seed))
+            parts |= {name: made[name]} if name in members(made) else {}
+        return placed(example, self.place, {**members(at_steps(example, self.place)), **parts})
 
     def _constants(self, name: str) -> list[Any]:
         """The values by which alternatives of the record differ in this member."""

@@ -617,6 +617,28 @@ def test_an_asterisk_is_any_media_type(tmp_path: Path, version: str) -> None:
         assert client.post("/a", json={}).status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("document", []), ("schema", ["this schema is read without 'items': "])],
+)
+@pytest.mark.parametrize(
+    "dialect",
+    ["http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2019-09/schema"],
+)
+def test_a_list_of_items_as_earlier_dialects_have_it_is_served(
+    tmp_path: Path, dialect: str, how: str, expected: list[str]
+) -> None:
+    pair: Any = {"type": "array", "items": [{"type": "string"}, {"type": "integer"}]}
+    content = contract({"properties": {"a": pair}}, openapi="3.1.0")
+    holder, name = (pair, "$schema") if how == "schema" else (content, "jsonSchemaDialect")
+    holder[name] = dialect
+    found = warnings(tmp_path, content)
+    assert [one.partition(": ")[2][:37] for one in found] == expected
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/check", json={"a": ["x", 1]}).status_code == 204
+        assert client.post("/check", json={"a": "x"}).status_code == 400
+
+
 NULL_IN_30: dict[str, tuple[Any, str]] = {
     "an alternative": ({"oneOf": [{"type": "null"}, {"type": "string"}]}, "is read as null"),
     "an alternative as a list": (

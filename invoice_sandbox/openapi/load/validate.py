@@ -53,7 +53,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 18
+_RULES: Final = 19
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -210,7 +210,9 @@ def _unusable(document: dict[str, Any]) -> Iterator[Invalid]:
 
 
 def _readable(document: Any) -> Any:
-    return _pointers_only(node(document), {DRAFT_2020_12, *identified(document)})
+    is_30 = document["openapi"].startswith("3.0.")
+    keys = _MISJUDGED if is_30 else (*_MISJUDGED, "items")
+    return _pointers_only(node(document), {DRAFT_2020_12, *identified(document)}, keys)
 
 
 def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
@@ -490,14 +492,15 @@ class _Offline(dict[str, Any]):
         raise LookupError(uri)
 
 
-def _pointers_only(here: Node, known: Container[str]) -> Any:
-    """A copy that openapi-spec-validator can read, which supports neither ``$id`` nor anchors.
+def _pointers_only(here: Node, known: Container[str], keys: Sequence[str]) -> Any:
+    """A copy that openapi-spec-validator can read, which supports neither ``$id`` nor anchors, and
+    no dialect but one.
 
     References that need them are left out: whether they name anything is seen when the schemas
-    are compiled. So are defaults.
+    are compiled. So are defaults, and lists of ``items``, which earlier dialects have.
     """
-    copy = here.copy(lambda child: _pointers_only(child, known))
-    for key in _MISJUDGED if isinstance(copy, dict) and here.type[0] not in "{<" else ():
+    copy = here.copy(lambda child: _pointers_only(child, known, keys))
+    for key in keys if isinstance(copy, dict) and here.type[0] not in "{<" else ():
         if key in copy and _is_misjudged(key, copy[key], known, here):
             del copy[key]
     return copy
@@ -507,8 +510,8 @@ _MISJUDGED: Final = ("default", "$schema", "jsonSchemaDialect", "$ref", "$dynami
 
 
 def _is_misjudged(key: str, child: Any, known: Container[str], here: Node) -> bool:
-    if key == "default":
-        return here.is_schema
+    if key in {"default", "items"}:
+        return here.is_schema and (key == "default" or isinstance(child, list))
     if not isinstance(child, str):
         return False
     if key in {"$schema", "jsonSchemaDialect"}:  # of the OpenAPI dialects, it knows one

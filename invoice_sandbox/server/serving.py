@@ -37,6 +37,9 @@ RESERVED_FILES: Final = 1024
 _BACKLOG: Final = 2048
 _SECONDS_TO_FINISH: Final = 5
 _SECONDS_TO_CANCEL: Final = 1
+_ROUNDS_TO_ABORT: Final = 4
+"""A connection that was accepted last is known a moment later, and closed another one later."""
+
 _SECONDS_BETWEEN_LOOKS: Final = 0.1
 _YOUNG_OBJECTS: Final = 20_000
 """Objects after which the garbage collector looks for cycles: those of some hundred requests."""
@@ -75,9 +78,10 @@ class _Server(uvicorn.Server):
         if not self.force_exit:
             await self.lifespan.shutdown()
         await super().shutdown(sockets)
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
-        await asyncio.sleep(0)
+        for _ in range(_ROUNDS_TO_ABORT):
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+            await asyncio.sleep(0)
 
     async def _finish(self) -> None:
         """Wait for what runs now, and cancel what takes too long."""

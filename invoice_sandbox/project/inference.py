@@ -146,7 +146,7 @@ def _filtered(contract: Contract, get: Operation, post: Operation) -> str:
     like = [it for it in items if names & members(it).keys()]
     if not any(is_page or "id" in members(it) for it in like) or "id" in names:
         return ""
-    return f"GET {get.path}: it lists the records by '{names.pop()}', which is not their id"
+    return f"GET {get.path}: it lists the records by '{min(names)}', which is not their id"
 
 
 def _path_of(operations: Mapping[str, Operation]) -> str:

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
@@ -408,6 +409,65 @@ def test_a_keyword_on_which_another_depends_takes_the_schema_with_it(tmp_path: P
         assert ": this schema is not checked: " in f": {line}"
         with serving_contract(tmp_path, content) as client:
             assert client.post("/check", json={"b": 1}).status_code == 204
+
+
+def test_every_item_of_a_list_that_is_left_out_is_named_where_it_is_written(
+    tmp_path: Path,
+) -> None:
+    """Also the ones that are found when others are gone, and in the next process."""
+    lost = "GET /b: this parameter is ignored: "
+    lists = {"type": "array", "items": {"type": "object"}}
+    parameters = [
+        ({"$ref": "#/components/parameters/Lost"}, f"{lost}cannot resolve reference"),
+        ({"name": "no place", "schema": {}}, f'{lost}"in" is a required property'),
+        (QUERY, None),
+        ({"name": "not one", "in": "Header", "schema": {}}, f"{lost}no header can have the name"),
+        ({"$ref": "#/components/parameters/Gone"}, f"{lost}cannot resolve reference"),
+        ({**QUERY, "name": "r", "content": {}}, f"{lost}{{}} has less than 1 property"),
+        ({**QUERY, "name": "s", "schema": {"type": "x"}}, "this schema is read without 'type': "),
+        (QUERY, "GET /b: this is ignored: parameter 'q' in query is declared twice"),
+        ({**QUERY, "name": "t", "schema": lists}, "t: lists and objects inside"),
+        ({"name": "u", "in": "Query"}, "u: 'in: Query' is read as 'query'"),
+    ]
+    security = [
+        ({"unknown": []}, "unknown: this security scheme is not declared and not checked"),
+        ({"other": []}, "other: this security scheme is not declared and not checked"),
+        ({"key": 1}, "read as []: 1 is not of type"),
+    ]
+    operation = {
+        "parameters": [one for one, _ in parameters],
+        "security": [one for one, _ in security],
+        **FINE["get"],
+    }
+    schemes = {"key": {"type": "http", "scheme": "basic"}}
+    content = document({"/b": {"get": operation}}, components={"securitySchemes": schemes})
+    first, again = warnings(tmp_path, content), warnings(tmp_path, content)
+    assert first == again
+    rows = (tmp_path / "api.json").read_text().splitlines()
+    starts = [number for number, row in enumerate(rows, 1) if row == "     {"]
+    found = [""] * len(starts)
+    for line in first:
+        number, _, text = re.split(r":(?: |(?=\d))", line, maxsplit=2)
+        found[bisect(starts, int(number)) - 1] += text
+    assert len(found) == len(parameters) + len(security)
+    assert len(first) == len([one for one in found if one]) + 1  # the last parameter has two
+    for text, (_, expected) in zip(found, [*parameters, *security], strict=True):
+        assert text.startswith(expected) if expected else not text
+
+
+def test_the_order_in_which_references_are_found_to_lead_nowhere_does_not_matter(
+    tmp_path: Path,
+) -> None:
+    """Files are read first."""
+    (tmp_path / "other.json").write_text("{}")
+    references = ["#/components/parameters/Lost", "other.json#/Lost"]
+    parameters = [*({"$ref": one} for one in references), QUERY]
+    content = document({"/b": {"get": {**OK, "parameters": parameters}}})
+    first, second = warnings(tmp_path, content)[:2]
+    assert "cannot resolve reference '#/components/parameters/Lost'" in first
+    assert "other.json" in second
+    read = read_contract(written(tmp_path, content), whole=False)
+    assert read.document["paths"]["/b"]["get"]["parameters"] == [QUERY]
 
 
 SPELLINGS = {"in capitals": ("ID", "id"), "in snake case": ("order_id", "orderId")}

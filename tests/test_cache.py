@@ -280,7 +280,7 @@ def test_a_document_is_prepared_once_until_it_changes(tmp_path: Path) -> None:
     assert len(first.warnings) == 1
     assert second.warnings == first.warnings
     kept = entry("readable", software(), ".yaml", file.read_text())
-    kept.write([None, {**first.contract.document, "info": KEPT}, [], [], []])
+    kept.write([None, {**first.contract.document, "info": KEPT}, [], [], [], []])
     assert load_contract(file).contract.document["info"]["title"] == "Kept"
     file.write_text(file.read_text().replace("Toys.", "Games."))
     assert "Games." in str(load_contract(file).contract.document)

@@ -142,7 +142,7 @@ def print_limitations(file: Path) -> None:
     """Write a line for every place of ``file`` that ``serve --contract`` ignores."""
     read = read_contract(file, folders=_ANYWHERE, whole=False)
     contract, count = compile_contract(read.document), 0
-    unused = unused_examples(contract.document, contract.schemas)
+    unused = read.as_written(unused_examples(contract.document, contract.schemas))
     read = replace(read, limits=(*read.limits, *unused))
     for line in contract_warnings(read, contract, every=True):
         count += 1

@@ -247,7 +247,7 @@ def contract_warnings(
         sorted(handlers),
     )
     unanswerable = [Note(tuple(pointer), text) for pointer, text in rows]
-    notes = [*read.limits, *contract.notes, *unanswerable]
+    notes = [*read.limits, *read.as_written([*contract.notes, *unanswerable])]
     shown = [(one.pointer, one.text) for one in notes] if every else summarized(notes)
     lines = [_located(read.place(pointer), pointer, text) for pointer, text in shown]
     return (f"{place}: {text}" for place, text in sorted(lines, key=_position))

@@ -6,7 +6,7 @@ Each change is a Note with its place.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from itertools import islice, pairwise
 from typing import Any, Final
@@ -21,32 +21,38 @@ from invoice_sandbox.openapi.load.model import (
     node,
     word_for,
 )
-from invoice_sandbox.openapi.load.operations import NOT_SERVED, Note, subject
+from invoice_sandbox.openapi.load.operations import NOT_SERVED, Draft, Note, subject
 from invoice_sandbox.openapi.load.pointers import followed
 from invoice_sandbox.openapi.load.repair import ANY_CONTENT, BEARER
 from invoice_sandbox.openapi.load.validate import Invalid
 
 
-def take_out(document: dict[str, Any], found: Sequence[Invalid]) -> list[Note]:
-    """Change ``document`` so that it can be served without what was ``found``; what, and where.
+def take_out(draft: Draft, found: Iterable[Invalid]) -> bool:
+    """Change a document so that it can be served without what was ``found``, with a note of each
+    change; whether anything could be done.
 
     A value of another type is read as the type that it should have, if it plainly means a value of
     it; null as if it were not there. What has to be there and can be taken for granted is added. A
     member that cannot be there, and what is for people only, is left out. Of a schema nothing is
     checked. A header is left out, and a response that the operation can do without. Otherwise the
-    operation, or the component, is left out, or the member itself. Empty: nothing could be done.
+    operation, or the component, is left out, or the member itself.
     """
-    notes: list[Note] = []
-    for wrong in reversed(found):  # the last item of a list first
-        around = list(_around(node(document), wrong.pointer))
+    notes = list[Note]()
+    for wrong in sorted(found, key=_indexes)[::-1]:  # the last item of a list first
+        around = list(_around(node(draft.document), wrong.pointer))
         pointers = [one.pointer for one in around]
         is_done = any(note.pointer in pointers for note in notes)
         if len(around) > len(wrong.pointer) and not is_done:
-            notes += _without(document, around, wrong)
-    return notes
+            notes += _without(draft, around, wrong)
+    draft.add(notes)
+    return bool(notes)
 
 
-def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
+def _indexes(wrong: Invalid) -> list[int]:
+    return [step if isinstance(step, int) else -1 for step in wrong.pointer]
+
+
+def _without(draft: Draft, around: list[Node], wrong: Invalid) -> Iterator[Note]:
     """Leave out, or replace, the smallest part that can be; ``around`` leads to the place."""
     place = around[-1]
     slips = list(_corrected(around))
@@ -61,46 +67,45 @@ def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> It
         return
     meant = _meant(around, wrong.types)
     if meant is not None:
-        _parent(document, place)[place.pointer[-1]] = meant
-        yield Note(place.pointer, f"read as {_shown(meant)}: {wrong.text}")
+        yield _replaced(draft, place, meant, f"read as {_shown(meant)}: {wrong.text}")
         return
     if wrong.is_extra or _is_optional(around, wrong):
-        yield _left_out(document, place, f"{_name(place)}this is ignored: {wrong.text}")
+        yield _left_out(draft, place, f"{_name(place)}this is ignored: {wrong.text}")
         return
     unknown = _unknown_member(around)
     if unknown is not None:
-        yield _left_out(document, unknown, f"{_name(unknown)}this is ignored: {wrong.text}")
+        yield _left_out(draft, unknown, f"{_name(unknown)}this is ignored: {wrong.text}")
         return
-    yield from islice(_around_it(document, around, wrong), 1)
+    yield from islice(_around_it(draft, around, wrong), 1)
 
 
-def _around_it(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
+def _around_it(draft: Draft, around: list[Node], wrong: Invalid) -> Iterator[Note]:
     """The same for each part around the place, the smallest first: one is enough."""
+    alternatives = _alternatives(draft.document)
     for above, here in reversed([*pairwise((node(None), *around))]):
         if above.type == SCHEMA and _is_independent(above.value, here):
             text = f"this schema is read without '{here.pointer[-1]}': {wrong.text}"
-            yield _left_out(document, here, text)
+            yield _left_out(draft, here, text)
         elif _may_be_anything(above, here) and here.value != {}:
-            _parent(document, here)[here.pointer[-1]] = {}
             word = word_for(here.type.strip("[]"))
-            yield Note(here.pointer, f"this {word} is not checked: {wrong.text}")
+            yield _replaced(draft, here, {}, f"this {word} is not checked: {wrong.text}")
         elif here.type == "requestBody" and here.value != _ANYTHING:
-            _parent(document, here)[here.pointer[-1]] = deepcopy(_ANYTHING)
-            yield Note(here.pointer, f"this requestBody is not checked: {wrong.text}")
+            text = f"this requestBody is not checked: {wrong.text}"
+            yield _replaced(draft, here, _ANYTHING, text)
         elif here.type == "securityScheme" and not _is_of_connections(here.value):
-            _parent(document, here)[here.pointer[-1]] = dict(BEARER)
-            yield Note(here.pointer, f"this securityScheme is read as HTTP bearer: {wrong.text}")
-        elif here.type == "[{[scope]}]" and _alternatives(document):
-            _parent(document, here)[here.pointer[-1]] = _alternatives(document)
-            yield Note(here.pointer, f"any declared security scheme is required: {wrong.text}")
+            text = f"this securityScheme is read as HTTP bearer: {wrong.text}"
+            yield _replaced(draft, here, BEARER, text)
+        elif here.type == "[{[scope]}]" and alternatives:
+            text = f"any declared security scheme is required: {wrong.text}"
+            yield _replaced(draft, here, alternatives, text)
         elif _is_left_out_alone(here, above):
             word = "this parameter" if here.type == "parameter" else "this"
-            yield _left_out(document, here, f"{_name(here)}{word} is ignored: {wrong.text}")
+            yield _left_out(draft, here, f"{_name(here)}{word} is ignored: {wrong.text}")
         elif here.type in {"operation", "pathItem"} or _is_component(here):
             text = f"this {word_for(here.type)} {NOT_SERVED}{wrong.text}"
-            yield _left_out(document, here, f"{_name(here)}{text}")
+            yield _left_out(draft, here, f"{_name(here)}{text}")
     if around[-1].pointer:
-        yield _left_out(document, around[-1], f"this is ignored: {wrong.text}")
+        yield _left_out(draft, around[-1], f"this is ignored: {wrong.text}")
 
 
 def _may_be_anything(above: Node, here: Node) -> bool:
@@ -401,31 +406,32 @@ _FOR_PEOPLE: Final = frozenset(
 )
 
 
-def _left_out(document: dict[str, Any], here: Node, text: str) -> Note:
+def _left_out(draft: Draft, here: Node, text: str) -> Note:
     """Leave out what is there; if something has to be, what can be taken for granted stands for
     it."""
-    *_, above = _around(node(document), here.pointer[:-1])
+    *_, above = _around(node(draft.document), here.pointer[:-1])
     default = _DEFAULTS.get((above.type, str(here.pointer[-1])))
-    if default is None or here.value is None:
-        del above.value[here.pointer[-1]]
-    else:
-        above.value[here.pointer[-1]] = deepcopy(default)
+    if default is not None and here.value is not None:
+        return _replaced(draft, here, default, text)
+    draft.leave_out(here.pointer)
     return Note(here.pointer, text)
 
 
-def _parent(document: Any, here: Node) -> Any:
+def _replaced(draft: Draft, here: Node, value: Any, text: str) -> Note:
+    above: Any = draft.document
     for step in here.pointer[:-1]:
-        document = document[step]
-    return document
+        above = above[step]
+    above[here.pointer[-1]] = deepcopy(value)
+    return Note(here.pointer, text)
 
 
-def last_words(document: dict[str, Any], notes: Sequence[Note]) -> list[Note]:
+def last_words(draft: Draft) -> list[Note]:
     """The notes without those about a place of which nothing is left, and a later note says so."""
     gone, around = set[Pointer](), set[Pointer]()
     found: list[Note] = []
-    for note in reversed(notes):
+    for note in reversed(draft.notes):
         above = [note.pointer[:length] for length in range(len(note.pointer) + 1)]
-        if not _is_anything(document, note.pointer):
+        if not _is_anything(draft, note.pointer):
             if note.pointer in around or not gone.isdisjoint(above):
                 continue
             gone.add(note.pointer)
@@ -446,6 +452,7 @@ def of_references(document: Mapping[str, Any], notes: Sequence[Note]) -> Iterato
                     yield Note(("paths", path, method), text)
 
 
-def _is_anything(document: dict[str, Any], pointer: Pointer) -> bool:
-    places = list(_around(node(document), pointer))
+def _is_anything(draft: Draft, pointer: Pointer) -> bool:
+    now = draft.now(pointer)
+    places = [] if now is None else [*_around(node(draft.document), now)]
     return len(places) > len(pointer) and places[-1].value != []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from bisect import bisect, insort
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
@@ -22,6 +23,66 @@ class Note:
 
     pointer: Pointer
     text: str
+
+
+class Draft:
+    """A ``document`` that is being changed, and ``notes`` of its changes.
+
+    A pointer in a note is that of the document as it was at first, also where items of lists have
+    been left out since.
+    """
+
+    def __init__(self, document: dict[str, Any], lost: Iterable[Pointer] = ()) -> None:
+        self.document = document
+        self.notes: list[Note] = []
+        self._lost: dict[Pointer, list[int]] = {}
+        self._leaving = list(lost)
+        self.add(())
+
+    def leave_out(self, pointer: Pointer) -> None:
+        """Leave out an item of a list or a member of an object. The places of other items are
+        still counted as they were, until the notes of these changes are added."""
+        around: Any = self.document
+        for step in pointer[:-1]:
+            around = around[step]
+        del around[pointer[-1]]
+        if isinstance(around, list):
+            self._leaving.append(pointer)
+
+    def add(self, notes: Iterable[Note]) -> None:
+        """Add the notes of changes, at places as they were before these."""
+        self.notes += self.as_written(notes)
+        for *around, index in [self.first(one) for one in self._leaving]:
+            insort(self._lost.setdefault(tuple(around), []), int(index))
+        self._leaving = []
+
+    def as_written(self, notes: Iterable[Note]) -> list[Note]:
+        """The notes, at the places that theirs had at first."""
+        return [Note(self.first(one.pointer), one.text) for one in notes]
+
+    def lost(self) -> list[Pointer]:
+        """The places of the items that were left out, as a draft can be made with."""
+        return [(*around, index) for around, some in self._lost.items() for index in some]
+
+    def now(self, pointer: Pointer) -> Pointer | None:
+        """Where the place is now that was at ``pointer`` at first; None if it was left out."""
+        found = list[str | int]()
+        for length, step in enumerate(pointer):
+            lost = self._lost.get(pointer[:length], ())
+            if step in lost:
+                return None
+            found.append(step - bisect(lost, step) if lost and isinstance(step, int) else step)
+        return tuple(found)
+
+    def first(self, pointer: Pointer) -> Pointer:
+        """Where the place was at first that is at ``pointer`` now."""
+        found: Pointer = ()
+        for step in pointer:
+            first = step
+            for lost in self._lost.get(found, ()):  # in order
+                first = first + 1 if isinstance(first, int) and lost <= first else first
+            found = (*found, first)
+        return found
 
 
 NOT_SERVED: Final = "is not served: "

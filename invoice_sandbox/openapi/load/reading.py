@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from invoice_sandbox.openapi.load.invalid import last_words, of_references, take
 from invoice_sandbox.openapi.load.limitations import limitations
 from invoice_sandbox.openapi.load.model import FILE, METHODS, Node, Pointer, node
 from invoice_sandbox.openapi.load.openapi_30 import as_31
-from invoice_sandbox.openapi.load.operations import Note
+from invoice_sandbox.openapi.load.operations import Draft, Note
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.repair import (
     correct,
@@ -53,14 +53,16 @@ _MOST_ROUNDS: Final = 100
 class ReadContract:
     """``document`` is valid OpenAPI 3.1 and refers to nothing outside itself.
 
-    ``place`` gives file, line and column of a place in it; ``limits`` is what has no effect here,
-    ``repairs`` what had to be changed first.
+    ``place`` gives file, line and column of the place of a note; ``limits`` is what has no effect
+    here, ``repairs`` what had to be changed first. ``as_written`` are notes about the document,
+    with places as it was read.
     """
 
     document: dict[str, Any]
     place: Callable[[Pointer], str]
     limits: tuple[Note, ...]
     repairs: tuple[Note, ...] = ()
+    as_written: Callable[[Iterable[Note]], list[Note]] = list
 
     @property
     def left_out(self) -> dict[tuple[str, str], str]:
@@ -111,9 +113,11 @@ def _read(file: Path, fetch: Fetch, folders: Sequence[Path], *, whole: bool) -> 
         raise not_valid(found, partial(place_of, file))
     renamed, lines = plain_paths(document)
     bundled = _as_written(bundle(document, file, fetch, folders), renamed)
-    repairs = (*lines, *repair(bundled.document))
+    draft = Draft(bundled.document)
+    draft.add(lines)
+    repair(draft)
     check_openapi(bundled.document, file, bundled.place)
-    return _as_read(bundled, repairs)
+    return _as_read(bundled, draft, draft.notes)
 
 
 def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) -> ReadContract:
@@ -143,18 +147,21 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
     prepare(node(document))
     if names:  # what is below them is validated only now
         _check(document, file)
-    notes += take_out(document, list(misplaced_components(document)))
+    early = Draft(document)
+    take_out(early, misplaced_components(document))
     renamed, lines = plain_paths(document)
-    notes += lines
+    notes += [*early.notes, *lines]
     bundled = bundle(document, file, fetch, folders, unresolved, prepare, parse)
     bundled = _with_faults(_as_written(bundled, renamed), notes)
-    read = _as_read(bundled, (*notes, *_rest(bundled, wrong, names)))
+    draft = Draft(bundled.document)
+    draft.add(names)
+    read = _as_read(bundled, draft, (*notes, *_rest(bundled, draft, wrong)))
     if bundled.read is not None:
         is_one_file = bundled.document is document
         others = {str(path): content for path, content in bundled.read.items()}
         where = None if is_one_file else [*_names(file), others]
         rows = ([(one.pointer, one.text) for one in some] for some in (read.limits, read.repairs))
-        kept.write([where, read.document, [*bundled.origins.items()], *rows])
+        kept.write([where, read.document, [*bundled.origins.items()], draft.lost(), *rows])
     return read
 
 
@@ -192,12 +199,13 @@ def _is_as_it_was(where: Any, file: Path, folders: Sequence[Path]) -> bool:
 
 
 def _as_kept(found: Any, file: Path, text: str) -> ReadContract:
-    _, document, origins, *rows = found
+    _, document, origins, lost, *rows = found
     limits, repairs = (tuple(Note(tuple(pointer), text) for pointer, text in one) for one in rows)
     filled_in = {tuple(out): (name, tuple(start)) for out, (name, start) in origins}
     bundled = Bundle(document, file, filled_in)
     bundled.places.know(str(file), text)
-    return ReadContract(document, bundled.place, limits, repairs)
+    draft = Draft(document, [tuple(one) for one in lost])
+    return ReadContract(document, bundled.place, limits, repairs, draft.as_written)
 
 
 def _check(document: Any, file: Path) -> None:
@@ -206,30 +214,32 @@ def _check(document: Any, file: Path) -> None:
     check_effort(document, partial(place_of, file))
 
 
-def _as_read(bundled: Bundle, repairs: tuple[Note, ...]) -> ReadContract:
-    notes = limitations(bundled.document)
-    return ReadContract(as_31(bundled.document), bundled.place, (*repairs, *notes), repairs)
+def _as_read(bundled: Bundle, draft: Draft, repairs: Iterable[Note]) -> ReadContract:
+    notes, repaired = draft.as_written(limitations(bundled.document)), tuple(repairs)
+    document = as_31(bundled.document)
+    limits = (*repaired, *notes)
+    return ReadContract(document, bundled.place, limits, repaired, draft.as_written)
 
 
-def _rest(bundled: Bundle, wrong: Sequence[Invalid], names: Sequence[Note]) -> tuple[Note, ...]:
-    """Change the document so that it is valid OpenAPI; what, and where. ``names`` are changed.
+def _rest(bundled: Bundle, draft: Draft, wrong: Sequence[Invalid]) -> tuple[Note, ...]:
+    """Change the document so that it is valid OpenAPI; what, and where.
 
     Raises DocumentError if that cannot be done.
     """
-    document = bundled.document
-    notes, found = take_out(document, wrong), list[Invalid]()
+    document, is_changed, found = draft.document, take_out(draft, wrong), list[Invalid]()
     for _ in range(_MOST_ROUNDS):
-        found = [Invalid(*one) for one in lost_references(document)] if notes else []
+        found = [Invalid(*one) for one in lost_references(document)] if is_changed else []
         if not found:
-            notes += [*repair(document), *declare(document)]
+            repair(draft)
+            draft.add(declare(document))
             found = invalid_places(document, bundled.file)
         if not found:
-            notes += [Note(one.pointer, one.text) for one in unusual_names(document)]
-            notes += without_impossible(document)
-            notes = last_words(document, [*names, *notes])
+            draft.add(Note(one.pointer, one.text) for one in unusual_names(document))
+            without_impossible(draft)
+            notes = last_words(draft)
             return tuple(dict.fromkeys([*notes, *of_references(document, notes)]))
-        taken = take_out(document, found)
-        notes += taken
-        if not taken:
+        if not take_out(draft, found):
             break
-    raise not_valid(found[0], bundled.place)
+        is_changed = True
+    first = replace(found[0], pointer=draft.first(found[0].pointer))
+    raise not_valid(first, bundled.place)

@@ -28,6 +28,7 @@ from invoice_sandbox.openapi.load.model import (
     walk,
 )
 from invoice_sandbox.openapi.load.operations import (
+    Draft,
     Note,
     named_operations,
     operation_id,
@@ -130,8 +131,8 @@ def _is_only_a_reference(here: Node) -> bool:
     return here.reference is not None and here.type != "pathItem"
 
 
-def repair(document: dict[str, Any]) -> tuple[Note, ...]:
-    """Change ``document`` where it would keep everything else from being served; what, and where.
+def repair(draft: Draft) -> None:
+    """Change a document where it would keep everything else from being served, with notes.
 
     A duplicate name in ``required`` or value in ``enum`` is removed. A pattern that is no regular
     expression as ECMA-262 and Rust have them is left out, and so is a dialect that is not known. A
@@ -139,7 +140,7 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     operationId that are numbered are noted, too. A reference is written as a URI. Extensions among
     paths or responses, which mean nothing here, are left out unnoted.
     """
-    schemas, extensible, notes = list[Node](), list[Node](), list[Note]()
+    document, schemas, extensible, notes = draft.document, list[Node](), list[Node](), list[Note]()
     for here in walk(node(document)):  # which looks at the members of an object after this
         if here.type == "pathItem" and here.reference is not None:
             notes += _with_its_own(document, here)
@@ -162,13 +163,13 @@ def repair(document: dict[str, Any]) -> tuple[Note, ...]:
         for here in schemas
         for place, text in _repair_schema(here.value)
     ]
-    return (
-        *notes,
+    notes += [
         *_repair_identifiers(schemas),
         *_repair_dialects(document, schemas),
-        *_repair_security(document),
+        *_repair_security(draft),
         *_numbered_names(document),
-    )
+    ]
+    draft.add(notes)
 
 
 def plain_paths(document: dict[str, Any]) -> tuple[dict[str, str], list[Note]]:
@@ -277,17 +278,19 @@ def _repair_sent(here: Node) -> Iterator[Note]:
             )
 
 
-def without_impossible(document: dict[str, Any]) -> Iterator[Note]:
+def without_impossible(draft: Draft) -> None:
     """Leave out of a valid document the parameters whose names no request can have."""
+    document, notes = draft.document, list[Note]()
     for here in [one for one in walk(node(document)) if one.type == "[parameter]"]:
         for index, declared in reversed([*enumerate(here.value)]):
             one = dereference(document, declared)
             place, name = one["in"], one["name"]
             if place in _FORMS and not _FORMS[place].fullmatch(name):
-                del here.value[index]
+                draft.leave_out((*here.pointer, index))
                 text = f"this parameter is ignored: no {place} can have the name {name!r}"
                 named = f"{subject(here.pointer)}: {text}".removeprefix(": ")
-                yield Note((*here.pointer, index), named)
+                notes.append(Note((*here.pointer, index), named))
+    draft.add(notes)
 
 
 _FORMS: Final = {
@@ -393,7 +396,8 @@ def _is_pattern(text: str) -> bool:
     return True
 
 
-def _repair_security(document: dict[str, Any]) -> Iterator[Note]:
+def _repair_security(draft: Draft) -> Iterator[Note]:
+    document = draft.document
     components = document.get("components")
     schemes = components.get("securitySchemes") if isinstance(components, dict) else {}
     declared = schemes if isinstance(schemes, dict) else {}
@@ -401,15 +405,16 @@ def _repair_security(document: dict[str, Any]) -> Iterator[Note]:
         has_security = isinstance(here.value, dict)
         wanted = here.value.get("security") if has_security else None
         wanted = wanted if isinstance(wanted, list) else []
-        lost = list[Any]()
+        lost = list[int]()
         for index, requirement in enumerate(wanted):
             for name in [one for one in _keys(requirement) if one not in declared]:
                 del requirement[name]
-                lost += [] if requirement else [requirement]
+                lost += [] if requirement else [index]
                 place = (*here.pointer, "security", index, name)
                 yield Note(place, f"{name}: this security scheme is not declared and not checked")
-        if len(wanted) > len(lost) > 0:  # the other alternatives stay required
-            wanted[:] = [one for one in wanted if all(one is not other for other in lost)]
+        if len(wanted) > len(lost):  # the other alternatives stay required
+            for index in reversed(lost):
+                draft.leave_out((*here.pointer, "security", index))
 
 
 def _numbered_names(document: dict[str, Any]) -> Iterator[Note]:

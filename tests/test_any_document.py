@@ -699,6 +699,58 @@ def test_a_list_of_items_as_earlier_dialects_have_it_is_served(
         assert client.post("/check", json={"a": "x"}).status_code == 400
 
 
+EARLIER: dict[str, tuple[str, Any, Callable[[Any], bool]]] = {
+    "a list of items": (
+        "draft-07",
+        {"items": [{"const": "x"}, {"items": [{"const": "y"}], "minItems": 1}], "minItems": 2},
+        lambda found: found == ["x", ["y"]],
+    ),
+    "items beyond the list": (
+        "draft-06",
+        {"items": [{"const": "x"}], "additionalItems": {"const": "y"}, "minItems": 3},
+        lambda found: found == ["x", "y", "y"],
+    ),
+    "a limit that is exclusive": (
+        "draft-04",
+        {"type": "integer", "minimum": 5, "exclusiveMinimum": True, "maximum": 6},
+        lambda found: found == 6,
+    ),
+    "a limit that is not exclusive": (
+        "draft-04",
+        {"type": "integer", "minimum": 5, "exclusiveMaximum": False, "maximum": 5},
+        lambda found: found == 5,
+    ),
+    "a reference to the whole": (
+        "2019-09",
+        {
+            "$id": "https://toys.test/tree",
+            "$recursiveAnchor": True,
+            "type": "object",
+            "required": ["name"],
+            "properties": {
+                "name": {"const": "x"},
+                "others": {"type": "array", "minItems": 1, "items": {"$recursiveRef": "#"}},
+            },
+        },
+        lambda found: found["others"][0]["name"] == "x",
+    ),
+}
+
+
+@pytest.mark.parametrize(("dialect", "schema", "is_right"), EARLIER.values(), ids=EARLIER)
+def test_responses_are_generated_for_what_only_earlier_dialects_have(
+    tmp_path: Path, dialect: str, schema: Any, is_right: Callable[[Any], bool]
+) -> None:
+    kind = f"http://json-schema.org/{dialect}/schema#"
+    kind = "https://json-schema.org/draft/2019-09/schema" if dialect == "2019-09" else kind
+    media = {"application/json": {"schema": {"$schema": kind, **schema}}}
+    get = {"get": {"responses": {"200": {"description": "ok", "content": media}}}}
+    content = document({"/a": get})
+    assert not warnings(tmp_path, content)
+    with serving_contract(tmp_path, content) as client:
+        assert is_right(client.get("/a").json())
+
+
 NULL_IN_30: dict[str, tuple[Any, str]] = {
     "an alternative": ({"oneOf": [{"type": "null"}, {"type": "string"}]}, "is read as null"),
     "an alternative as a list": (

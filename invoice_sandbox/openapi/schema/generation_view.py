@@ -1,8 +1,9 @@
 """Schemas as the generator reads them: whatever has to be looked up elsewhere is at hand.
 
 Every reference is in full. What the address of a ``$dynamicRef`` may be, and which schema a
-``discriminator`` chooses, become alternatives. Members that only clients send are shut out. These
-are copies to make values from: the validator decides whether a value is valid.
+``discriminator`` chooses, become alternatives. Members that only clients send are shut out. What
+earlier dialects have otherwise is as in JSON Schema 2020-12. These are copies to make values from:
+the validator decides whether a value is valid.
 """
 
 from __future__ import annotations
@@ -92,6 +93,7 @@ class GenerationView:
         if "required" in view:
             view["required"] = without(view["required"], hidden)
         self._exclude(view, hidden)
+        _rewrite(view, base)
         if isinstance(schema.get("$ref"), str):
             view["$ref"] = (ITSELF if part else "") + _whole(schema["$ref"], base)
         if isinstance(schema.get("$dynamicRef"), str):
@@ -200,6 +202,19 @@ class GenerationView:
             self._with_name({"$ref": ITSELF + one}, {"$ref": one}, schema, "") for one in subtypes
         ]
         return {"anyOf": choices} if choices else view
+
+
+def _rewrite(view: dict[str, Any], base: str) -> None:
+    """What earlier dialects have otherwise, as JSON Schema 2020-12 has it."""
+    if isinstance(view.get("items"), list):
+        view["prefixItems"] = view.pop("items")
+        view |= {"items": view["additionalItems"]} if "additionalItems" in view else {}
+    for limit in ("exclusiveMinimum", "exclusiveMaximum"):
+        if isinstance(view.get(limit), bool):  # whether the value may be the limit itself
+            del view[limit]
+    view.pop("$recursiveAnchor", None)
+    if isinstance(view.get("$recursiveRef"), str):
+        view["$ref"] = _whole(view.pop("$recursiveRef"), base)
 
 
 def _add_choices(view: dict[str, Any], choices: list[dict[str, Any]]) -> None:

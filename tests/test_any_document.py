@@ -3325,3 +3325,21 @@ paths:
     with serving(replace(FROZEN, contract=file)) as running, running.client() as client:
         reply: httpx.Response = client.get("/numbers")
     assert reply.json() == [15, 31, 12, "1_000", 1000.0, "no", "2026-11-21"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+def test_a_file_may_be_written_as_windows_writes_it(
+    tmp_path: Path, encoding: str, suffix: str
+) -> None:
+    """PowerShell writes UTF-16."""
+    file = tmp_path / f"api.{suffix}"
+    text = json.dumps(
+        document({"/caf\u00e9": {"get": {**OK, "tags": [1]}}}), indent=1, ensure_ascii=False
+    )
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    file.write_bytes((mark + text.replace("\n", "\r\n")).encode(encoding))
+    project = load_contract(file)
+    (line,) = project.warnings
+    assert line.startswith(f"{file}:16:6: ")
+    assert project.contract.operations["get_caf"].path == "/caf\u00e9"

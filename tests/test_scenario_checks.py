@@ -750,7 +750,11 @@ def test_a_file_that_is_no_object_is_rejected(
 
 UNREADABLE = {
     "not UTF-8": (b"name: example\npurpose: \xff\n", "2:10: cannot be read: it is not UTF-8"),
-    "UTF-16": ("name: example\n".encode("utf-16"), "1:1: cannot be read: it is not UTF-8"),
+    "UTF-16": ("name: example\n".encode("utf-16-le"), "1:2: not YAML: "),
+    "half of UTF-16": (
+        b"\xff\xfe" + "name: é\n".encode("utf-16-le")[:-1],
+        "1:8: cannot be read: it is not UTF-16-LE",
+    ),
     "a zero": (b"name: example\npurpose: a\0b\n", "2:11: not YAML: control characters "),
     "two documents": (GOOD.encode() + b"---\nname: x\n", "28:1: but found another document"),
     "too deep": (b"name: " + b"[" * 300, "1:262: nested too deeply: more than 256 levels"),

@@ -15,7 +15,9 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.http.handling import public_workspace
+from invoice_sandbox.state import Credential
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import error
 from tests.support import FROZEN, PATIENCE, Running, serving
@@ -200,6 +202,33 @@ def test_only_a_signature_in_an_address_chooses_its_workspace(
     key = client.headers["authorization"].removeprefix("Bearer ")
     assert workspace(signature) == own
     assert workspace(key) == server.sandbox.engine.first_workspace != own
+
+
+def test_the_signature_of_a_workspace_that_ends_meanwhile_opens_none(
+    server: Running, client: httpx.Client
+) -> None:
+    """It is found before it is gone."""
+    engine = server.sandbox.engine
+    made = client.post("/sandbox/workspaces", json={}).json()["data"]
+    with server.client(made["key"]) as owner:
+        signature = address(owner)["url"].partition("signature=")[2]
+    found: Credential = server.run(engine.store.credential(key_digest(signature)))
+    assert found.workspace_id == made["id"]
+    client.delete(f"/sandbox/workspaces/{made['id']}").raise_for_status()
+
+    async def before(_digest: str) -> Credential:
+        return found
+
+    store = SimpleNamespace(credential=before, workspace=engine.store.workspace)
+    late: Any = SimpleNamespace(
+        store=store,
+        first_workspace=engine.first_workspace,
+        default_workspace=engine.default_workspace,
+    )
+    request = SimpleNamespace(trace=SimpleNamespace())
+    parsed: Any = SimpleNamespace(path={}, query={"signature": signature}, request=request)
+    served = server.run(public_workspace(late, parsed))
+    assert served.id == request.trace.served_by == engine.first_workspace
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -34,7 +35,7 @@ _CHUNK: Final = 1024 * 1024
 def load_document(path: Path) -> Any:
     """The content of a YAML or JSON file.
 
-    Raises DocumentError when the file is missing, not UTF-8, not YAML, or repeats a key.
+    Raises DocumentError when the file is missing, not UTF-8 or UTF-16, not YAML, or repeats a key.
     """
     return document_of(str(path), read_text(path))
 
@@ -70,7 +71,7 @@ def readable_document(name: str, text: str) -> tuple[Any, list[tuple[tuple[str |
 def read_text(path: Path) -> str:
     """The text of a file; that of a pipe, which can be read once only, is kept.
 
-    Raises DocumentError when it is missing or not UTF-8.
+    Raises DocumentError when it is missing or not UTF-8, nor UTF-16 by its first bytes.
     """
     return _text_of_pipe(path, path.stat().st_ino) if path.is_fifo() else _text_of(path)
 
@@ -87,13 +88,15 @@ def _text_of(path: Path) -> str:
             content = b"".join(islice(chunks, MAX_FILE_BYTES // _CHUNK + 1))
         if len(content) > MAX_FILE_BYTES:
             raise DocumentError(str(path), f"larger than {MAX_FILE_BYTES:,} bytes")
-        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        is_wide = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))  # as PowerShell writes files
+        text = content.decode("utf-16" if is_wide else "utf-8-sig")
+        return text.replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise DocumentError(str(path), "no such file") from None
     except UnicodeDecodeError as error:
-        before = content[: error.start].decode(errors="replace")
+        before = content[: error.start].decode(error.encoding, errors="replace").lstrip("\ufeff")
         place = f"{path}{line_and_column(before, len(before))}"
-        raise DocumentError(place, "cannot be read: it is not UTF-8") from None
+        raise DocumentError(place, f"cannot be read: it is not {error.encoding.upper()}") from None
     except OSError as error:
         raise DocumentError(str(path), f"cannot be read: {error.strerror}") from None
 

@@ -368,3 +368,161 @@ def test_an_id_of_zeros_that_is_posted_is_none(tmp_path: Path, identity: Any, no
         assert [one["title"] for one in made] == ["a", "b"]
         assert none not in {one["id"] for one in made}
         assert client.get(f"/things/{made[0]['id']}").json() == made[0]
+
+
+# --- parts of records
+
+
+ANYTHING = {"type": ["object", "array"]}
+LINE = {"$ref": "#/components/schemas/Line"}
+KIND = {"$ref": "#/components/schemas/Kind"}
+PARTS = {
+    "Line": closed("id", "sku", id=WHOLE, sku=TEXT),
+    "Kind": closed("id", "type", id=TEXT, type={"enum": ["folder"]}),
+}
+BEFORE = dict.fromkeys(("note", "number", "status", "other"), TEXT)
+
+
+def with_parts(record: Any) -> dict[str, Any]:
+    """A document of orders like this, which can be changed and replaced."""
+    paths = collection("/orders", "id", record, {"type": "object"})
+    for method in ("patch", "put"):
+        paths["/orders/{id}"][method] = operation(method, record, "200", ANYTHING)
+    return {**with_paths(paths), "components": {"schemas": PARTS}}
+
+
+def test_posted_parts_are_kept_wherever_they_are_declared(tmp_path: Path) -> None:
+    """Behind more members than an example has."""
+    lines, sent = [{"sku": "a"}, {"sku": "b"}], {"note": "n", "kind": {"id": "K"}}
+    record = closed("id", id=WHOLE, **BEFORE, lines=listed(LINE), kind=KIND)
+    explained = {"X-Sandbox-Explain": "1"}
+    with served(tmp_path, with_parts(record)) as client:
+        response = client.post("/orders", json={**sent, "lines": lines}, headers=explained)
+        assert "hints" not in response.headers["x-sandbox-explain"]
+        made = response.json()
+        number = made["lines"][0]["id"]
+        whole = {"lines": [{**one, "id": number} for one in lines]}
+        assert made == {"id": 1, "note": "n", "kind": {"id": "K", "type": "folder"}, **whole}
+        assert client.get("/orders/1").json() == made
+        changed = client.patch("/orders/1", json={"lines": [{"sku": "c"}, {"sku": 5}]})
+        assert [one["sku"] for one in changed.json()["lines"]] == ["c", "5"]
+
+
+@pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
+@pytest.mark.parametrize("first", [0, 1], ids=["null last", "null first"])
+@pytest.mark.parametrize("before", [{}, BEFORE], ids=["first", "behind others"])
+def test_a_posted_part_that_may_be_null_is_kept(
+    tmp_path: Path, before: Any, first: int, keyword: str
+) -> None:
+    alternatives = [KIND, {"type": "null"}, KIND][first : first + 2]
+    record = {**OPEN, "properties": {"id": WHOLE, **before, "kind": {keyword: alternatives}}}
+    record |= {"required": ["id"]}
+    with served(tmp_path, with_parts(record)) as client:
+        made = client.post("/orders", json={"mine": 1, "kind": {"id": "A"}}).json()
+        assert made == {"id": 1, "mine": 1, "kind": {"id": "A", "type": "folder"}}
+        for name, one in (("B", {}), ("C", {"kind": None}), ("D", {}), ("E", {})):
+            if one:
+                assert client.patch("/orders/1", json=one).json() == {**made, **one}
+            sent = {"kind": {"id": name}}
+            method = "PUT" if name == "E" else "PATCH"
+            changed = client.request(method, "/orders/1", json=sent).json()
+            assert changed["kind"] == {"id": name, "type": "folder"}
+            assert client.get("/orders/1").json() == changed
+
+
+def test_a_part_that_is_new_with_a_change_gets_what_it_lacks(tmp_path: Path) -> None:
+    record = closed("id", id=WHOLE, **BEFORE, lines=listed(LINE), kind=KIND)
+    with served(tmp_path, with_parts(record)) as client:
+        client.post("/orders", json={"lines": [{"id": 5, "sku": "a"}]})
+        changed = client.put("/orders/1", json={"kind": {"id": "B"}, "lines": [{"sku": "b"}]})
+        assert changed.json()["lines"] == [{"sku": "b", "id": 5}]
+        client.put("/orders/1", json={"note": "n", "lines": []})
+        changed = client.patch("/orders/1", json={"kind": {"id": "A"}}).json()
+        assert changed == {"id": 1, "note": "n", "lines": [], "kind": {"id": "A", "type": "folder"}}
+        changed = client.patch("/orders/1", json={"lines": [{"sku": "a"}]}).json()
+        assert changed["lines"][0]["sku"] == "a"
+
+
+# --- ids, instants, and what is gone
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown", "other"),
+    [({"type": "integer"}, TEXT, "7"), (TEXT, WHOLE, 7)],
+    ids=["a number as text", "text as a number"],
+)
+def test_a_posted_id_may_be_of_another_type(
+    tmp_path: Path, sent: Any, shown: Any, other: Any
+) -> None:
+    taken = closed("title", id=sent, title=TEXT)
+    paths = collection(
+        "/things", "id", {**THING, "properties": {"id": shown, "title": TEXT}}, taken
+    )
+    paths["/things"]["post"]["responses"]["409"] = {"description": "There is one."}
+    posted = 7 if other == "7" else "7"
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/things", json={"id": posted, "title": "a"})
+        assert made.json() == client.get("/things/7").json() == {"id": other, "title": "a"}
+        assert client.post("/things", json={"id": posted, "title": "b"}).status_code == 409
+
+
+def test_an_instant_of_the_server_is_not_changed_by_a_client(tmp_path: Path) -> None:
+    instant = {"type": "string", "format": "date-time", "readOnly": True}
+    record = closed("id", "createdAt", id=WHOLE, note=TEXT, createdAt=instant, updatedAt=instant)
+    early = {"createdAt": "2001-01-01T00:00:00Z", "updatedAt": "2001-01-01T00:00:00Z"}
+    with served(tmp_path, with_parts(record)) as client:
+        made = client.post("/orders", json=early).json()
+        client.post("/sandbox/clock/advance", json={"by": "PT1H"}).raise_for_status()
+        for method, body in (
+            ("PATCH", early),
+            ("PUT", early),
+            ("PATCH", [{"op": "replace", "path": "/createdAt", "value": early["createdAt"]}]),
+        ):
+            changed = client.request(method, "/orders/1", json=body).json()
+            assert changed["createdAt"] == made["createdAt"] > "2026"
+            assert changed["updatedAt"] > made["updatedAt"]
+
+
+def test_what_was_deleted_is_shown_beside_the_mark(tmp_path: Path) -> None:
+    whole = closed("data", "deleted", data=THING, deleted=FLAG)
+    paths = collection("/things", "id", THING, TITLE)
+    paths["/things/{id}"]["delete"] = operation("remove", whole, "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/things", json={"title": "a"}).json()
+        assert client.delete("/things/1").json() == {"data": made, "deleted": True}
+
+
+def test_a_change_of_what_has_no_id_in_its_body_finds_nothing(tmp_path: Path) -> None:
+    paths = collection("/things", "id", THING, TITLE)
+    paths["/things"]["put"] = operation("replace", OPEN, "200", {**OPEN, "required": []})
+    with served(tmp_path, with_paths(paths)) as client:
+        response = client.put("/things", json={"title": "a"})
+        assert response.status_code == 404
+        assert "Check the value" in response.headers["x-sandbox-error"]
+
+
+# --- what has a line
+
+
+@pytest.mark.parametrize("item", ["({key})", "('{key}')", "(ID={key})"])
+def test_items_of_odata_have_a_line(tmp_path: Path, item: str) -> None:
+    paths = collection("/things", "key", THING, TITLE)
+    paths[f"/things{item}"] = paths.pop("/things/{key}")
+    line = f"Not stateful: GET /things{item}: items of OData are not inferred"
+    assert lines(tmp_path, paths) == [line]
+    paths["/things"]["get"] = operation("list", listed(THING), "200")
+    assert lines(tmp_path, paths)[1:] == [line]
+
+
+def test_a_list_of_what_has_its_items_below_others_has_a_line(tmp_path: Path) -> None:
+    paths = collection("/articles/{article}/comments", "comment", THING, TITLE)
+    given = {"name": "article", "in": "path", "required": True, "schema": TEXT}
+    for one in paths.values():
+        one["parameters"] = [*one.get("parameters", ()), given]
+    paths["/comments"] = {"get": operation("every", closed(comments=listed(THING)), "200")}
+    paths["/others"] = {"get": operation("others", closed(comments=listed(THING)), "200")}
+    paths["/new/comments"] = {"get": operation("new", closed(comments=listed(TITLE)), "200")}
+    path = "/articles/{article}/comments"
+    assert lines(tmp_path, paths)[1:] == [
+        f"Not stateful: GET /comments: the records of {path} are kept for each parent"
+    ]

@@ -72,6 +72,11 @@ def first_valid(
 
 def different(sent: Any, shown: Any, declared: Any, at: str = "") -> Iterator[str]:
     """JSON Pointers of what was sent and is shown otherwise, or not at all though declared."""
+    if isinstance(sent, list) and isinstance(shown, list) and len(sent) == len(shown):
+        first = declared[0] if isinstance(declared, list) and declared else None
+        for index, (one, other) in enumerate(zip(sent, shown, strict=True)):
+            yield from different(one, other, first, f"{at}/{index}")
+        return
     if not isinstance(sent, Mapping) or not isinstance(shown, Mapping):
         if sent != shown:
             yield at

@@ -22,6 +22,7 @@ from invoice_sandbox.project.view import response_schema
 
 _ITEM: Final = re.compile(r"(.*)/(\{[^}]*\})(\.\w+|/)?")
 """The path of an item: that of its collection, its parameter, and what it ends with."""
+_IN_BRACKETS: Final = re.compile(r"(.*[^/])\([^()/]*\{\}[^()/]*\)")
 _PARAMETER: Final = re.compile(r"\{[^}]+\}")
 _Paths = Mapping[str, Mapping[str, Operation]]
 """Operations by method, by their path without the names of parameters: ``/users/{}``, as paths may
@@ -81,6 +82,7 @@ def _inferred(contract: Contract) -> Inferred:
             found, reasons = _list_alone(contract, on_all, ids)
             collections += [found] if found else []
             left_out += reasons
+    left_out += [*_in_brackets(paths), *_of_all_parents(contract, paths, collections)]
     if not collections and not left_out:
         left_out.append(_NOTHING)
     single = _singletons(paths, {without_names(one.path) for one in collections})
@@ -211,6 +213,31 @@ def _with_parents(contract: Contract, collections: Sequence[Collection]) -> Iter
         above = (one.base[:end] for end in reversed(ends) if end < len(one.base))
         parents = (it for it in above if without_names(it).removesuffix("/{}") in known)
         yield replace(one, parent=next(parents, ""))
+
+
+def _in_brackets(paths: _Paths) -> Iterator[str]:
+    """A line for each path of items as OData has them: ``/products({id})`` of ``/products``."""
+    for path, operations in paths.items():
+        parts = _IN_BRACKETS.fullmatch(path)
+        if parts and "POST" in paths.get(parts[1], {}):
+            first = next(iter(operations.values()))
+            yield f"{first.method} {first.path}: items of OData are not inferred"
+
+
+def _of_all_parents(
+    contract: Contract, paths: _Paths, collections: Sequence[Collection]
+) -> Iterator[str]:
+    """A line for each list at ``/comments`` of what is kept for each article."""
+    used = {name for one in collections for name in one.operations.values()}
+    for path, operations in paths.items():
+        get, end = operations.get("GET"), f"/{path.rpartition('/')[2]}"
+        if get is None or get.id in used or _ITEM.fullmatch(path):
+            continue
+        like = (one for one in collections if one.base.endswith(end))
+        below = [one for one in like if {*path_names(one.base)} > {*path_names(get.path)}]
+        items = [members(it) for it in _listed(_bodies(contract, get)[1])] if below else []
+        if any(one.key[0] in it for one in below for it in items):
+            yield f"GET {get.path}: the records of {below[0].path} are kept for each parent"
 
 
 def _singletons(paths: _Paths, collections: Set[str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
+from unicodedata import combining, normalize
 from uuid import NAMESPACE_URL, uuid5
 
 from invoice_sandbox.openapi.load.operations import path_names
@@ -26,7 +27,7 @@ from invoice_sandbox.openapi.responses import (
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
 from invoice_sandbox.project.declared import WriteOnly, files_of, outline
 from invoice_sandbox.project.fitting import at_steps, members, placed
-from invoice_sandbox.project.naming import as_ids, is_envelope, nouns, singular, words
+from invoice_sandbox.project.naming import as_ids, is_envelope, is_text, nouns, singular, words
 from invoice_sandbox.project.view import View, generated
 
 _NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
@@ -205,7 +206,7 @@ class Shape:
         """Ids for a record, the best first: what was sent, a name, something unique, a number."""
         record = members(at_steps(sent, self.within))
         posted = at_steps(record, self.key)
-        wanted = [] if _is_none(posted) else [posted]
+        wanted = [] if _is_none(posted) else [*as_ids(posted)] if is_text(posted) else [posted]
         if _NAMES.intersection(words(self.identity)[-1:]):
             titles = (_slug(record[one]) for one in _TITLES if isinstance(record.get(one), str))
             noun = singular(self.base.rpartition("/")[2])
@@ -345,8 +346,9 @@ def _is_none(key: Any) -> bool:
 
 
 def _slug(text: str) -> str:
-    """``Justice League!`` as ``justice-league``."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:64]
+    """``Café Lunch!`` as ``cafe-lunch``."""
+    plain = "".join(one for one in normalize("NFKD", text.lower()) if not combining(one))
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:64]
 
 
 @lru_cache(maxsize=_MOST_EXAMPLES)

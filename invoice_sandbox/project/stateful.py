@@ -104,7 +104,7 @@ class Collection(Shape):
         sent = self._sent(call, view, "create", call.body)
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{name}/{number}"))
         for key in self.ids(view, sent, number, unique):
-            is_sent = at_steps(sent, (*self.within, *self.key)) == key
+            is_sent = str(at_steps(sent, (*self.within, *self.key))) == str(key)
             if await call.state.get(name, str(key)) is not None:
                 if not is_sent:
                     continue
@@ -280,7 +280,7 @@ class Collection(Shape):
     ) -> Response:
         steps = (*self.within, *self.key)
         showing, *_ = self.showing(call.contract, view, call.accept)
-        after = showing.with_instants(after, sent, call.timestamp, is_new=False)
+        after = showing.with_instants(after, sent, call.timestamp, kept)
         after = self._of_parents(call, showing, after, kept)
         record = placed(after, steps, at_steps(kept, steps))
         is_note = view.is_note
@@ -377,7 +377,7 @@ class Collection(Shape):
         """Keep a new record with this id, whose URL is ``at``, empty if it has none; None if no
         response can have it."""
         showing, *_ = self.showing(call.contract, view, call.accept)
-        new = showing.with_instants(sent, sent, call.timestamp, is_new=True)
+        new = showing.with_instants(sent, sent, call.timestamp)
         found = view.created(self._of_parents(call, showing, new), key, number, unique)
         if found is None:
             return None
@@ -416,7 +416,7 @@ class Collection(Shape):
         other = self._view_of(call, "get")
         if other.schema == view.schema or (other.own_place is None and not other.is_part):
             return kept
-        record = other.with_instants(kept, sent, call.timestamp, is_new=before is None)
+        record = other.with_instants(kept, sent, call.timestamp, before)
         body = other.shown(record, before)
         return kept if body is None else other.kept(record, body, is_last=True)
 
@@ -424,8 +424,8 @@ class Collection(Shape):
         """The id in the path, or in the body if the path has none."""
         if name := self.parameter_of(call.operation):
             return str(call.path[name])
-        sent = self.in_place(call.body, "replace")
-        return str(at_steps(sent, (*self.within, *self.key)))
+        found = at_steps(self.in_place(call.body, "replace"), (*self.within, *self.key))
+        return "" if found is None else str(found)
 
 
 def _in_path(path: str, call: _Call) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from typing import Any, Final
 
@@ -233,11 +233,11 @@ class View:
         own, key = self._placed(record), at_steps(record, (*self.within, *self.identity))
         example = self._alternative(example, own)
         body = self._over_example(example, own, key, record, before)
-        sent, declared = at_steps(own, place), members(at_steps(self.declared, place))
-        whole = agreement({name: one for name, one in members(sent).items() if name in declared})
-        if body is None or agreement(sent, at_steps(body, place)) >= whole:
+        record_sent, declared = (members(at_steps(one, place)) for one in (own, self.declared))
+        sent = {name: one for name, one in record_sent.items() if name in declared}
+        if body is None or agreement(sent, at_steps(body, place)) >= agreement(sent):
             return body
-        again = self._over_example(self._with_parts(example, own), own, key, record, before)
+        again = self._over_example(example, own, key, record, before, self._parts(own))
         bodies = [one for one in (body, again) if one is not None]
         return max(bodies, key=lambda one: agreement(sent, at_steps(one, place)))
 
@@ -248,7 +248,10 @@ class View:
         key: Any,
         record: Mapping[str, Any],
         before: Mapping[str, Any] | None,
+        parts: Mapping[str, Any] | None = None,
     ) -> Any:
+        """``parts`` are members with objects and lists that the record gets what it lacks from,
+        where neither the example nor what it was has any."""
         place = self.place
         was = None if before is None else self._placed(before)
         known = example if was is None else _over(example, was, place)
@@ -262,6 +265,9 @@ class View:
             absent = new - wanted
             left = {name: one for name, one in record_known.items() if name not in absent}
             known = placed(known, place, left)
+        if parts:
+            left = {name: one for name, one in members(at_steps(known, place)).items() if one}
+            known = placed(known, place, {**members(at_steps(known, place)), **parts, **left})
         steps = self.id_place
         for one in (filled, last, known if steps is None else placed(known, steps, key)):
             body = fitted(self.checker, one, known)
@@ -287,20 +293,22 @@ class View:
         changed = placed(example, self.place, made)
         return changed if members(made) and is_valid(self.checker, changed) else example
 
-    def _with_parts(self, example: Any, own: Mapping[str, Any]) -> Any:
-        """The example with objects and lists, as far as they are declared, where the record has
-        some: that of the document may have none, and so nothing that they lack."""
+    def _parts(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """Members with generated objects and lists, as far as they are declared, where the record
+        has some: the example of the document may have none, and so nothing that they lack."""
         record, declared = at_steps(own, self.place), at_steps(self.declared, self.place)
         like = containers_like(record, declared)
         schemas = schemas_at(self.contract.document, self.schema, self.place) if like else []
-        if not schemas:
-            return example
         parts = dict[str, Any]()
-        for name, part in like["properties"].items():
+        for name, part in like["properties"].items() if schemas else ():
             one = {"type": "object", "required": [name], "properties": {name: part}}
-            made = generated(self.contract, {"allOf": [schemas[0], one]}, str(self.seed))
-            parts |= {name: made[name]} if name in members(made) else {}
-        return placed(example, self.place, {**members(at_steps(example, self.place)), **parts})
+            fits = partial(self._may_have_part, name)
+            made = generated(self.contract, {"allOf": [schemas[0], one]}, str(self.seed), fits)
+            parts |= {name: made[name]} if made else {}
+        return parts
+
+    def _may_have_part(self, name: str, record: Mapping[str, Any]) -> bool:
+        return is_valid(self.checker, placed(self._alone, (*self.place, name), record[name]))
 
     def _constants(self, name: str) -> list[Any]:
         """The values by which alternatives of the record differ in this member."""
@@ -327,19 +335,26 @@ class View:
         return placed(found, self.own_place, record) if record else found
 
     def with_instants(
-        self, record: Mapping[str, Any], sent: Mapping[str, Any], now: str, *, is_new: bool
+        self,
+        record: Mapping[str, Any],
+        sent: Mapping[str, Any],
+        now: str,
+        before: Mapping[str, Any] | None = None,
     ) -> Mapping[str, Any]:
         """A kept body with the instants that the server sets: of its creation and of its last
-        change. What was sent goes before, unless the member is readOnly."""
-        given = members(at_steps(sent, self.within))
-        wanted = _OF_CREATION | _OF_CHANGES if is_new else _OF_CHANGES
+        change. What was sent goes before, unless the member is readOnly. ``before`` is what the
+        body was, if it is not new."""
+        given, was = (members(at_steps(one, self.within)) for one in (sent, before))
+        wanted = _OF_CREATION | _OF_CHANGES if before is None else _OF_CHANGES
         needed = self.needed(record)
         for name in members(at_steps(self.declared, self.place)):
-            if name not in needed or (name in given and name not in self.of_the_server):
+            is_given, own = name in given, {*words(name)}
+            if name not in needed or (is_given and name not in self.of_the_server):
                 continue
-            formats = self._keywords("format", name) if wanted.intersection(words(name)) else []
-            if "date-time" in formats:
-                record = placed(record, (*self.within, name), now)
+            is_set = not own.isdisjoint(wanted)
+            is_again = is_given and name in was and not own.isdisjoint(_OF_CREATION)
+            if (is_set or is_again) and "date-time" in self._keywords("format", name):
+                record = placed(record, (*self.within, name), now if is_set else was[name])
         return record
 
     def needed(self, record: Mapping[str, Any]) -> frozenset[str]:
@@ -396,8 +411,8 @@ class View:
         if not marks:
             return self.shown(record) if self.own_place is not None else None
         key, body = at_steps(record, (*self.within, *self.identity)), example
-        if self.own_place is not None and self.id_place is not None:
-            body = placed(body, self.id_place, key)
+        if self.own_place is not None:
+            body = self.shown(record) or body
         elif self.is_note:
             body = self.noted(key) or body
         for steps in sorted(marks):
@@ -582,13 +597,13 @@ def response_schema(operation: Operation, example: ContractResponse) -> Any:
     return response.media[declared].get("schema", True) if response and declared else True
 
 
-def generated(contract: Contract, schema: Any, seed: str) -> Any:
-    """A value that is generated for a schema, or None."""
+def generated(
+    contract: Contract, schema: Any, seed: str, fits: Callable[[Any], bool] = lambda _: True
+) -> Any:
+    """A value that is generated for a schema and ``fits``, or None."""
     view = contract.schemas.generation_view
     try:
-        return generate(
-            view.read(schema), resolve=view.at, is_valid=lambda _: True, seed=seed, invent=True
-        )
+        return generate(view.read(schema), resolve=view.at, is_valid=fits, seed=seed, invent=True)
     except CannotGenerate:
         return None
 

@@ -699,6 +699,80 @@ def test_a_list_of_items_as_earlier_dialects_have_it_is_served(
         assert client.post("/check", json={"a": "x"}).status_code == 400
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+def test_a_list_of_no_schemas_is_ignored(tmp_path: Path, keyword: str, version: str) -> None:
+    content = contract({"properties": {"a": {keyword: [], "type": "string"}}}, openapi=version)
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(f": this '{keyword}' is empty, and is ignored")
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/check", json={"a": "x"}).status_code == 204
+        assert client.post("/check", json={"a": 1}).status_code == 400
+
+
+def test_operations_that_are_null_are_named_beside_others_with_the_same_reason(
+    tmp_path: Path,
+) -> None:
+    """What was done differs."""
+    paths: dict[str, Any] = {f"/a{one}": {"get": {**OK, "externalDocs": None}} for one in range(5)}
+    paths |= {f"/b{one}": {"get": None} for one in range(5)}
+    found = [one.partition(": ")[2] for one in warnings(tmp_path, document(paths))]
+    reason = 'null is not of type "object"'
+    every = [f"GET /b{n}: this operation is not served: {reason}" for n in range(5)]
+    assert [one for one in found if "not served" in one] == every
+    assert f"this is ignored: {reason} (and 2 more places like this)" in found
+
+
+GONE = {"$ref": "#/components/schemas/Gone"}
+NAMED = {"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}
+LOOSE: dict[str, tuple[str, Any]] = {
+    "one of which nothing is known": ("3.0.3", {"oneOf": [NAMED, GONE]}),
+    "one of which nothing is known in 3.1": ("3.1.0", {"oneOf": [NAMED, GONE]}),
+    "one of which null is known": ("3.0.3", {"oneOf": [NAMED, None]}),
+    "one that is wrong elsewhere": (
+        "3.0.3",
+        {"oneOf": [NAMED, {"$ref": "#/components/schemas/Wrong"}]},
+    ),
+    "one beside any of others": (
+        "3.0.3",
+        {"oneOf": [NAMED, GONE], "anyOf": [NAMED, {"type": "integer"}]},
+    ),
+    "one with a pattern": ("3.1.0", {"oneOf": [NAMED, {"patternProperties": {"[[": False}}]}),
+    "null is not allowed": ("3.0.3", {"not": None}),
+    "nobody knows what is not allowed": ("3.1.0", {"not": GONE}),
+    "deep in what is not allowed": ("3.0.3", {"not": {"properties": {"a": {"pattern": "[["}}}}),
+    "an unknown condition": ("3.1.0", {"if": GONE, "then": False}),
+}
+
+
+@pytest.mark.parametrize(("version", "schema"), LOOSE.values(), ids=LOOSE)
+def test_what_is_not_checked_rejects_nothing(tmp_path: Path, version: str, schema: Any) -> None:
+    components = {"schemas": {"Wrong": {"type": "strin"}}}
+    content = contract(schema, openapi=version, components=components)
+    assert warnings(tmp_path, content)
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/check", json={"a": "x"}).status_code == 204
+        is_any = "anyOf" not in schema
+        assert client.post("/check", json={"a": 1}).status_code == (204 if is_any else 400)
+
+
+def test_a_response_is_of_an_alternative_that_is_checked(tmp_path: Path) -> None:
+    shown = {"application/json": {"schema": {"oneOf": [GONE, NAMED]}}}
+    get = {"get": {"responses": {"200": {"description": "", "content": shown}}}}
+    with serving_contract(tmp_path, document({"/a": get})) as client:
+        assert isinstance(client.get("/a").json()["a"], str)
+
+
+def test_of_alternatives_that_are_checked_one_is_satisfied(tmp_path: Path) -> None:
+    """What is wrong deep in one of them changes nothing, and nor do examples."""
+    other = {"properties": {"b": {"type": "strin"}}, "required": ["b"], "examples": 1}
+    content = contract({"oneOf": [NAMED, other]}, openapi="3.1.0")
+    assert warnings(tmp_path, content)
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/check", json={"a": "x"}).status_code == 204
+        assert client.post("/check", json={"a": "x", "b": 1}).status_code == 400
+
+
 EARLIER: dict[str, tuple[str, Any, Callable[[Any], bool]]] = {
     "a list of items": (
         "draft-07",
@@ -2205,7 +2279,7 @@ def test_an_example_beside_examples_is_ignored(tmp_path: Path, operation: Any) -
 def test_the_404_names_a_method_that_is_null_or_unknown(tmp_path: Path) -> None:
     content = document({"/a": FINE, "/b": {"get": None}, "/c": {"fetch": OK}})
     with serving_contract(tmp_path, content) as client:
-        assert "GET /b: this is ignored: " in client.get("/b").text
+        assert "GET /b: this operation is not served: null is" in client.get("/b").text
         assert "FETCH /c: this is ignored: " in client.get("/c").text
         assert "begin with" not in client.get("/d").text
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from itertools import islice, pairwise
 from typing import Any, Final
@@ -19,10 +20,11 @@ from invoice_sandbox.openapi.load.model import (
     Node,
     Pointer,
     node,
+    walk,
     word_for,
 )
 from invoice_sandbox.openapi.load.operations import NOT_SERVED, Draft, Note, subject
-from invoice_sandbox.openapi.load.pointers import followed
+from invoice_sandbox.openapi.load.pointers import ContractError, dereference, followed
 from invoice_sandbox.openapi.load.repair import ANY_CONTENT, BEARER
 from invoice_sandbox.openapi.load.validate import Invalid
 
@@ -70,7 +72,8 @@ def _without(draft: Draft, around: list[Node], wrong: Invalid) -> Iterator[Note]
         yield _replaced(draft, place, meant, f"read as {_shown(meant)}: {wrong.text}")
         return
     if wrong.is_extra or _is_optional(around, wrong):
-        yield _left_out(draft, place, f"{_name(place)}this is ignored: {wrong.text}")
+        done = f"operation {NOT_SERVED}" if place.type == "operation" else "is ignored: "
+        yield _left_out(draft, place, f"{_name(place)}this {done}{wrong.text}")
         return
     unknown = _unknown_member(around)
     if unknown is not None:
@@ -84,10 +87,10 @@ def _around_it(draft: Draft, around: list[Node], wrong: Invalid) -> Iterator[Not
     alternatives = _alternatives(draft.document)
     for above, here in reversed([*pairwise((node(None), *around))]):
         if above.type == SCHEMA and _is_independent(above.value, here):
-            text = f"this schema is read without '{here.pointer[-1]}': {wrong.text}"
-            yield _left_out(draft, here, text)
+            yield _without_keyword(draft, above, here, wrong)
         elif _may_be_anything(above, here) and here.value != {}:
             word = word_for(here.type.strip("[]"))
+            draft.loosen(here.pointer)
             yield _replaced(draft, here, {}, f"this {word} is not checked: {wrong.text}")
         elif here.type == "requestBody" and here.value != _ANYTHING:
             text = f"this requestBody is not checked: {wrong.text}"
@@ -106,6 +109,12 @@ def _around_it(draft: Draft, around: list[Node], wrong: Invalid) -> Iterator[Not
             yield _left_out(draft, here, f"{_name(here)}{text}")
     if around[-1].pointer:
         yield _left_out(draft, around[-1], f"this is ignored: {wrong.text}")
+
+
+def _without_keyword(draft: Draft, schema: Node, here: Node, wrong: Invalid) -> Note:
+    if here.pointer[-1] not in _ANNOTATIONS:
+        draft.loosen(schema.pointer)
+    return _left_out(draft, here, f"this schema is read without '{here.pointer[-1]}': {wrong.text}")
 
 
 def _may_be_anything(above: Node, here: Node) -> bool:
@@ -158,6 +167,39 @@ _ALONE: Final = frozenset(
     }
 )
 """Keywords that others do not need to have: ``additionalProperties`` needs ``properties``."""
+
+
+def tolerate(draft: Draft) -> None:
+    """Change schemas that would reject what was valid, as a part of them allows more now: of
+    alternatives a value may satisfy several, and what is negated, or a condition, is not checked.
+    """
+    loosened = {id(one) for one in draft.loosened()}
+
+    def is_loose(schema: Any) -> bool:
+        with suppress(ContractError):
+            return bool({id(schema), id(dereference(draft.document, schema))} & loosened)
+        return False
+
+    for here in walk(node(draft.document)) if loosened else ():
+        if not here.is_schema:
+            continue
+        for name in [one for one in ("not", "if") if one in here.value]:
+            if any(is_loose(one.value) for one in walk(here.child(name, here.value[name]))):
+                del here.value[name]
+        alternatives = here.value.get("oneOf")
+        if isinstance(alternatives, list) and any(map(is_loose, alternatives)):
+            of_any = {"anyOf": here.value.pop("oneOf")}
+            others = here.value.get("allOf", [])
+            here.value.update({"allOf": [*others, of_any]} if "anyOf" in here.value else of_any)
+
+
+_ANNOTATIONS: Final = frozenset(
+    {
+        *("discriminator", "xml", "default", "examples", "readOnly", "writeOnly"),
+        *("contentEncoding", "contentMediaType"),
+    }
+)
+"""Those of them without which a schema allows no more."""
 
 
 def _is_dispensable(above: Node, here: Node) -> bool:

@@ -40,9 +40,9 @@ def summarized(found: Iterable[Note]) -> Iterator[tuple[Pointer, str]]:
     """Places and lines for a person: of equal notes the first few, and how many more there are;
     all of what is not served.
 
-    Equal are texts that differ only in the name that they start with, and a colon.
+    Equal are texts that differ only in names: they say the same of what is done, and why.
     """
-    for _, group in groupby(sorted(found, key=_without_name), key=_without_name):
+    for _, group in groupby(sorted(found, key=_without_names), key=_without_names):
         same = list(group)
         shown = len(same) if NOT_SERVED in same[0].text else _SHOWN
         more = len(same) - shown
@@ -51,8 +51,13 @@ def summarized(found: Iterable[Note]) -> Iterator[tuple[Pointer, str]]:
             yield one.pointer, one.text + (last if index == shown else "")
 
 
-def _without_name(note: Note) -> str:
-    return note.text.rpartition(": ")[2]
+def _without_names(note: Note) -> tuple[str, str]:
+    *clauses, last = note.text.split(": ")
+    return next((one for one in clauses if one.startswith(_DONE)), ""), last
+
+
+_DONE: Final = ("this ", "read as ", "any ", "'")
+"""How the clause begins that says what is done, between a name and the reason."""
 
 
 def _limitations(document: Mapping[str, Any], here: Node) -> Iterator[Note]:

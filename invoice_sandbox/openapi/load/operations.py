@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect, insort
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import reduce
+from operator import getitem
+from typing import Any, Final, cast
 from urllib.parse import urljoin, urlsplit
 
 from invoice_sandbox.openapi.load.documents import pointer_text
@@ -35,6 +38,7 @@ class Draft:
     def __init__(self, document: dict[str, Any], lost: Iterable[Pointer] = ()) -> None:
         self.document = document
         self.notes: list[Note] = []
+        self._loosened: list[Pointer] = []
         self._lost: dict[Pointer, list[int]] = {}
         self._leaving = list(lost)
         self.add(())
@@ -42,12 +46,24 @@ class Draft:
     def leave_out(self, pointer: Pointer) -> None:
         """Leave out an item of a list or a member of an object. The places of other items are
         still counted as they were, until the notes of these changes are added."""
-        around: Any = self.document
-        for step in pointer[:-1]:
-            around = around[step]
+        around = reduce(getitem, pointer[:-1], cast("Any", self.document))
         del around[pointer[-1]]
         if isinstance(around, list):
             self._leaving.append(pointer)
+
+    def loosen(self, pointer: Pointer) -> None:
+        """Note that a schema allows more than it was written to allow."""
+        self._loosened.append(self.first(pointer))
+
+    def loosened(self) -> list[Any]:
+        """The schemas that allow more, as far as they are still there; the next time only those
+        that were noted since."""
+        places, self._loosened = [self.now(one) for one in self._loosened], []
+        found = list[Any]()
+        for place in [one for one in places if one is not None]:
+            with suppress(LookupError, TypeError):
+                found.append(reduce(getitem, place, cast("Any", self.document)))
+        return found
 
     def add(self, notes: Iterable[Note]) -> None:
         """Add the notes of changes, at places as they were before these."""

@@ -19,7 +19,7 @@ from invoice_sandbox.openapi.load.documents import (
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.files import UnreadableError, is_inside
-from invoice_sandbox.openapi.load.invalid import last_words, of_references, take_out
+from invoice_sandbox.openapi.load.invalid import last_words, of_references, take_out, tolerate
 from invoice_sandbox.openapi.load.limitations import limitations
 from invoice_sandbox.openapi.load.model import FILE, METHODS, Node, Pointer, node
 from invoice_sandbox.openapi.load.openapi_30 import as_31
@@ -234,6 +234,7 @@ def _rest(bundled: Bundle, draft: Draft, wrong: Sequence[Invalid]) -> tuple[Note
             draft.add(declare(document))
             found = invalid_places(document, bundled.file)
         if not found:
+            tolerate(draft)
             draft.add(Note(one.pointer, one.text) for one in unusual_names(document))
             without_impossible(draft)
             notes = last_words(draft)

@@ -159,11 +159,7 @@ def repair(draft: Draft) -> None:
         for name in [one for one in _keys(here.value) if str(one).startswith("x-")]:
             del here.value[name]
     notes += [
-        Note((*here.pointer, *place), text)
-        for here in schemas
-        for place, text in _repair_schema(here.value)
-    ]
-    notes += [
+        *_repair_schemas(draft, schemas),
         *_repair_identifiers(schemas),
         *_repair_dialects(document, schemas),
         *_repair_security(draft),
@@ -319,6 +315,18 @@ _FRAGMENT: Final = re.compile(
 _PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
+def _repair_schemas(draft: Draft, schemas: Sequence[Node]) -> Iterator[Note]:
+    for here in schemas:
+        for place, text in _repair_schema(here.value):
+            if place[0] in _LOOSENING:
+                draft.loosen(here.pointer)
+            yield Note((*here.pointer, *place), text)
+
+
+_LOOSENING: Final = frozenset({"pattern", "patternProperties", "allOf", "anyOf", "oneOf"})
+"""Keywords without which a schema allows more."""
+
+
 def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
     required = schema.get("required")
     if isinstance(required, list) and all(isinstance(name, str) for name in required):
@@ -326,6 +334,10 @@ def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], st
         if once != required:
             schema["required"] = once
             yield ("required",), "duplicate names in 'required' are ignored"
+    for name in ("allOf", "anyOf", "oneOf"):
+        if schema.get(name) == []:  # which OpenAPI 3.0 allows, and JSON Schema does not
+            del schema[name]
+            yield (name,), f"this '{name}' is empty, and is ignored"
     values = schema.get("enum")
     if isinstance(values, list):
         different = list(

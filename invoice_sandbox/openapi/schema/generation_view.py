@@ -94,6 +94,9 @@ class GenerationView:
             view["required"] = without(view["required"], hidden)
         self._exclude(view, hidden)
         _rewrite(view, base)
+        if isinstance(view.get("anyOf"), list):  # one of which may be anything
+            said = [one for one in view["anyOf"] if one and one is not True]
+            view["anyOf"] = said or view["anyOf"]
         if isinstance(schema.get("$ref"), str):
             view["$ref"] = (ITSELF if part else "") + _whole(schema["$ref"], base)
         if isinstance(schema.get("$dynamicRef"), str):

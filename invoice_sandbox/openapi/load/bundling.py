@@ -277,8 +277,9 @@ class _Bundler:
 
         What is in an extension may not stay there, where references have no effect.
         """
-        if type_ == SCHEMA:
-            return len(pointer) == 3 and pointer[:2] == ("components", SECTIONS[type_])
+        if type_ == SCHEMA:  # a component of another type is reported
+            is_component = len(pointer) == 3 and pointer[0] == "components"
+            return is_component and pointer[1] in SECTIONS.values()
         place = node_at(node(self._files.content(self._root)), pointer)
         is_data = place is None or place.type == DATA
         return not is_data and (type_ in SECTIONS or type_ == "pathItem")

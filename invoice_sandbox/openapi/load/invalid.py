@@ -392,7 +392,7 @@ def _name(here: Node) -> str:
         case "operation", (*_, path, method):
             return f"{str(method).upper()} {path}: "
         case "pathItem", (*_, path):
-            return f"{path}: "
+            return f"{path}: " if path else "'': "
     return ""
 
 

@@ -28,6 +28,7 @@ from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.repair import (
     correct,
     declare,
+    numbered_names,
     plain_paths,
     repair,
     whole_version,
@@ -117,6 +118,7 @@ def _read(file: Path, fetch: Fetch, folders: Sequence[Path], *, whole: bool) -> 
     draft.add(lines)
     repair(draft)
     check_openapi(bundled.document, file, bundled.place)
+    draft.add(numbered_names(bundled.document))
     return _as_read(bundled, draft, draft.notes)
 
 
@@ -237,6 +239,7 @@ def _rest(bundled: Bundle, draft: Draft, wrong: Sequence[Invalid]) -> tuple[Note
             tolerate(draft)
             draft.add(Note(one.pointer, one.text) for one in unusual_names(document))
             without_impossible(draft)
+            draft.add(numbered_names(document))
             notes = last_words(draft)
             return tuple(dict.fromkeys([*notes, *of_references(document, notes)]))
         if not take_out(draft, found):

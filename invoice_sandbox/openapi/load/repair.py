@@ -136,9 +136,8 @@ def repair(draft: Draft) -> None:
 
     A duplicate name in ``required`` or value in ``enum`` is removed. A pattern that is no regular
     expression as ECMA-262 and Rust have them is left out, and so is a dialect that is not known. A
-    security scheme that is declared nowhere is not required. The names of operations without an
-    operationId that are numbered are noted, too. A reference is written as a URI. Extensions among
-    paths or responses, which mean nothing here, are left out unnoted.
+    security scheme that is declared nowhere is not required. A reference is written as a URI.
+    Extensions among paths or responses, which mean nothing here, are left out unnoted.
     """
     document, schemas, extensible, notes = draft.document, list[Node](), list[Node](), list[Note]()
     for here in walk(node(document)):  # which looks at the members of an object after this
@@ -163,7 +162,6 @@ def repair(draft: Draft) -> None:
         *_repair_identifiers(schemas),
         *_repair_dialects(document, schemas),
         *_repair_security(draft),
-        *_numbered_names(document),
     ]
     draft.add(notes)
 
@@ -340,9 +338,7 @@ def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], st
             yield (name,), f"this '{name}' is empty, and is ignored"
     values = schema.get("enum")
     if isinstance(values, list):
-        different = list(
-            {json.dumps(one, sort_keys=True, default=str): one for one in values}.values()
-        )
+        different = list({_as_compared(one): one for one in values}.values())
         if len(different) < len(values):
             schema["enum"] = different
             yield ("enum",), "duplicate values in 'enum' are ignored"
@@ -360,6 +356,17 @@ def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], st
             ("patternProperties", wrong),
             "this pattern cannot be compiled, and is not checked",
         )
+
+
+def _as_compared(value: Any) -> str:
+    """A text that is the same for equal values: 1.0 is 1."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return json.dumps(json.loads(text, parse_float=_number)) if "." in text else text
+
+
+def _number(text: str) -> int | float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def _repair_identifiers(schemas: Sequence[Node]) -> Iterator[Note]:
@@ -429,9 +436,9 @@ def _repair_security(draft: Draft) -> Iterator[Note]:
                 draft.leave_out((*here.pointer, "security", index))
 
 
-def _numbered_names(document: dict[str, Any]) -> Iterator[Note]:
-    if not isinstance(document.get("paths"), dict):
-        return
+def numbered_names(document: dict[str, Any]) -> Iterator[Note]:
+    """Notes of the operations of a valid document without an operationId whose names here have a
+    number."""
     for name, (path, method, raw) in named_operations(document).items():
         if name != operation_id(path, method, raw):
             yield Note(("paths", path, method), f"without operationId: it is called {name} here")

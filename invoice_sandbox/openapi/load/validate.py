@@ -53,7 +53,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 19
+_RULES: Final = 20
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -428,9 +428,14 @@ def _is_a_reference(branch: Sequence[jsonschema_rs.ValidationError]) -> bool:
 
 
 def _is_of_another_type(branch: Sequence[jsonschema_rs.ValidationError], around: Any) -> bool:
-    """Whether a branch is an object of another ``type``, such as that of a security scheme."""
-    own_type = [*around.instance_path, "type"]
-    return any(list(one.instance_path) == own_type for one in branch)
+    """Whether a branch is a value of another type, or an object of another ``type``, such as that
+    of a security scheme."""
+    own, mistyped = list(around.instance_path), jsonschema_rs.ValidationErrorKind.Type
+    return any(
+        list(one.instance_path) == [*own, "type"]
+        or (list(one.instance_path) == own and isinstance(one.kind, mistyped))
+        for one in branch
+    )
 
 
 def _is_opinion(error: Any) -> bool:

@@ -119,14 +119,20 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Mark, yaml.Nod
     otherwise."""
     if isinstance(node, yaml.MappingNode):
         for key, value in reversed(node.value):
-            if key.value == str(step):
+            if _step(key) == str(step):
                 return key.start_mark, value
         for key, value in node.value:
-            if alike(key.value) == alike(step):
+            if alike(_step(key)) == alike(step):
                 return key.start_mark, value
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
         return node.value[step].start_mark, node.value[step]
     return None
+
+
+def _step(key: yaml.Node) -> str:
+    """The step to the value of a key; of one that is no text, where it is written."""
+    is_text, mark = isinstance(key, yaml.ScalarNode), key.start_mark
+    return str(key.value) if is_text else f"? {mark.line + 1}:{mark.column + 1}"
 
 
 class _LeftOutError(Exception):
@@ -180,10 +186,10 @@ class _Builder:
         raise _LeftOutError
 
     def ignore(self, key: yaml.Node, problem: str) -> None:
-        """Raise DocumentError, or make it a fault of the object that has the key."""
+        """Raise DocumentError, or make it a fault."""
         if self.faults is None:
             raise _at(self.name, key.start_mark, problem)
-        self.faults.append((self.pointer, f"a member is ignored: {problem}"))
+        self.faults.append(((*self.pointer, _step(key)), f"this is ignored: {problem}"))
 
     def mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
         """The members, in order, those merged by ``<<`` first; keys are the text as written."""

@@ -338,7 +338,9 @@ def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], st
             yield (name,), f"this '{name}' is empty, and is ignored"
     values = schema.get("enum")
     if isinstance(values, list):
-        different = list({_as_compared(one): one for one in values}.values())
+        different = list(
+            {json.dumps(one, sort_keys=True, default=str): one for one in values}.values()
+        )
         if len(different) < len(values):
             schema["enum"] = different
             yield ("enum",), "duplicate values in 'enum' are ignored"
@@ -356,17 +358,6 @@ def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], st
             ("patternProperties", wrong),
             "this pattern cannot be compiled, and is not checked",
         )
-
-
-def _as_compared(value: Any) -> str:
-    """A text that is the same for equal values: 1.0 is 1."""
-    text = json.dumps(value, sort_keys=True, default=str)
-    return json.dumps(json.loads(text, parse_float=_number)) if "." in text else text
-
-
-def _number(text: str) -> int | float:
-    number = float(text)
-    return int(number) if number.is_integer() else number
 
 
 def _repair_identifiers(schemas: Sequence[Node]) -> Iterator[Note]:

@@ -3484,3 +3484,30 @@ def test_a_wrong_keyword_of_other_members_takes_no_other_with_it(
     wrong = {"a": 1} if keyword == "additionalProperties" else [1]
     with serving_contract(tmp_path, content) as client:
         assert client.post("/check", json=wrong).status_code == 400
+
+
+def test_names_of_a_discriminator_without_a_schema_have_a_line(tmp_path: Path) -> None:
+    mapping = {
+        "right": "#/components/schemas/Named",
+        "short": "Named",
+        "lost": "#/components/schemas/Lost",
+        "lost name": "Lost",
+        "elsewhere": "https://toys.test/lost.json",
+    }
+    named = {"$ref": "#/components/schemas/Named"}
+    schema = {"oneOf": [named], "discriminator": {"propertyName": "a", "mapping": mapping}}
+    found = warnings(tmp_path, contract(schema, components={"schemas": {"Named": NAMED}}))
+    assert [one.partition(": ")[2] for one in found] == [
+        "'#/components/schemas/Lost' is no schema: this name has no effect",
+        "'Lost' is no schema: this name has no effect",
+    ]
+
+
+def test_a_parameter_that_is_twice_in_a_path_has_a_line(tmp_path: Path) -> None:
+    given = {"name": "a", "in": "path", "required": True, "schema": {"type": "integer"}}
+    content = document({"/x/{a}/{a}": {"get": {**OK, "parameters": [given]}}})
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(": a: this parameter is in the path 2 times; the last one counts")
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/x/b/1").status_code == 200
+        assert client.get("/x/1/b").status_code == 400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final
@@ -14,12 +15,14 @@ from invoice_sandbox.openapi.load.operations import (
     ORIGIN,
     Note,
     base_path,
+    path_names,
     raw_operations,
     reserved_for,
     served_base_path,
     server_url,
     without_names,
 )
+from invoice_sandbox.openapi.load.pointers import at_pointer
 
 BASE_PATH: Final[Pointer] = ("servers", 0, "url")
 """The place that the base path comes from."""
@@ -71,6 +74,7 @@ def _limitations(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
         yield Note(pointer, "client certificates are not checked; the scheme always passes")
     if here.is_schema:
         yield from _of_schema(str(document["openapi"]), pointer, value)
+        yield from _of_mapping(document, pointer, value)
     if here.type == "example" and _is_reference(value.get("value")):
         yield Note((*pointer, "value"), _DATA)
     if _is_reference(value.get("example")) and here.type != "{schema}":
@@ -121,11 +125,33 @@ def _of_schema(version: str, pointer: Pointer, schema: Mapping[str, Any]) -> Ite
         yield Note(place, "'nullable' has no effect: 'enum' does not list null")
 
 
+def _of_mapping(
+    document: Mapping[str, Any], pointer: Pointer, schema: Mapping[str, Any]
+) -> Iterator[Note]:
+    """Where a discriminator names no schema."""
+    discriminator = schema.get("discriminator")
+    mapping = discriminator.get("mapping") if isinstance(discriminator, Mapping) else None
+    known = document.get("components", {}).get("schemas", {})
+    for name, target in mapping.items() if isinstance(mapping, Mapping) else ():
+        is_name = isinstance(target, str) and not _ADDRESS.search(target) and target not in known
+        is_lost = str(target).startswith("#/") and at_pointer(document, target[1:]) is None
+        if is_name or is_lost:
+            place = (*pointer, "discriminator", "mapping", name)
+            yield Note(place, f"'{target}' is no schema: this name has no effect")
+
+
+_ADDRESS: Final = re.compile("[#/.:]")
+
+
 def _hidden(document: Mapping[str, Any], paths: Mapping[str, Any]) -> Iterator[Note]:
     seen = dict[tuple[str, ...], str]()
     for path in paths:
         plain = without_names(path)
         segments = tuple(map(unquote, plain.split("/")))
+        for name, number in Counter(path_names(path)).items():
+            if number > 1:
+                text = f"{name}: this parameter is in the path {number} times; the last one counts"
+                yield Note(("paths", path), text)
         if _OWN_PAGES.fullmatch(served_base_path(document) + path):
             yield Note(("paths", path), "the sandbox has pages of its own at this path")
         elif "#" in path or "?" in path:

@@ -677,6 +677,31 @@ def test_an_asterisk_is_any_media_type(tmp_path: Path, version: str) -> None:
         assert client.post("/a", json={}).status_code == 400
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("media_type", ["*/*", "*", "application/*", "text/*", "text/plain"])
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "string"}, {}])
+def test_a_required_body_of_a_range_of_media_types_is_required(
+    tmp_path: Path, version: str, media_type: str, schema: Any
+) -> None:
+    body = {"required": True, "content": {media_type: {"schema": schema}}}
+    content = document({"/a": {"post": {**OK, "requestBody": body}}}, openapi=version)
+    with serving_contract(tmp_path, content) as client:
+        rejected = client.post("/a")
+        assert rejected.status_code == 400
+        assert rejected.json()["error"]["message"].startswith("A request body is required")
+
+
+def test_an_empty_file_is_a_body_and_no_content_type_is_none(tmp_path: Path) -> None:
+    content = {"*/*": {"schema": {"type": "string"}}}
+    operations = {
+        path: {"post": {**OK, "requestBody": {"required": is_required, "content": content}}}
+        for path, is_required in (("/needed", True), ("/optional", False))
+    }
+    with serving_contract(tmp_path, document(operations)) as client:
+        assert client.post("/needed", headers={"Content-Type": "a/b"}).status_code == 200
+        assert client.post("/optional").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("how", "expected"),
     [("document", []), ("schema", ["this schema is read without 'items': "])],

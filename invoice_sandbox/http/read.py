@@ -380,7 +380,8 @@ class _Reading:
     def _body(self, admitted: AdmittedRequest, body: RequestBody) -> _Body:
         content, content_type = admitted.content, admitted.request.header("content-type") or ""
         given = self.body_type(content_type)
-        is_empty_file = given.declared is not None and given.format != "json"
+        is_named = bool(content_type) and given.declared is not None
+        is_empty_file = is_named and given.format != "json"
         if not content and not is_empty_file:
             if body.required:
                 raise reject("missing_body", declared=" or ".join(body.checkers))

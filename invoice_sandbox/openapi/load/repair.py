@@ -150,7 +150,7 @@ def repair(draft: Draft) -> None:
         elif here.type in _SENT:
             notes += _repair_sent(here)
         elif here.type == "requestBody" and _keys(here.value) and here.value.get("content") == {}:
-            here.value["content"] = deepcopy(ANY_CONTENT)
+            here.value.update({"content": deepcopy(ANY_CONTENT), "required": False})
             notes.append(Note(here.pointer, "'content' is empty: this requestBody is not checked"))
         if here.reference is not None:
             notes += _repair_reference(here, here.reference)

@@ -2439,12 +2439,35 @@ def test_the_404_of_a_path_that_is_left_out_has_the_reason(tmp_path: Path) -> No
     paths = {"/ok": FINE, "/a/{x": {"get": OK}, "b/{y}": {"summary": "b"}, "/{{c}}/d": {"get": OK}}
     with serving_contract(tmp_path, document(paths)) as client:
         for path, reason in (
-            ("/a/1", "/a/{x: this pathItem is not served: its braces are not in pairs"),
             ("/a/%7Bx", "/a/{x: this pathItem is not served: its braces are not in pairs"),
             ("/b/1", "b/{y}: this is ignored: a path begins with '/'"),
-            ("/c/d", "/{{c}}/d: this pathItem is not served: its braces are not in pairs"),
+            ("/%7B%7Bc%7D%7D/d", "/{{c}}/d: this pathItem is not served: its braces are not in"),
         ):
             assert client.get(path).json()["error"]["message"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("path", "own", "others"),
+    [
+        ("/un{closed", "/un%7Bclosed", ("/whatever", "/un1", "/un")),
+        ("/{a", "/%7Ba", ("/whatever", "/a")),
+        ("/x{a", "/x%7Ba", ("/x1", "/whatever")),
+        ("/a}", "/a%7D", ("/a", "/whatever")),
+        ("/{{c}}/d", "/%7B%7Bc%7D%7D/d", ("/c/d", "/whatever/d")),
+        ("/{t}/{a", "/1/%7Ba", ("/1/a", "/1/2")),
+        ("/a%20b{c", "/a%20b%7Bc", ("/a%20b", "/whatever")),
+    ],
+)
+def test_only_the_404_of_a_path_with_odd_braces_itself_has_the_reason(
+    tmp_path: Path, path: str, own: str, others: tuple[str, ...]
+) -> None:
+    with serving_contract(tmp_path, document({"/ok": FINE, path: {"get": OK}})) as client:
+        reason = f"{path}: this pathItem is not served: its braces are not in pairs"
+        assert client.get(own).json()["error"]["message"].startswith(reason)
+        for other in others:
+            rejected = client.get(other)
+            assert rejected.status_code == 404
+            assert "not served" not in rejected.text
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])

@@ -472,9 +472,9 @@ def left_out_routes(base_path: str, left_out: Mapping[tuple[str, str], str]) -> 
 
 
 def _readable(segment: str) -> str:
-    """The segment of a path; a parameter if its braces are not in pairs."""
+    """The segment of a path; no template if its braces are not in pairs."""
     is_odd = set("{}") & set(without_names(segment).replace("{}", ""))
-    return "{}" if is_odd else segment
+    return segment.replace("{", "%7B").replace("}", "%7D") if is_odd else segment
 
 
 async def _is_left_out(why: str, _request: Request) -> Reply:

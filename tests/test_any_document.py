@@ -541,6 +541,52 @@ def test_of_a_parameter_that_is_declared_twice_the_first_counts(
         read_contract(tmp_path / "api.json")
 
 
+X_T = {"name": "X-T", "in": "header", "required": True, "schema": {"type": "integer"}}
+OF_HEADER = {**X_T, "name": "x-t", "required": False, "schema": {"type": "boolean"}}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("is_of_path", [False, True], ids=["operation", "path"])
+def test_of_two_headers_that_differ_in_capitals_only_the_first_counts(
+    tmp_path: Path, version: str, *, is_of_path: bool
+) -> None:
+    parameters = {"parameters": [X_T, QUERY, OF_HEADER]}
+    item = {"get": OK, **parameters} if is_of_path else {"get": {**OK, **parameters}}
+    content = document({"/b": item}, openapi=version)
+    (line,) = warnings(tmp_path, content)
+    name = "/b" if is_of_path else "GET /b"
+    assert line.endswith(f" {name}: this is ignored: parameter 'x-t' in header is declared twice")
+    with serving_contract(tmp_path, content) as client:
+        for text, status in (("1", 200), ("true", 400)):
+            assert client.get("/b", headers={"x-T": text}).status_code == status
+        assert client.get("/b").json()["error"]["message"].startswith("X-T is required")
+    with pytest.raises(DocumentError, match="parameter 'x-t' in header is declared twice"):
+        read_contract(tmp_path / "api.json")
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_a_header_of_an_operation_counts_before_that_of_its_path_in_other_capitals(
+    tmp_path: Path, version: str
+) -> None:
+    item = {"parameters": [X_T], "get": {**OK, "parameters": [OF_HEADER]}, "put": OK}
+    content = document({"/b": item}, openapi=version)
+    assert warnings(tmp_path, content) == []
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/b").status_code == 200
+        assert client.get("/b", headers={"X-T": "true"}).status_code == 200
+        assert client.get("/b", headers={"X-T": "1"}).status_code == 400
+        assert client.put("/b", headers={"X-T": "1"}).status_code == 200
+
+
+def test_parameters_of_a_query_may_differ_in_capitals_only(tmp_path: Path) -> None:
+    parameters = [QUERY, {**QUERY, "name": "Q", "schema": {"type": "boolean"}}]
+    content = document({"/b": {"get": {**OK, "parameters": parameters}}})
+    assert warnings(tmp_path, content) == []
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/b?q=1&Q=true").status_code == 200
+        assert client.get("/b?q=1&Q=1").status_code == 400
+
+
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 def test_what_is_wrong_behind_what_is_declared_twice_has_its_place(
     tmp_path: Path, version: str

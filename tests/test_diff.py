@@ -215,6 +215,20 @@ def test_a_further_way_to_authenticate_breaks_nobody(
     assert found == ([] if breaking is None else [breaking])
 
 
+def test_the_name_of_a_header_is_the_same_in_other_capitals() -> None:
+    both = [document(True, request=True) for _ in range(2)]
+    for one, (name, of_operation) in zip(both, (("X-T", TEXT), ("x-t", INT)), strict=True):
+        parameters = [{"name": name, "in": "header", "schema": of_operation}]
+        one["paths"]["/pay"]["post"]["parameters"] = parameters
+        one["paths"]["/pay"]["parameters"] = [{"name": "x-T", "in": "header", "schema": TEXT}]
+    (found,) = differences(*both)
+    assert found.text == "pay, parameter x-t: the value changed: type string → integer"
+    both[0]["paths"]["/pay"]["post"]["parameters"] = []
+    both[0]["paths"]["/pay"]["parameters"] = []
+    (found,) = differences(*both)
+    assert found.text == "pay: header parameter 'x-t' is new"
+
+
 def test_the_command_prints_the_differences_as_json(tmp_path: Path) -> None:
     file = tmp_path / "next.json"
     file.write_text(json.dumps(document(TEXT, request=True)))

@@ -16,7 +16,7 @@ from typing import Any
 from jsonschema_rs.canonical import Containment
 
 from invoice_sandbox.openapi.load.model import Pointer
-from invoice_sandbox.openapi.load.operations import base_path, named_operations
+from invoice_sandbox.openapi.load.operations import base_path, named_operations, parameter_key
 from invoice_sandbox.openapi.load.pointers import dereference
 from invoice_sandbox.openapi.schema.members import Document, Member, Part, members
 
@@ -103,20 +103,24 @@ def _security(operation: Part) -> frozenset[str]:
 def _parameters(name: str, old: Part, new: Part) -> Iterator[Difference]:
     before, after = _declared(old), _declared(new)
     for key in [one for one in before if one not in after]:
-        text = f"{name}: {key[0]} parameter '{key[1]}' is gone"
+        text = f"{name}: {_named(before[key])} is gone"
         yield Difference(True, text, before[key].pointer, in_ours=True)
     for key, parameter in after.items():
         required = bool(parameter.value.get("required", False))
         if key not in before:
-            text = f"{name}: {'required ' * required}{key[0]} parameter '{key[1]}' is new"
+            text = f"{name}: {'required ' * required}{_named(parameter)} is new"
             yield Difference(required, text, parameter.pointer)
             continue
         if required and not before[key].value.get("required", False):
-            text = f"{name}: {key[0]} parameter '{key[1]}' is now required"
+            text = f"{name}: {_named(parameter)} is now required"
             yield Difference(True, text, parameter.pointer)
-        subject = f"{name}, parameter {key[1]}"
+        subject = f"{name}, parameter {parameter.value['name']}"
         yield from _schemas(subject, before[key], parameter, is_request=True)
         yield from _contents(subject, before[key], parameter, is_request=True)
+
+
+def _named(parameter: Part) -> str:
+    return f"{parameter.value['in']} parameter '{parameter.value['name']}'"
 
 
 def _declared(operation: Part) -> dict[tuple[str, str], Part]:
@@ -127,7 +131,7 @@ def _declared(operation: Part) -> dict[tuple[str, str], Part]:
         for owner in (item, operation)
         for index in range(len(owner.value.get("parameters", [])))
     ]
-    return {(one.value["in"], one.value["name"]): one for one in found}
+    return {parameter_key(one.value): one for one in found}
 
 
 def _bodies(name: str, old: Part, new: Part) -> Iterator[Difference]:

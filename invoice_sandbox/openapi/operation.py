@@ -15,6 +15,7 @@ from invoice_sandbox.openapi.load.operations import (
     Note,
     base_path,
     named_operations,
+    parameter_key,
 )
 from invoice_sandbox.openapi.load.pointers import ContractError, at_pointer, dereference
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
@@ -276,16 +277,16 @@ def _parameters(
     raw: Mapping[str, Any],
 ) -> tuple[Parameter, ...]:
     declared = _raw_parameters(document, path, method, raw)
-    merged = {(one["in"], one["name"]): (steps, one) for steps, one in declared}
+    merged = {parameter_key(one): (steps, one) for steps, one in declared}
     queries = {given for location, given in merged if location == "query"}
     return tuple(
         replace(
-            compile_parameter(one, schemas, f"{name}, parameter {given}", queries - {given}),
+            compile_parameter(one, schemas, f"{name}, parameter {one['name']}", queries - {given}),
             secret=passwords.is_secret(one, "parameter"),
             schema_pointer=_schema_pointer(document, steps, one),
         )
         for (location, given), (steps, one) in merged.items()
-        if location != "header" or given.lower() not in IGNORED_HEADERS
+        if location != "header" or given not in IGNORED_HEADERS
     )
 
 

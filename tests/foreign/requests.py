@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from invoice_sandbox.openapi.load.operations import parameter_key
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.schema.compile import RequestResponseSchemas
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
@@ -65,7 +66,7 @@ class Maker:
         """The parameters of an operation, with those of its path."""
         item = self.named(self.document["paths"][path])
         declared = [self.named(one) for one in (*item.get("parameters", []), *_parameters(raw))]
-        return {(one["in"], one["name"]): one for one in declared}.values()
+        return {parameter_key(one): one for one in declared}.values()
 
     def named(self, value: Any) -> Any:
         """``value``, or what its reference names."""

@@ -15,7 +15,7 @@ import jsonschema_rs
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.model import DATA, METHODS, Node, node, walk
-from invoice_sandbox.openapi.load.operations import path_names
+from invoice_sandbox.openapi.load.operations import parameter_key, path_names
 from invoice_sandbox.openapi.load.pointers import dereference, node_at, steps_of
 
 _PLACES: Final = ("#/components/", "#/paths/")
@@ -128,7 +128,7 @@ def _has_valid_operations(document: dict[str, Any]) -> bool:
 
 
 def _are_distinct(parameters: Iterable[Mapping[str, Any]]) -> bool:
-    keys = [(one["name"], one["in"]) for one in parameters]
+    keys = [parameter_key(one) for one in parameters]
     return len(keys) == len(set(keys))
 
 

@@ -175,6 +175,13 @@ def subject(pointer: Pointer) -> str:
     return ""
 
 
+def parameter_key(declared: Mapping[str, Any]) -> tuple[str, str]:
+    """The location and the name of a parameter, which no two of an operation share; that of a
+    header is the same in capitals and small letters (RFC 9110, section 5.1)."""
+    location, name = str(declared.get("in")), str(declared.get("name"))
+    return location, name.lower() if location == "header" else name
+
+
 def path_names(path: str) -> list[str]:
     """The names of the parameters in a path, in their order."""
     return _TEMPLATE.findall(path)

@@ -19,7 +19,12 @@ from invoice_sandbox.base.cache import entry
 from invoice_sandbox.openapi.load.conformity import conforms, official_form
 from invoice_sandbox.openapi.load.documents import Places, pointer_text
 from invoice_sandbox.openapi.load.model import SECTIONS, Node, Pointer, node, walk
-from invoice_sandbox.openapi.load.operations import base_path, path_names, without_names
+from invoice_sandbox.openapi.load.operations import (
+    base_path,
+    parameter_key,
+    path_names,
+    without_names,
+)
 from invoice_sandbox.openapi.load.pointers import (
     ContractError,
     dereference,
@@ -270,10 +275,10 @@ def _surplus_parameters(document: dict[str, Any]) -> Iterator[Invalid]:
                 one = dereference(document, declared)
                 if not isinstance(one, Mapping):
                     continue
-                key = str(one.get("name")), str(one.get("in"))
-                text = f"parameter '{key[0]}' in {key[1]} is declared twice" if key in seen else ""
-                if names is not None and key[1] == "path" and key[0] not in names:
-                    text = f"parameter '{key[0]}' is no part of the path"
+                key, name, place = parameter_key(one), str(one.get("name")), str(one.get("in"))
+                text = f"parameter '{name}' in {place} is declared twice" if key in seen else ""
+                if names is not None and place == "path" and name not in names:
+                    text = f"parameter '{name}' is no part of the path"
                 if text:
                     yield Invalid((*here.pointer, index), _short(text), is_extra=True)
                 seen.add(key)

@@ -578,6 +578,21 @@ def test_a_header_of_an_operation_counts_before_that_of_its_path_in_other_capita
         assert client.put("/b", headers={"X-T": "1"}).status_code == 200
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_a_parameter_in_xml_is_not_checked_if_its_schema_allows_no_text(
+    tmp_path: Path, version: str
+) -> None:
+    content = {"application/xml": {"schema": {"type": "object"}}}
+    parameters = [{"name": "c", "in": "query", "required": True, "content": content}]
+    content = document({"/b": {"get": {**OK, "parameters": parameters}}}, openapi=version)
+    (line,) = warnings(tmp_path, content)
+    text = "'application/xml' is not read; the parameter is not checked, as its schema allows no"
+    assert f": c: {text} text" in line
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/b?c=1").status_code == 200
+        assert client.get("/b").status_code == 400
+
+
 def test_parameters_of_a_query_may_differ_in_capitals_only(tmp_path: Path) -> None:
     parameters = [QUERY, {**QUERY, "name": "Q", "schema": {"type": "boolean"}}]
     content = document({"/b": {"get": {**OK, "parameters": parameters}}})

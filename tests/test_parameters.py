@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.openapi.load.pointers import ContractError
-from invoice_sandbox.openapi.message.parameters import query_of
+from invoice_sandbox.openapi.message.parameters import Parameter, query_of
 from invoice_sandbox.openapi.message.styles import Given
 from invoice_sandbox.openapi.operation import compile_contract
 from tests.toy import serving_contract
@@ -457,7 +457,18 @@ AMBIGUOUS: dict[str, tuple[dict[str, Any], str]] = {
         {"schema": {"type": "object", "properties": {"other": TEXT}}},
         "the members other",
     ),
-    "another media type": ({"content": {"application/xml": {"schema": TEXT}}}, "is not read"),
+    "another media type": (
+        {"content": {"application/xml": {"schema": TEXT}}},
+        "'application/xml' is not read; the parameter is checked as a text",
+    ),
+    "another media type, of what is no text": (
+        {"content": {"application/xml": {"schema": OBJECT}}},
+        "'application/xml' is not read; the parameter is not checked, as its schema allows no text",
+    ),
+    "a text, of what is none": (
+        {"content": {"text/csv": {"schema": LIST}}},
+        "'text/csv' is not read; the parameter is not checked, as its schema allows no text",
+    ),
 }
 
 
@@ -471,6 +482,59 @@ def test_what_openapi_leaves_open_is_reported_with_its_place(name: str) -> None:
     assert note.pointer == ("paths", "/p", "get", "parameters", 1)
     assert note.text.startswith("color: ")
     assert text in note.text
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        OBJECT,
+        LIST,
+        {"type": "integer", "minimum": 10},
+        {"enum": [1]},
+        {"$ref": "#/components/schemas/Object"},
+        {"allOf": [{"$ref": "#/components/schemas/Object"}]},
+        {"oneOf": [OBJECT, LIST]},
+    ],
+)
+@pytest.mark.parametrize("location", ["query", "header", "cookie"])
+@pytest.mark.parametrize("media_type", ["application/xml", "text/csv"])
+def test_a_text_is_not_checked_where_the_schema_allows_none(
+    media_type: str, location: str, schema: Any
+) -> None:
+    parameter = compiled_content({media_type: {"schema": schema}}, location)
+    found = parameter.find(Given([("color", "<a>1</a>")]))
+    assert found is not None
+    assert (found.value, found.problem) == ("<a>1</a>", None)
+    assert parameter.find(Given([])) is None
+
+
+@pytest.mark.parametrize("media_type", ["application/xml", "text/csv"])
+@pytest.mark.parametrize(
+    ("schema", "is_valid"),
+    [
+        ({"type": "string", "maxLength": 1}, False),
+        ({"type": ["object", "string"], "maxLength": 1}, False),
+        ({"anyOf": [OBJECT, {"enum": ["<b/>"]}]}, False),
+        ({"properties": {"a": TEXT}}, True),
+        ({}, True),
+    ],
+)
+def test_a_text_is_checked_as_far_as_the_schema_is_for_texts(
+    media_type: str, schema: Any, *, is_valid: bool
+) -> None:
+    parameter = compiled_content({media_type: {"schema": schema}}, "query")
+    found = parameter.find(Given([("color", "<a/>")]))
+    assert found is not None
+    assert (found.problem is None) == is_valid
+
+
+def compiled_content(content: Any, location: str) -> Parameter:
+    """The required parameter ``color`` of this content."""
+    color = {"name": "color", "in": location, "required": True, "content": content}
+    declared = document({"/p": {"get": operation(color) | {"operationId": "p"}}})
+    declared["components"] = {"schemas": {"Object": OBJECT}}
+    (parameter,) = compile_contract(declared).operations["p"].parameters
+    return parameter
 
 
 def test_a_style_that_its_location_does_not_have_is_rejected_at_start_up() -> None:

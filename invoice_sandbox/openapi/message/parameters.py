@@ -311,11 +311,13 @@ def notes_of(
 
 
 def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Parameter:
-    """A parameter whose text is of a media type; JSON is read, anything else is a text."""
+    """A parameter whose text is of a media type; JSON is read, anything else is a text, which is
+    not checked if the schema allows none."""
     location, name = raw["in"], raw["name"]
     media_type, media = next(iter(raw["content"].items()))
     schema: Schema = media.get("schema", True)
     decode, is_read = _decode(location, reserved=False), is_json(media_type.lower())
+    is_checked = is_read or Shape(schema, schemas).may_be_text
     style = Style(name, FORM if location in {"query", "cookie"} else "simple", False, decode)
 
     def candidates(given: Given) -> list[Any]:
@@ -328,15 +330,17 @@ def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Param
     def write(value: Any) -> list[Pair]:
         return style.written(dumps(value).decode() if is_read else value)
 
-    note = f"'{media_type}' is not read; the parameter is checked as a text"
+    how = "checked as a text" if is_checked else "not checked, as its schema allows no text"
+    is_plain = is_checked and media_type.lower().startswith("text/")
+    note = f"'{media_type}' is not read; the parameter is {how}"
     return Parameter(
         name=name,
         location=location,
         required=bool(raw.get("required", False)),
-        checker=schemas.checker(schema, place),
+        checker=schemas.checker(schema if is_checked else True, place),
         candidates=candidates,
         write=write,
-        notes=() if media_type.lower().startswith("text/") or is_read else (note,),
+        notes=() if is_plain or is_read else (note,),
     )
 
 

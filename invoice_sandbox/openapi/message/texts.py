@@ -65,6 +65,11 @@ class Shape:
         keywords = {key for face in self._applicable_schemas for key in face}
         return next((types for hints, types in _HINTS if hints & keywords), _TEXT)
 
+    @property
+    def may_be_text(self) -> bool:
+        """Whether the schema allows a text, by its types and constants."""
+        return "string" in _types(self.schema, self._schemas, frozenset())
+
     @cached_property
     def members(self) -> Mapping[str, Shape]:
         """The declared members of an object."""

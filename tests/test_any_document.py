@@ -24,7 +24,7 @@ from click.testing import CliRunner
 from invoice_sandbox.app import create_app
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.limitations import summarized
-from invoice_sandbox.openapi.load.model import METHODS, OBJECTS, SCHEMA, members_of, node
+from invoice_sandbox.openapi.load.model import METHODS, OBJECTS, SCHEMA, SECTIONS, members_of, node
 from invoice_sandbox.openapi.load.operations import Note, base_path
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
@@ -2962,6 +2962,100 @@ def test_what_has_no_effect_is_reported_with_its_place(
     lines = (tmp_path / "api.json").read_text().splitlines()
     assert lines[int(number) - 1][int(column) - 1 :].startswith(key)
     assert text == f" {message}"
+
+
+def beside(section: str, **siblings: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Components of one section, of which one refers to the other and has these siblings; and what
+    they are without these."""
+    one = VALID[{sections: type_ for type_, sections in SECTIONS.items()}[section]]
+    reference = {"$ref": f"#/components/{section}/One"}
+    with_them, without = (
+        {section: {"One": one, "Two": {**reference, **some}}} for some in (siblings, {})
+    )
+    return with_them, without
+
+
+BESIDE: dict[str, tuple[tuple[dict[str, Any], dict[str, Any]], list[str]]] = {
+    "a schema": (beside("schemas", minLength=5, readOnly=True), ["minLength", "readOnly"]),
+    "a parameter": (beside("parameters", required=True, example="a"), ["example", "required"]),
+    "a header": (beside("headers", required=True), ["required"]),
+    "a requestBody": (beside("requestBodies", required=True), ["required"]),
+    "a response": (beside("responses", headers={}, content={}), ["content", "headers"]),
+    "a securityScheme": (beside("securitySchemes", scheme="basic"), ["scheme"]),
+    "an example": (beside("examples", value=2), ["value"]),
+    "a link": (beside("links", operationId="other"), ["operationId"]),
+    "a callback": (beside("callbacks", other={}), ["other"]),
+    "what is for people": (
+        beside("schemas", description="a", title="b", summary="c", deprecated=True, **{"x-a": 1}),
+        [],
+    ),
+    "what is there, too": (beside("schemas", type="string"), []),
+}
+
+
+@pytest.mark.parametrize(("components", "names"), BESIDE.values(), ids=BESIDE)
+def test_what_stands_beside_a_reference_is_named_where_it_is_ignored(
+    tmp_path: Path, components: tuple[dict[str, Any], dict[str, Any]], names: list[str]
+) -> None:
+    content, without = (
+        document({"/a": {"get": OK}}, openapi="3.0.3", components=one) for one in components
+    )
+    found = [line.split(": ") for line in warnings(tmp_path, content)]
+    texts = [f"'{name}' is ignored beside '$ref' in OpenAPI 3.0" for name in names]
+    assert sorted(text for _, text in found) == texts
+    lines = (tmp_path / "api.json").read_text().splitlines()
+    for place, text in found:
+        number, column = map(int, place.split(":"))
+        name = text.split("'")[1]
+        assert lines[number - 1][column - 1 :].startswith(f'"{name}"')
+    read, other = (
+        read_contract(written(tmp_path, one), whole=False).document for one in (content, without)
+    )
+    assert read == other
+
+
+@pytest.mark.parametrize("siblings", [{}, {"required": True}])
+def test_what_stands_beside_a_reference_of_30_is_not_served(
+    tmp_path: Path, siblings: dict[str, Any]
+) -> None:
+    components = {
+        "parameters": {"P": QUERY},
+        "requestBodies": {"B": {"content": {"application/json": {"schema": {"type": "object"}}}}},
+    }
+    operation = {
+        **OK,
+        "parameters": [{"$ref": "#/components/parameters/P", **siblings}],
+        "requestBody": {"$ref": "#/components/requestBodies/B", **siblings},
+    }
+    content = document({"/a": {"post": operation}}, openapi="3.0.3", components=components)
+    lines = warnings(tmp_path, content)
+    text = " 'required' is ignored beside '$ref' in OpenAPI 3.0"
+    assert [line.partition(":")[2].partition(":")[2] for line in lines] == [text] * 2 * len(
+        siblings
+    )
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/a").status_code == 200
+
+
+@pytest.mark.parametrize(("version", "status"), [("3.0.3", 200), ("3.1.0", 400)])
+def test_keywords_beside_the_reference_of_a_schema_count_in_31(
+    tmp_path: Path, version: str, status: int
+) -> None:
+    schema = {"$ref": "#/components/schemas/S", "minLength": 5}
+    body = {"content": {"application/json": {"schema": schema}}}
+    paths = {"/a": {"post": {**OK, "requestBody": body}}}
+    components = {"schemas": {"S": {"type": "string"}}}
+    content = document(paths, openapi=version, components=components)
+    assert bool(warnings(tmp_path, content)) == (status == 200)
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/a", json="abc").status_code == status
+
+
+def test_a_keyword_beside_a_reference_that_leads_nowhere_is_no_trouble(tmp_path: Path) -> None:
+    schema = {"$ref": "#/components/schemas/No", "minLength": 5}
+    content = document({"/a": {"get": OK}}, openapi="3.0.3", components={"schemas": {"S": schema}})
+    (line,) = warnings(tmp_path, content)
+    assert "cannot resolve reference" in line
 
 
 def test_operations_without_a_response_are_reported(tmp_path: Path) -> None:

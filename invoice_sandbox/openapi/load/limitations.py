@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final
 from urllib.parse import unquote
 
-from invoice_sandbox.openapi.load.model import DOCUMENT, Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.model import DOCUMENT, SECTIONS, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import (
     NOT_SERVED,
     ORIGIN,
@@ -22,7 +23,7 @@ from invoice_sandbox.openapi.load.operations import (
     server_url,
     without_names,
 )
-from invoice_sandbox.openapi.load.pointers import at_pointer
+from invoice_sandbox.openapi.load.pointers import ContractError, at_pointer, dereference
 
 BASE_PATH: Final[Pointer] = ("servers", 0, "url")
 """The place that the base path comes from."""
@@ -72,13 +73,14 @@ def _limitations(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
             yield Note((*pointer, member), text)
     if here.type == "securityScheme" and value.get("type") == "mutualTLS":
         yield Note(pointer, "client certificates are not checked; the scheme always passes")
+    if "$ref" in value and len(value) > 1:
+        yield from _beside_reference(document, here)
     if here.is_schema:
         yield from _of_schema(str(document["openapi"]), pointer, value)
         yield from _of_mapping(document, pointer, value)
-    if here.type == "example" and _is_reference(value.get("value")):
-        yield Note((*pointer, "value"), _DATA)
-    if _is_reference(value.get("example")) and here.type != "{schema}":
-        yield Note((*pointer, "example"), _DATA)
+    shown = "value" if here.type == "example" else "example"
+    if _is_reference(value.get(shown)) and here.type != "{schema}":
+        yield Note((*pointer, shown), _DATA)
     if here.type == DOCUMENT:
         yield from _at_another_place(value)
         yield from _without_operations(value)
@@ -141,6 +143,30 @@ def _of_mapping(
 
 
 _ADDRESS: Final = re.compile("[#/.:]")
+
+
+def _beside_reference(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
+    """What stands beside a reference, where OpenAPI 3.0 ignores it (Reference Object), and would
+    change anything."""
+    is_30 = str(document["openapi"]).startswith("3.0.")
+    if not is_30 or here.reference is None or here.type not in SECTIONS:
+        return
+    named: Any = None
+    with suppress(ContractError):  # of a reference that names nothing
+        named = dereference(document, here.value)
+    known = named.items() if isinstance(named, Mapping) else ()
+    for key, value in here.value.items():
+        is_without_effect = key in _BESIDE_REFERENCE or key.startswith("x-")
+        if not is_without_effect and (key, value) not in known:
+            text = f"'{key[:80]}' is ignored beside '$ref' in OpenAPI 3.0"
+            yield Note((*here.pointer, key), text)
+
+
+_BESIDE_REFERENCE: Final = frozenset(
+    {"$ref", "$comment", "title", "summary", "description", "deprecated", "externalDocs", "xml"}
+    | {"nullable"}
+)
+"""What changes nothing there, or is reported anyway."""
 
 
 def _hidden(document: Mapping[str, Any], paths: Mapping[str, Any]) -> Iterator[Note]:

@@ -8,6 +8,7 @@ import threading
 import tracemalloc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +30,7 @@ from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.openapi.schema.canonical import canonical_form, checker
 from invoice_sandbox.project.loader import load_contract
 from invoice_sandbox.settings import read_settings
-from tests.support import PATIENCE, ManualSystemClock
+from tests.support import FROZEN, PATIENCE, ManualSystemClock, serving
 from tests.toy import serving_contract
 
 pytestmark = pytest.mark.slow
@@ -217,6 +218,27 @@ def test_a_component_that_is_a_file_keeps_its_name(tmp_path: Path) -> None:
     document = read(tmp_path, EVERY_KIND)
     assert list(document["components"]["schemas"]) == ["User", "Text"]
     assert document["components"]["schemas"]["User"]["type"] == "object"
+
+
+@pytest.mark.parametrize(("version", "status"), [("3.0.3", 204), ("3.1.0", 400)])
+def test_a_component_that_is_a_file_keeps_what_stands_beside_its_reference(
+    tmp_path: Path, version: str, status: int
+) -> None:
+    component = "components: {schemas: {Long: {$ref: text.yaml, minLength: 5}}}\n"
+    post = POST.replace("SCHEMA", "{$ref: '#/components/schemas/Long'}")
+    text = HEAD.replace("3.1.0", version) + post + component
+    file = written(tmp_path, {"api.yaml": text, "text.yaml": "type: string\n"})
+    lines = [line.removeprefix(f"{file}:") for line in load_contract(file).warnings]
+    ignored = "9:48: 'minLength' is ignored beside '$ref' in OpenAPI 3.0"
+    assert lines == ([ignored] if status == 204 else [])
+    with serving(replace(FROZEN, contract=file)) as running, running.client() as client:
+        assert client.post("/check", json="abc").status_code == status
+
+
+def test_a_component_that_is_a_file_keeps_its_name_beside_a_description(tmp_path: Path) -> None:
+    component = "components: {schemas: {T: {$ref: other.yaml, description: d, x-a: 1}}}\n"
+    files = {"api.yaml": f"{HEAD}paths: {{}}\n{component}", "other.yaml": "type: string\n"}
+    assert read(tmp_path, files)["components"]["schemas"] == {"T": {"type": "string"}}
 
 
 def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from invoice_sandbox.openapi.load.documents import Places, document_of, pointer_
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.files import Files, Parse, Target
 from invoice_sandbox.openapi.load.model import (
+    BESIDE_REFERENCE,
     DATA,
     OBJECTS,
     SCHEMA,
@@ -219,7 +220,8 @@ class _Bundler:
         return Bundle(document, self._file, self._origins, files.places, files.read)
 
     def _claim_names(self) -> None:
-        """A component that is nothing but a reference to a file gives its name to what is there."""
+        """A component that adds nothing to a reference to a file gives its name to what is
+        there."""
         document = node(self._files.content(self._root))
         components = document.value.get("components")
         for type_, section in SECTIONS.items():
@@ -228,7 +230,9 @@ class _Bundler:
             self._taken[section] = set(entries)
             for name, value in entries.items():
                 here = node(value, type_, ("components", section, name))
-                if here.reference is None or here.reference.startswith("#") or "$id" in value:
+                if here.reference is None or here.reference.startswith("#"):
+                    continue
+                if any(key not in BESIDE_REFERENCE and key[:2] != "x-" for key in value):
                     continue
                 target = self._target(here.reference, self._root, here, None)
                 if target is not None and target.address != self._root:

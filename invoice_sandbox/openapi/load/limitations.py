@@ -10,7 +10,15 @@ from itertools import groupby
 from typing import Any, Final
 from urllib.parse import unquote
 
-from invoice_sandbox.openapi.load.model import DOCUMENT, SECTIONS, Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.model import (
+    BESIDE_REFERENCE,
+    DOCUMENT,
+    SECTIONS,
+    Node,
+    Pointer,
+    node,
+    walk,
+)
 from invoice_sandbox.openapi.load.operations import (
     NOT_SERVED,
     ORIGIN,
@@ -162,10 +170,7 @@ def _beside_reference(document: Mapping[str, Any], here: Node) -> Iterator[Note]
             yield Note((*here.pointer, key), text)
 
 
-_BESIDE_REFERENCE: Final = frozenset(
-    {"$ref", "$comment", "title", "summary", "description", "deprecated", "externalDocs", "xml"}
-    | {"nullable"}
-)
+_BESIDE_REFERENCE: Final = BESIDE_REFERENCE | {"nullable"}
 """What changes nothing there, or is reported anyway."""
 
 

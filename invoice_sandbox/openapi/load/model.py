@@ -87,6 +87,10 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     | dict.fromkeys(_LISTS, "[schema]")
     | dict.fromkeys(_MAPS, "{schema}"),
 }
+BESIDE_REFERENCE: Final = frozenset(
+    {"$ref", "$comment", "title", "summary", "description", "deprecated", "externalDocs", "xml"}
+)
+"""Members of a reference that change nothing of what it names."""
 OBJECTS: Final = frozenset(_MEMBERS)
 """The types of which OpenAPI names the members: what is not a list or a map."""
 _RESOURCES: Final = frozenset({SCHEMA, FILE})

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakSet
 
 import httpx
 from standardwebhooks import Webhook
@@ -152,6 +153,7 @@ class Receiver:
         self._manners: list[Manner] = [response()]
         self._choose: Callable[[Message], Manner] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._open: WeakSet[asyncio.StreamWriter] = WeakSet()
 
     def responses(self, *manners: Manner) -> None:
         """Respond to the next requests so, and all after them like the last one."""
@@ -183,12 +185,15 @@ class Receiver:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            while self._open:  # though the other side may not read the rest
+                self._open.pop().transport.abort()
             await asyncio.sleep(0.01)
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        self._open.add(writer)
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 while not writer.is_closing():

@@ -1202,7 +1202,7 @@ def test_a_group_alone_is_misuse_unless_its_help_names_what_it_does() -> None:
 # --- when no sandbox responds
 
 
-ADVICE = "start one with 'invoice-sandbox serve', or correct the URL"
+ADVICE = "start one with 'invoice-sandbox serve', or correct the URL (or INVOICE_SANDBOX_URL)"
 
 
 def test_a_server_that_is_not_there_is_one_helpful_line() -> None:

@@ -872,7 +872,7 @@ def test_a_limit_is_reported_as_such() -> None:
 def test_a_server_that_is_not_there_is_one_line() -> None:
     ran = run("listen --forward-to 3000 --url http://127.0.0.1:1")
     assert (ran.exit_code, ran.stdout) == (1, "")
-    advice = "start one with 'invoice-sandbox serve', or correct the URL"
+    advice = "start one with 'invoice-sandbox serve', or correct the URL (or INVOICE_SANDBOX_URL)"
     expected = f"no sandbox responds at http://127.0.0.1:1 (connection refused); {advice}"
     assert ran.stderr == f"Error: {expected}\n"
 

@@ -304,6 +304,19 @@ def test_an_event_that_did_not_arrive_is_reported_with_those_that_did(
     assert reported[3] == "The next step is due at 2026-11-21T09:30:01Z; advance the clock."
 
 
+def test_a_member_that_no_event_has_is_reported_with_its_neighbours(
+    invoice_sandbox: InvoiceSandbox,
+) -> None:
+    number = register_new(invoice_sandbox.client)
+    invoice_sandbox.advance("P3D")
+    with pytest.raises(NotReceivedError) as caught:
+        invoice_sandbox.webhooks.expect("offer.received", invoicId=number)
+    reported = str(caught.value).splitlines()
+    assert reported[0] == f"offer.received did not arrive with invoicId='{number}'"
+    problem = "No offer.received has the member 'invoicId'; did you mean invoiceId?"
+    assert reported[1] == problem
+
+
 def test_a_type_that_no_contract_has_is_reported_with_its_neighbours(
     invoice_sandbox: InvoiceSandbox,
 ) -> None:

@@ -407,7 +407,9 @@ class ControlClient:
             raise self.unreachable(_reason(error, self.patience)) from None
 
 
-_ADVICE: Final = "start one with 'invoice-sandbox serve', or correct the URL"
+_ADVICE: Final = (
+    "start one with 'invoice-sandbox serve', or correct the URL (or INVOICE_SANDBOX_URL)"
+)
 
 
 def _opener(url: str) -> OpenerDirector:

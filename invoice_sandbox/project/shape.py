@@ -27,6 +27,7 @@ from invoice_sandbox.openapi.responses import (
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
 from invoice_sandbox.project.declared import WriteOnly, files_of, outline
 from invoice_sandbox.project.fitting import at_steps, members, placed
+from invoice_sandbox.project.lists import ListView
 from invoice_sandbox.project.naming import as_ids, is_envelope, is_text, nouns, singular, words
 from invoice_sandbox.project.view import View, generated
 
@@ -274,7 +275,7 @@ class Shape:
         accept: str = "",
         *,
         is_new: bool = False,
-    ) -> View:
+    ) -> ListView:
         operation = contract.operations[self.operations[what]]
         status = _status(operation, what, is_new=is_new)
         media_type = _preferred_type(operation, status, accept)
@@ -283,7 +284,7 @@ class Shape:
             example = replace(example, body=None, media_type="")
         within, names = (*self.within,), nouns(self.base)
         posted = self._posted(contract)
-        view = View(contract, operation, within, self.key, names, example, seed, posted)
+        view = ListView(contract, operation, within, self.key, names, example, seed, posted)
         if what not in {"page", "every"}:
             view = view.of_item
             example = view.example

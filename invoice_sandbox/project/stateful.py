@@ -22,6 +22,7 @@ from invoice_sandbox.openapi.responses import allowed_headers
 from invoice_sandbox.openapi.schema.problems import short_name
 from invoice_sandbox.project.declared import WriteOnly, schemas_at
 from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
+from invoice_sandbox.project.lists import ListView
 from invoice_sandbox.project.naming import as_ids, nouns, words
 from invoice_sandbox.project.paging import page_of
 from invoice_sandbox.project.response import Response
@@ -184,7 +185,9 @@ class Collection(Shape):
         page = await call.state.page(self.name(call), oldest_first=True)
         return self._listed(call, view, page.records)
 
-    def _listed(self, call: _Call, view: View, records: Sequence[Mapping[str, Any]]) -> Response:
+    def _listed(
+        self, call: _Call, view: ListView, records: Sequence[Mapping[str, Any]]
+    ) -> Response:
         steps = (*self.within, *self.key)
         keys = [str(at_steps(one, steps)) for one in records]
         address = f"{call.base_url}{call.url}"
@@ -397,7 +400,7 @@ class Collection(Shape):
             noted = {"name": name, "items": self.name(call), "steps": [*steps]}
             await call.state.put(above, name, noted)
 
-    def _view_of(self, call: _Call, what: str, *, is_new: bool = False) -> View:
+    def _view_of(self, call: _Call, what: str, *, is_new: bool = False) -> ListView:
         """That of an operation, in the media type that a client gets."""
         return self.view(call.contract, what, call.workspace.seed, call.accept, is_new=is_new)
 

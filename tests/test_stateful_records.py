@@ -401,11 +401,32 @@ def test_posted_parts_are_kept_wherever_they_are_declared(tmp_path: Path) -> Non
         assert "hints" not in response.headers["x-sandbox-explain"]
         made = response.json()
         number = made["lines"][0]["id"]
-        whole = {"lines": [{**one, "id": number} for one in lines]}
+        whole = {"lines": [{**one, "id": number + at} for at, one in enumerate(lines)]}
         assert made == {"id": 1, "note": "n", "kind": {"id": "K", "type": "folder"}, **whole}
         assert client.get("/orders/1").json() == made
         changed = client.patch("/orders/1", json={"lines": [{"sku": "c"}, {"sku": 5}]})
         assert [one["sku"] for one in changed.json()["lines"]] == ["c", "5"]
+        more = [*changed.json()["lines"], {"sku": "d"}]
+        found = client.patch("/orders/1", json={"lines": more}).json()["lines"]
+        assert found[:2] == more[:2]
+        assert len({one["id"] for one in found}) == 3
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [WHOLE, TEXT, {**TEXT, "format": "uuid"}, {**TEXT, "pattern": "^L[0-9]{4}$"}],
+    ids=["number", "text", "uuid", "pattern"],
+)
+def test_the_items_of_a_posted_list_have_different_ids(tmp_path: Path, identity: Any) -> None:
+    """If the schema allows an id like the generated one."""
+    line = closed("id", id=identity)
+    record = closed("id", "lines", id=WHOLE, lines=listed(line))
+    with served(tmp_path, with_parts(record)) as client:
+        made = client.post("/orders", json={"lines": [{}, {}, {}]}).json()
+        assert len(made["lines"]) == 3
+        ids = {one["id"] for one in made["lines"]}
+        assert len(ids) == (1 if "pattern" in identity else 3)
+        assert client.get("/orders/1").json() == made
 
 
 @pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import count
 from typing import Any, Final
+from uuid import NAMESPACE_URL, uuid5
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.documents import pointer_text
@@ -138,6 +140,35 @@ def fitted(checker: Checker | None, value: Any, example: Any) -> Any:
         if not changed:
             return None
     return None
+
+
+def with_own_ids(shown: Sequence[Any], sent: Sequence[Any]) -> list[Any]:
+    """Items with different values of ``id``, where none was sent."""
+    taken = {str(members(one).get("id")) for one in sent}
+    found, others = list[Any](), dict[str, Iterator[Any]]()
+    for one, item in zip(shown, sent, strict=True):
+        key = members(one).get("id")
+        if key is not None and "id" not in members(item):
+            like = others.setdefault(str(key), _like_id(key))
+            found.append({**one, "id": next(each for each in like if str(each) not in taken)})
+        else:
+            found.append(one)
+    return found
+
+
+def _like_id(key: Any) -> Iterator[Any]:
+    """An id, and others like it."""
+    yield key
+    for number in count(1):
+        if _is_number(key):
+            yield key + number
+        elif _UUID.fullmatch(str(key)):
+            yield str(uuid5(NAMESPACE_URL, f"{key}/{number}"))
+        else:
+            yield f"{key}-{number + 1}"
+
+
+_UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def _unescaped(step: str) -> str:

@@ -29,6 +29,7 @@ from invoice_sandbox.project.fitting import (
     is_valid,
     members,
     placed,
+    with_own_ids,
     without,
 )
 from invoice_sandbox.project.naming import (
@@ -211,10 +212,22 @@ class View:
         record_sent, declared = (members(at_steps(one, place)) for one in (own, self.declared))
         sent = {name: one for name, one in record_sent.items() if name in declared}
         if body is None or agreement(sent, at_steps(body, place)) >= agreement(sent):
-            return body
+            return self._with_own_ids(body, sent)
         again = self._over_example(example, own, key, record, before, self._parts(own))
         bodies = [one for one in (body, again) if one is not None]
-        return max(bodies, key=lambda one: agreement(sent, at_steps(one, place)))
+        best = max(bodies, key=lambda one: agreement(sent, at_steps(one, place)))
+        return self._with_own_ids(best, sent)
+
+    def _with_own_ids(self, body: Any, sent: Mapping[str, Any]) -> Any:
+        """The body in which the items of a list in the record have different ids, where none was
+        sent."""
+        record = members(at_steps(body, self.place))
+        for name, items in sent.items():
+            shown = record.get(name)
+            if isinstance(items, list) and isinstance(shown, list) and len(items) == len(shown):
+                changed = placed(body, (*self.place, name), with_own_ids(shown, items))
+                body = changed if is_valid(self.checker, changed) else body
+        return body
 
     def _over_example(
         self,

@@ -547,3 +547,121 @@ def test_a_list_of_what_has_its_items_below_others_has_a_line(tmp_path: Path) ->
     assert lines(tmp_path, paths)[1:] == [
         f"Not stateful: GET /comments: the records of {path} are kept for each parent"
     ]
+
+
+# --- what was posted, and nothing else
+
+
+def test_what_satisfies_several_alternatives_is_kept_as_one(tmp_path: Path) -> None:
+    """Of which a ``oneOf`` allows one: the item has another form in GET."""
+    whole = {**OPEN, "required": ["id", "title", "tags"]}
+    whole["properties"] = {**OPEN["properties"], "tags": listed(TEXT)}
+    paths = collection("/things", "id", whole, {"type": "object"})
+    paths["/things/{id}"]["get"] = operation("get", {"oneOf": [whole, OPEN]}, "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        assert client.post("/things", json={"title": "mine"}).json()["title"] == "mine"
+        assert client.get("/things/1").json()["title"] == "mine"
+
+
+SECRET = {**TEXT, "writeOnly": True}
+SECRETS: dict[str, Any] = {
+    "of any name": {"additionalProperties": SECRET},
+    "of some names": {"patternProperties": {"^K": SECRET}},
+    "in an object": {"additionalProperties": {"properties": {"value": SECRET}}},
+}
+
+
+@pytest.mark.parametrize("schema", SECRETS.values(), ids=SECRETS)
+def test_no_response_has_a_secret_of_a_map(tmp_path: Path, schema: Any) -> None:
+    record = closed("id", id=WHOLE, secrets={"type": "object", **schema})
+    paths = collection("/things", "id", record, {**record, "required": []})
+    paths["/things"]["get"] = operation("list", listed(record), "200")
+    own: Any = {"value": "hunter2"} if "value" in str(schema) else "hunter2"
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/things", json={"secrets": {"Key": own}})
+        assert made.status_code == 201
+        for shown in (made, client.get("/things/1"), client.get("/things")):
+            assert "secrets" in shown.text
+            assert "hunter2" not in shown.text
+
+
+@pytest.mark.parametrize("is_required", [False, True])
+def test_a_secret_of_one_alternative_is_none_of_another(
+    tmp_path: Path, *, is_required: bool
+) -> None:
+    """Environment variables, which are plain or secret."""
+    needed = ["type", "value"] if is_required else ["type"]
+    plain = {**closed(*needed, type={"const": "plain"}, value=TEXT), "additionalProperties": True}
+    secret: dict[str, Any] = {"type": "object", "required": ["type"]}
+    secret["properties"] = {"type": {"enum": ["secret", "hidden"]}, "value": SECRET}
+    either = {"oneOf": [plain, secret]}
+    record = {"allOf": [{**OPEN, "required": ["id"]}, either]}
+    with served(tmp_path, with_paths(collection("/things", "id", record, either))) as client:
+        client.post("/things", json={"type": "plain", "value": "visible"})
+        client.post("/things", json={"type": "hidden", "value": "hunter2"})
+        assert client.get("/things/1").json()["value"] == "visible"
+        assert "hunter2" not in client.get("/things/2").text
+
+
+def test_members_of_parts_have_the_names_of_the_response(tmp_path: Path) -> None:
+    line = closed("unit_price", unit_price={"type": "number"}, tax_rates=listed(TITLE))
+    record = closed("id", id=WHOLE, line_items=listed(line), ship_to=closed(street_name=TEXT))
+    sent = {
+        "lineItems": [{"unitPrice": 1.5, "taxRates": [{"title": "t"}]}],
+        "shipTo": {"streetName": "s"},
+    }
+    with served(tmp_path, with_parts(record)) as client:
+        made = client.post("/orders", json=sent).json()
+        assert made == {
+            "id": 1,
+            "line_items": [{"unit_price": 1.5, "tax_rates": [{"title": "t"}]}],
+            "ship_to": {"street_name": "s"},
+        }
+
+
+def test_a_list_that_is_posted_beside_objects_has_no_effect(tmp_path: Path) -> None:
+    paths = collection("/things", "id", THING, {"oneOf": [TITLE, listed(TITLE)]})
+    paths["/things"]["get"] = operation("list", listed(THING), "200")
+    explained = {"X-Sandbox-Explain": "1"}
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/things", json=[{"title": "a"}, {"title": "b"}], headers=explained)
+        assert "nothing was kept: a list was posted" in made.headers["x-sandbox-explain"]
+        assert client.get("/things").json() == []
+        client.post("/things", json={"title": "a"})
+        assert client.get("/things").json() == [{"id": 1, "title": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "path"),
+    [(TEXT, "dir/a.txt", "dir%2Fa.txt"), ({"type": "number"}, 1.5, "1.5")],
+    ids=["a slash", "a fraction"],
+)
+def test_a_posted_id_is_kept(tmp_path: Path, kind: Any, key: Any, path: str) -> None:
+    record = closed("id", id=kind, title=TEXT)
+    paths = collection("/things", "id", record, record)
+    paths["/things/{id}"]["parameters"][0]["schema"] = kind
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/things", json={"id": key, "title": "a"}).json()
+        assert made == client.get(f"/things/{path}").json() == {"id": key, "title": "a"}
+
+
+def test_what_a_response_declares_is_no_secret_there(tmp_path: Path) -> None:
+    """Members of any name are no declaration of one that is secret."""
+    shown = closed("id", id=WHOLE, tags={"type": "object", "additionalProperties": TEXT})
+    shown["additionalProperties"] = TEXT
+    sent = closed(password=SECRET, tags={"type": "object", "additionalProperties": SECRET})
+    with served(tmp_path, with_paths(collection("/things", "id", shown, sent))) as client:
+        made = client.post("/things", json={"password": "hunter2", "tags": {"a": "b"}}).json()
+        assert made == {"id": 1, "tags": {"a": "b"}}
+
+
+def test_secrets_are_found_where_a_schema_is_one_of_its_own_alternatives(tmp_path: Path) -> None:
+    itself = {"$ref": "#/components/schemas/Loop"}
+    record = {**closed("id", id=WHOLE, key=SECRET), "anyOf": [itself, {"type": "object"}]}
+    record |= {"required": []}
+    document = with_paths(collection("/things", "id", OPEN, itself))
+    document["components"] = {"schemas": {"Loop": record}}
+    with served(tmp_path, document) as client:
+        made = client.post("/things", json={"key": "hunter2"})
+        assert made.status_code == 201
+        assert "hunter2" not in made.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from invoice_sandbox.openapi.load.pointers import ContractError, dereference
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT, Mark
+from invoice_sandbox.openapi.schema.canonical import matches
 
 _DEEPEST: Final = 8
 _MOST: Final = 100
@@ -93,23 +94,30 @@ class WriteOnly:
         unless those of a response, ``shown``, declare them."""
         if not schemas or not isinstance(value, Mapping | list):
             return value
-        inside, other = self._inside(schemas), self._inside(shown)
+        inside, other = self._inside(schemas, value), self._inside(shown, value)
         if isinstance(value, list):
             return [self.removed(one, inside.items, other.items) for one in value]
-        hidden = inside.marked - other.members.keys()
         return {
             name: self.removed(one, inside.of(name), other.of(name))
             for name, one in value.items()
-            if name not in hidden
+            if other.named(name)
+            or (other.others and not inside.named(name))
+            or not self._is_hidden(inside.of(name))
         }
 
-    def _inside(self, schemas: Sequence[Any]) -> _Inside:
-        key = (*map(id, schemas),)
+    def _is_hidden(self, schemas: Sequence[Any]) -> bool:
+        return any(_has_mark(self._document, one, OF_THE_CLIENT) for one in schemas)
+
+    def _inside(self, schemas: Sequence[Any], value: Any) -> _Inside:
+        """``value`` is one that the schemas allow: of alternatives, those count that it can be."""
+        like = (_parts_like(self._document, one, value) for one in schemas)
+        parts = [*islice(chain.from_iterable(like), _MOST)]
+        key = (*map(id, parts),)
         if key not in self._known:
-            parts = [part for one in schemas for part in _parts(self._document, one)]
+            patterns = [part.get("patternProperties", {}) for part in parts]
             self._known[key] = _Inside(
-                _marked(self._document, schemas, OF_THE_CLIENT),
-                _members(self._document, schemas),
+                _members_of(parts),
+                [(name, one) for some in patterns for name, one in some.items()],
                 [part["additionalProperties"] for part in parts if "additionalProperties" in part],
                 [part["items"] for part in parts if "items" in part],
             )
@@ -118,17 +126,22 @@ class WriteOnly:
 
 @dataclass(frozen=True)
 class _Inside:
-    """The schemas of ``members``, of members with ``others`` names, and of ``items``; the names of
-    the ``marked`` members."""
+    """The schemas of ``members``, of those whose names have ``patterns``, of those with ``others``
+    names, and of ``items``."""
 
-    marked: frozenset[str]
     members: Mapping[str, Sequence[Any]]
+    patterns: Sequence[tuple[str, Any]]
     others: Sequence[Any]
     items: Sequence[Any]
 
+    def named(self, name: str) -> Sequence[Any]:
+        """The schemas of the member with this name, if it is declared."""
+        like = [one for pattern, one in self.patterns if matches(pattern, name)]
+        return [*self.members.get(name, ()), *like]
+
     def of(self, name: str) -> Sequence[Any]:
         """The schemas of the member with this name."""
-        return self.members.get(name, self.others)
+        return self.named(name) or self.others
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,11 +189,14 @@ def _named(document: Document, schema: Any) -> Any:
 
 
 def _members(document: Document, schemas: Sequence[Any]) -> dict[str, list[Any]]:
+    return _members_of(_every(document, schemas))
+
+
+def _members_of(parts: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
-    for schema in schemas:
-        for part in _parts(document, schema):
-            for name, one in part.get("properties", {}).items():
-                found.setdefault(name, []).append(one)
+    for part in parts:
+        for name, one in part.get("properties", {}).items():
+            found.setdefault(name, []).append(one)
     return found
 
 
@@ -210,6 +226,29 @@ def _like(document: Document, schema: Any, known: Set[str]) -> list[Mapping[str,
                 if how_like == max(likeness):
                     found += _parts(document, one)
     return found
+
+
+def _parts_like(document: Document, schema: Any, value: Any) -> Iterator[Mapping[str, Any]]:
+    """The parts of a schema without those alternatives whose constants are not those of the value,
+    unless that is true of all; of one that is its own alternative, without end."""
+    own = [*_parts(document, schema, _PARTS[:1])]
+    yield from own
+    for every in [part[keyword] for part in own for keyword in _PARTS[1:] if keyword in part]:
+        like = [one for one in every if not _is_another(document, one, value)] or every
+        for one in like:
+            yield from _parts_like(document, one, value)
+
+
+def _is_another(document: Document, schema: Any, value: Any) -> bool:
+    """Whether a member of the value is none of the constants that a schema has for it."""
+    declared = _members_of(_parts(document, schema, _PARTS[:1]))
+    return isinstance(value, Mapping) and any(
+        value[name] not in (part["enum"] if "enum" in part else [part["const"]])
+        for name, schemas in declared.items()
+        if name in value
+        for part in chain.from_iterable(_parts(document, one, _PARTS[:1]) for one in schemas)
+        if "const" in part or "enum" in part
+    )
 
 
 def _parts(

@@ -138,7 +138,17 @@ def fitted(checker: Checker | None, value: Any, example: Any) -> Any:
                 at = _solved(value, example, steps, one.undeclared)
                 changed += [at] if at else []
         if not changed:
-            return None
+            return _with_one_of(checker, value, members(example))
+    return None
+
+
+def _with_one_of(checker: Checker, value: Any, example: Mapping[str, Any]) -> Any:
+    """The value with one member as the example has it, if that is allowed: it may satisfy several
+    alternatives of which it has to satisfy one. Else None."""
+    for name in dict.fromkeys([*example, *members(value)]):
+        one = placed(value, [name], example[name]) if name in example else without(value, [name])
+        if checker.is_valid(one):
+            return one
     return None
 
 

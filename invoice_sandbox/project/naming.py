@@ -73,6 +73,26 @@ def place_of(body: Any, identity: Sequence[str], names: Sequence[str]) -> tuple[
     return None
 
 
+def named_like(value: Any, declared: Sequence[Any]) -> Any:
+    """A value whose members have the names that are ``declared`` for them, if these are the same
+    words: ``FriendlyName`` as ``friendly_name``."""
+    if not any(declared):
+        return value
+    if isinstance(value, list):
+        items = [one[0] for one in declared if isinstance(one, list) and one]
+        return [named_like(one, items) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    known = {name for one in declared for name in members(one)}
+    others = {(*words(name),): name for name in sorted(known - value.keys())}
+    found = dict[str, Any]()
+    for name, one in value.items():
+        own = str(name if name in known else others.get((*words(name),), name))
+        below = [members(each)[own] for each in declared if own in members(each)]
+        found[own] = named_like(one, below)
+    return found
+
+
 def is_new_id(name: str) -> bool:
     """Whether a member of a response without the record has its id, such as ``entity_id``."""
     first, *rest = words(name) or [""]

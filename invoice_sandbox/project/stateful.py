@@ -23,7 +23,7 @@ from invoice_sandbox.openapi.schema.problems import short_name
 from invoice_sandbox.project.declared import WriteOnly, schemas_at
 from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
 from invoice_sandbox.project.lists import ListView
-from invoice_sandbox.project.naming import as_ids, nouns, words
+from invoice_sandbox.project.naming import as_ids, named_like, nouns, words
 from invoice_sandbox.project.paging import page_of
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.project.shape import Shape, content_of, has_write_only, uploaded
@@ -39,6 +39,7 @@ _CONFLICT_STATUSES: Final = (409, 422)
 """The same for an id that a record has already."""
 _EXAMPLE: Final = "the response is the example of the document, not what is kept"
 _NOT_KEPT: Final = "nothing was kept: the response cannot have the record"
+_SEVERAL: Final = "nothing was kept: a list was posted"
 _MOST_NAMED: Final = 5
 _OF_AN_ADDRESS: Final = frozenset({"link", "location"})
 """Response headers with URLs, which an example has for other servers."""
@@ -98,6 +99,8 @@ class Collection(Shape):
     async def create(self, call: _Call) -> Response:
         """Keep the body, with an id if it has none."""
         name, view = self.name(call), self._view_of(call, "create")
+        if isinstance(call.body, list):
+            return _response(view, hints=(_SEVERAL,))
         await self._check_parent(call, view)
         number, step = await call.state.next_number(name), 1
         while await call.state.get(name, str(number)) is not None:
@@ -234,13 +237,8 @@ class Collection(Shape):
     def _named_as_shown(self, call: _Call, view: View, sent: dict[str, Any]) -> dict[str, Any]:
         """What was sent, with the names that responses have for the members of the record."""
         views = self.showing(call.contract, view, call.accept)
-        shown = {name for one in views for name in members(at_steps(one.declared, one.place))}
-        record = members(at_steps(sent, self.within))
-        others = {(*words(name),): name for name in sorted(shown - record.keys())}
-        wanted = {name: others.get((*words(name),), name) for name in record.keys() - shown}
-        if all(name == own for name, own in wanted.items()):
-            return sent
-        renamed = {wanted.get(name, name): value for name, value in record.items()}
+        declared = [at_steps(one.declared, one.place) for one in views]
+        renamed = named_like(members(at_steps(sent, self.within)), declared)
         return {**members(placed(sent, self.within, renamed))}
 
     def _patched(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final
 
@@ -125,7 +126,11 @@ class View:
 
     def may_have(self, key: Any) -> bool:
         """Whether the response can have this id."""
-        if isinstance(key, bool) or not isinstance(key, str | int) or not str(key):
+        if (
+            isinstance(key, bool)
+            or not isinstance(key, str | int | float | Decimal)
+            or not str(key)
+        ):
             return False
         steps, body = self.id_place, self._alone
         if steps is None or body is None:

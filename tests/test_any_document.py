@@ -2309,7 +2309,7 @@ def test_no_warning_calls_an_unknown_part_by_a_type(
 
 
 def test_a_list_that_refers_to_another_type_is_called_a_part(tmp_path: Path) -> None:
-    item = {"get": OK, "parameters": {"$ref": "#/components/schemas/Pet"}}
+    item = {"get": OK, "servers": {"$ref": "#/components/schemas/Pet"}}
     (line,) = warnings(tmp_path, document({"/a": item}, components=PARTS))
     assert "this part is not served: the reference" in line
     assert line.endswith("does not name a part of this type")
@@ -3714,3 +3714,122 @@ def test_a_parameter_that_is_twice_in_a_path_has_a_line(tmp_path: Path) -> None:
     with serving_contract(tmp_path, content) as client:
         assert client.get("/x/b/1").status_code == 200
         assert client.get("/x/1/b").status_code == 400
+
+
+ORDER = "{parameters: [{name: id, in: path, required: true, schema: {type: integer}}], GET}"
+
+
+def test_a_path_item_among_the_components_is_that_of_each_path(tmp_path: Path) -> None:
+    get = "get: {responses: {'200': {description: ok}}}"
+    reference = "{$ref: '#/components/pathItems/Order'}"
+    file = tmp_path / "api.yaml"
+    file.write_text(
+        "openapi: 3.1.0\ninfo: {title: Toy, version: '1'}\npaths:\n"
+        f"  /orders/{{id}}: {reference}\n  /x/{{key}}: {reference}\n  /y/{{ID}}: {reference}\n"
+        f"components: {{pathItems: {{Order: {ORDER.replace('GET', get)}}}}}\n"
+    )
+    found = [one.removeprefix(f"{file}:") for one in load_contract(file).warnings]
+    assert found == [
+        "5:3: /x/{key}: this is ignored: parameter 'id' is no part of the path",
+        "5:3: key: no parameter of this name; it is any string",
+        "6:3: parameter 'id' is read as 'ID'",
+    ]
+    with serving(replace(FROZEN, contract=file)) as running, running.client() as client:
+        statuses = [client.get(one).status_code for one in ("/orders/1", "/orders/a", "/x/a")]
+        assert statuses == [200, 400, 200]
+        assert [client.get(one).status_code for one in ("/y/1", "/y/a")] == [200, 400]
+
+
+@pytest.mark.parametrize("place", ["path", "operation"])
+def test_one_parameter_instead_of_a_list_is_read_as_a_list(tmp_path: Path, place: str) -> None:
+    given = {
+        "name": "id",
+        "in": "path",
+        "required": True,
+        "schema": {"$ref": "#/components/schemas/I"},
+    }
+    operation: dict[str, Any] = dict(OK)
+    item = {"get": operation}
+    (item if place == "path" else operation)["parameters"] = given
+    content = document({"/a/{id}": item}, components={"schemas": {"I": {"type": "integer"}}})
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(": read as a list of this one parameter")
+    with serving_contract(tmp_path, content) as client:
+        assert [client.get(one).status_code for one in ("/a/1", "/a/x")] == [200, 400]
+
+
+def test_what_is_ignored_is_named_where_it_is_though_it_is_a_reference(tmp_path: Path) -> None:
+    """Beside a reference to nothing, as Swagger 2 has it."""
+    text = (
+        "paths:\n  /a:\n    get:\n      responses:\n        '200':\n          description: ok\n"
+        "          schema: {$ref: '#/components/schemas/A'}\n"
+        "        '404': {$ref: '#/components/responses/Gone'}\n"
+        "components: {schemas: {A: {type: object}}}\n"
+    )
+    first, second = rows(tmp_path, text)
+    assert first.startswith("9:11: this is ignored: Additional properties are not allowed")
+    assert second.startswith("10:9: this is ignored: cannot resolve reference")
+
+
+def test_every_value_that_json_cannot_have_is_named(tmp_path: Path) -> None:
+    texts = {"summary": "HALF", "description": "HALF", "x-a": float("nan")}
+    text = json.dumps(document({"/a": {"get": {**OK, **texts}}}), indent=1)
+    file = tmp_path / "api.json"
+    file.write_text(text.replace("HALF", "\\ud83d"))
+    assert [one.removeprefix(f"{file}:1:1: ") for one in load_contract(file).warnings] == [
+        r"15:17: \ud83d is half of a letter, and read as U+FFFD",
+        r"16:21: \ud83d is half of a letter, and read as U+FFFD",
+        "17:12: NaN is no value of JSON, and read as null",
+    ]
+
+
+def test_an_identifier_of_a_file_has_no_effect_in_openapi_30(tmp_path: Path) -> None:
+    pet = {
+        "$id": "https://toys.test/schemas/pet.json",
+        "properties": {"owner": {"$ref": "owner.json"}, "tag": {"$ref": "#/x-defs/tag"}},
+        "x-defs": {"tag": {"type": "integer"}},
+    }
+    (tmp_path / "pet.json").write_text(json.dumps(pet))
+    (tmp_path / "owner.json").write_text(json.dumps({"type": "string"}))
+    content = contract({"$ref": "pet.json"}, openapi="3.0.3")
+    file = written(tmp_path, content)
+    (line,) = load_contract(file).warnings
+    assert line == f"{tmp_path / 'pet.json'}:1:2: /$id: '$id' is ignored in OpenAPI 3.0"
+    with serving(replace(FROZEN, contract=file)) as running, running.client() as client:
+        bodies = ({"owner": "a", "tag": 1}, {"owner": 1}, {"tag": "a"})
+        assert [client.post("/check", json=one).status_code for one in bodies] == [204, 400, 400]
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_members_in_other_letters_are_read_or_named(tmp_path: Path, version: str) -> None:
+    given = {"Name": "q", "In": "query", "Required": True, "schema": {"type": "integer"}}
+    body = {"Required": True, "content": {"application/json": {"schema": {"Type": "object"}}}}
+    operation = {"parameters": [given], "requestBody": body, **OK}
+    content = document({"/a": {"post": operation}}, openapi=version)
+    found = [one.partition(": ")[2] for one in warnings(tmp_path, content)]
+    last = {
+        "3.0.3": "Type is read as 'type'",
+        "3.1.0": "'Type' is no keyword, and ignored: 'type' is one",
+    }
+    expected = [
+        "Name is read as 'name'",
+        "In is read as 'in'",
+        *["Required is read as 'required'"] * 2,
+    ]
+    assert found == [*expected, last[version]]
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/a?q=1", json={}).status_code == 200
+        assert client.post("/a", json={}).status_code == 400
+        assert client.post("/a?q=1").status_code == 400
+        assert client.post("/a?q=1", json=1).status_code == (400 if version == "3.0.3" else 200)
+
+
+def test_an_example_beside_examples_and_nullable_of_31_have_a_line(tmp_path: Path) -> None:
+    media = {"schema": {"nullable": "true"}, "example": 1, "examples": {"a": {"value": 2}}}
+    get = {"responses": {"200": {"description": "ok", "content": {"application/json": media}}}}
+    content = document({"/a": {"get": get}})
+    found = [one.partition(": ")[2] for one in warnings(tmp_path, content)]
+    assert found[1:] == ["'example' is ignored beside 'examples'"]
+    assert found[0].startswith("'nullable' has no effect in OpenAPI 3.1")
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").json() == 2

@@ -286,7 +286,7 @@ class _Bundler:
             return is_component and pointer[1] in SECTIONS.values()
         place = node_at(node(self._files.content(self._root)), pointer)
         is_data = place is None or place.type == DATA
-        return not is_data and (type_ in SECTIONS or type_ == "pathItem")
+        return not is_data and (type_ in SECTIONS or type_ in {"pathItem", "other"})
 
     def _filled_in(self, type_: str, target: Target, out: Pointer) -> Any:
         """A copy of what ``target`` names, at the place ``out`` of the bundle."""

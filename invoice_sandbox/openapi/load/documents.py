@@ -53,10 +53,12 @@ def readable_document(name: str, text: str) -> tuple[Any, list[tuple[tuple[str |
     """The same as far as JSON can represent it, with the faults of ``parse_yaml``."""
     try:
         return document_of(name, text), []
-    except UnrepresentableError as error:
+    except UnrepresentableError:
         document, others = readable_document(name, _TEXT.sub(_representable, text))
-        at = error.place.removeprefix(f"{name}:")
-        return document, [*others, ((), f"{at}: {error.problem}, and read as {error.meant}")]
+        for one in _unrepresentable(text, name):
+            at = one.place.removeprefix(f"{name}:")
+            others.append(((), f"{at}: {one.problem}, and read as {one.meant}"))
+        return document, others
     except DocumentError:
         from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
 

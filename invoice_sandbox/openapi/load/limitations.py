@@ -13,9 +13,11 @@ from urllib.parse import unquote
 from invoice_sandbox.openapi.load.model import (
     BESIDE_REFERENCE,
     DOCUMENT,
+    SCHEMA,
     SECTIONS,
     Node,
     Pointer,
+    names_of,
     node,
     walk,
 )
@@ -86,9 +88,8 @@ def _limitations(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
     if here.is_schema:
         yield from _of_schema(str(document["openapi"]), pointer, value)
         yield from _of_mapping(document, pointer, value)
-    shown = "value" if here.type == "example" else "example"
-    if _is_reference(value.get(shown)) and here.type != "{schema}":
-        yield Note((*pointer, shown), _DATA)
+        yield from _misspelt(str(document["openapi"]), pointer, value)
+    yield from _of_example(here)
     if here.type == DOCUMENT:
         yield from _at_another_place(value)
         yield from _without_operations(value)
@@ -124,7 +125,7 @@ def _of_schema(version: str, pointer: Pointer, schema: Mapping[str, Any]) -> Ite
     is_30 = version.startswith("3.0.")
     if is_30 and schema.get("type") == "array" and not schema.keys() & {"items", "$ref"}:
         yield Note(pointer, "'items' is missing: items of every type are allowed")
-    if schema.get("nullable") is not True:
+    if schema.get("nullable", False) is False or (is_30 and schema["nullable"] is not True):
         return
     place = (*pointer, "nullable")
     if not is_30:
@@ -172,6 +173,29 @@ def _beside_reference(document: Mapping[str, Any], here: Node) -> Iterator[Note]
 
 _BESIDE_REFERENCE: Final = BESIDE_REFERENCE | {"nullable"}
 """What changes nothing there, or is reported anyway."""
+
+
+def _of_example(here: Node) -> Iterator[Note]:
+    pointer, value = here.pointer, here.value
+    if here.type in _WITH_EXAMPLES and {"example", "examples"} <= value.keys():
+        yield Note((*pointer, "example"), "'example' is ignored beside 'examples'")
+    shown = "value" if here.type == "example" else "example"
+    if _is_reference(value.get(shown)) and here.type != "{schema}":
+        yield Note((*pointer, shown), _DATA)
+
+
+_WITH_EXAMPLES: Final = frozenset({"mediaType", "parameter", "header"})
+
+
+def _misspelt(version: str, pointer: Pointer, schema: Mapping[str, Any]) -> Iterator[Note]:
+    """Where a keyword is in other letters; that of OpenAPI 3.0 is read as what it means."""
+    for name in schema if not version.startswith("3.0.") else ():
+        meant = _KEYWORDS.get(str(name).lower(), name)
+        if meant != name and name not in _KEYWORDS.values():
+            yield Note((*pointer, name), f"'{name}' is no keyword, and ignored: '{meant}' is one")
+
+
+_KEYWORDS: Final = {one.lower(): one for one in names_of(SCHEMA)}
 
 
 def _hidden(document: Mapping[str, Any], paths: Mapping[str, Any]) -> Iterator[Note]:

@@ -103,6 +103,28 @@ def members_of(type_: str) -> Iterable[str]:
     return _MEMBERS.get(type_, {})
 
 
+def names_of(type_: str) -> Iterable[str]:
+    """The same, with those whose values have no type of their own, such as ``required``."""
+    return *members_of(type_), *_PLAIN.get(type_, ())
+
+
+_PLAIN: Final[Mapping[str, Iterable[str]]] = {
+    "parameter": ("name", "in", "required", "style", "explode", "allowReserved"),
+    "header": ("required", "style", "explode"),
+    "requestBody": ("required",),
+    "response": ("description",),
+    "operation": ("operationId", "tags"),
+    "securityScheme": ("type", "name", "in", "scheme"),
+    SCHEMA: (
+        *("type", "required", "enum", "format", "nullable", "default", "pattern", "multipleOf"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
+        *("minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
+        *("readOnly", "writeOnly", "discriminator", "example"),
+    ),
+}
+"""Members with values of no type of their own that mean something, by the type of the object."""
+
+
 def word_for(type_: str) -> str:
     """The word for a type in a message: its name if OpenAPI has objects of it, else ``part``."""
     return type_ if type_ in OBJECTS or type_ in SECTIONS else "part"

@@ -22,7 +22,7 @@ from invoice_sandbox.openapi.load.model import (
     METHODS,
     SCHEMA,
     Node,
-    members_of,
+    names_of,
     node,
     operations,
     walk,
@@ -77,6 +77,8 @@ def correct(start: Node, *, is_30: bool) -> Iterator[Note]:
             yield from _with_schema(here)
         if is_30 and here.is_schema and isinstance(here.value, dict):
             yield from _with_types(here)
+        if here.type in {"operation", "pathItem"} and isinstance(here.value, dict):
+            yield from _with_list(here)
         names = _names(here.type) if is_30 or here.type != SCHEMA else {}
         if not names or not isinstance(here.value, dict) or _is_only_a_reference(here):
             continue
@@ -98,6 +100,14 @@ def _with_schema(here: Node) -> Iterator[Note]:
     if here.type == "response":
         here.value.setdefault("description", "")
     yield Note(here.pointer, f"{reference[:80]} is read as the schema of its JSON")
+
+
+def _with_list(here: Node) -> Iterator[Note]:
+    """Make a list of the one parameter that is there instead of it."""
+    one = here.value.get("parameters")
+    if isinstance(one, dict) and not one.keys().isdisjoint({"name", "in", "$ref"}):
+        here.value["parameters"] = [one]
+        yield Note((*here.pointer, "parameters"), "read as a list of this one parameter")
 
 
 def _with_types(here: Node) -> Iterator[Note]:
@@ -123,7 +133,7 @@ def _names(type_: str) -> Mapping[str, str]:
     """The names that the objects of a type know, by the same in small letters; of media types
     that of any, by its short form."""
     statuses = ("1XX", "2XX", "3XX", "4XX", "5XX", "default")
-    known = statuses if type_ == "<response>" else members_of(type_)
+    known = statuses if type_ == "<response>" else names_of(type_)
     return {"*": "*/*"} if type_ == "{mediaType}" else {one.lower(): one for one in known}
 
 
@@ -220,11 +230,13 @@ def _move_to_query(item: Any, names: Collection[str]) -> None:
 
 
 def _with_its_own(document: dict[str, Any], here: Node) -> Iterator[Note]:
-    """Put what a path item refers to beside what it has itself, if that is anything."""
+    """Put what a path item refers to beside what it has itself, if that is anything, and in a path
+    if it is a component: what is wrong with it depends on the path."""
     own = {key: value for key, value in here.value.items() if key != "$ref"}
+    is_component = here.pointer[0] == "paths" and str(here.reference).startswith(_PATH_ITEMS)
     with suppress(ContractError):  # of a reference that finds nothing
         named = dereference(document, here.value)
-        if own and isinstance(named, dict):
+        if (own or is_component) and isinstance(named, dict):
             del here.value["$ref"]
             here.value.update({**deepcopy(named), **own})
             for key in [one for one in own if one in named]:
@@ -232,6 +244,8 @@ def _with_its_own(document: dict[str, Any], here: Node) -> Iterator[Note]:
                 text = "this counts, and not what the $ref beside it names"
                 yield Note(place, f"{subject(place)}: {text}")
 
+
+_PATH_ITEMS: Final = "#/components/pathItems/"
 
 ANY_CONTENT: Final[Mapping[str, Any]] = {"*/*": {}}
 """The content that stands for one that cannot be read."""

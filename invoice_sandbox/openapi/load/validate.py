@@ -58,7 +58,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 21
+_RULES: Final = 22
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -273,7 +273,7 @@ def _surplus_parameters(document: dict[str, Any]) -> Iterator[Invalid]:
         for index, declared in enumerate(here.value):
             with suppress(ContractError):  # of a reference that names nothing
                 one = dereference(document, declared)
-                if not isinstance(one, Mapping):
+                if not isinstance(one, Mapping) or not {"name", "in"} <= one.keys():
                     continue
                 key, name, place = parameter_key(one), str(one.get("name")), str(one.get("in"))
                 text = f"parameter '{name}' in {place} is declared twice" if key in seen else ""

@@ -3833,3 +3833,15 @@ def test_an_example_beside_examples_and_nullable_of_31_have_a_line(tmp_path: Pat
     assert found[0].startswith("'nullable' has no effect in OpenAPI 3.1")
     with serving_contract(tmp_path, content) as client:
         assert client.get("/a").json() == 2
+
+
+@pytest.mark.parametrize("draft", ["draft-06", "draft-07"])
+def test_a_schema_is_found_by_its_identifier_in_an_earlier_dialect(
+    tmp_path: Path, draft: str
+) -> None:
+    schemas = {"B": {"$id": "https://toys.test/b", "type": "integer"}}
+    content = contract({"$ref": "https://toys.test/b"}, components={"schemas": schemas})
+    content["jsonSchemaDialect"] = f"http://json-schema.org/{draft}/schema#"
+    assert not warnings(tmp_path, content)
+    with serving_contract(tmp_path, content) as client:
+        assert [client.post("/check", json=one).status_code for one in (1, "a")] == [204, 400]

@@ -164,6 +164,9 @@ _UNEXPLAINED: Final = "does not satisfy its schema"
 _TOO_MUCH: Final = f"takes more than {MAX_EFFORT:,} steps to validate"
 
 
+_WITH_DEFINITIONS: Final = (jsonschema_rs.Draft6, jsonschema_rs.Draft7)
+
+
 class Schemas:
     """Compiles the schemas of one OpenAPI document; components are shared by all of them.
 
@@ -208,6 +211,8 @@ class Schemas:
             wanted = [*self._registered, *missing, *islice(more, len(self._registered))]
             defs = {name: self._portable_component(name).schema for name in wanted}
             resource = {"$schema": self._dialect, "$defs": defs}
+            if self._draft in _WITH_DEFINITIONS:  # where identifiers in $defs are none
+                resource["definitions"] = defs
             try:
                 self._registry = jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft)
             except _ERRORS as error:

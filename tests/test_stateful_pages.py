@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.openapi.load.operations import path_names
 from invoice_sandbox.project.loader import load_contract
 from tests.test_stateful import (
     FLAG,
@@ -15,9 +16,12 @@ from tests.test_stateful import (
     TEXT,
     WHOLE,
     closed,
+    collection,
+    operation,
     pages_of_two,
     served,
     things,
+    with_paths,
     written,
 )
 
@@ -577,3 +581,57 @@ def test_a_start_is_a_position_unless_it_is_that_of_a_range(
     asked = "2026-01-01T00:00:00Z" if "format" in others["start"] else "2"
     with served(tmp_path, things({}, **others)) as client:
         assert ids(with_five(client).get("/things", params={"start": asked})) == expected
+
+
+# --- URLs of paths with encoded parameters
+
+
+def tasks_of_teams() -> dict[str, Any]:
+    """Tasks below teams, in a list with the URL of its next page, and a ``Link`` header."""
+    task = closed("id", "title", id=WHOLE, title=TEXT)
+    paths = collection("/teams/{team}/tasks", "task", task, closed(title=TEXT))
+    given = {"name": "team", "in": "path", "required": True, "schema": TEXT}
+    for one in paths.values():
+        one["parameters"] = [*one.get("parameters", ()), given]
+    uri = {**NULLABLE, "format": "uri"}
+    body = closed("data", data={"type": "array", "items": task}, next=uri, self=uri)
+    listing = operation("list", body, "200")
+    listing["responses"]["200"]["headers"] = {"Link": {"schema": TEXT}}
+    names = ("page", "limit")
+    listing["parameters"] = [{"name": one, "in": "query", "schema": WHOLE} for one in names]
+    paths["/teams/{team}/tasks"]["get"] = listing
+    made = paths["/teams/{team}/tasks"]["post"]["responses"]["201"]
+    made["headers"] = {"Location": {"schema": TEXT}}
+    return with_paths(paths)
+
+
+@pytest.mark.parametrize("team", ["Blue%20Team", "M%C3%BCller", "a%2Fb", "50%25", "a+b"])
+def test_urls_have_the_path_of_the_request_as_it_was_sent(tmp_path: Path, team: str) -> None:
+    with served(tmp_path, tasks_of_teams()) as client:
+        at = f"{str(client.base_url).rstrip('/')}/teams/{team}/tasks"
+        made = [client.post(at, json={"title": title}) for title in "ab"]
+        assert [one.headers["Location"] for one in made] == [f"{at}/1", f"{at}/2"]
+        assert client.get(made[1].headers["Location"]).json() == made[1].json()
+        first = client.get(at, params={"limit": 1})
+        assert first.json()["next"] == f"{at}?limit=1&page=2"
+        assert first.json()["self"] == f"{at}?limit=1"
+        assert first.links["next"]["url"] == first.json()["next"]
+        assert ids(client.get(first.json()["next"])) == [2]
+
+
+def test_a_location_elsewhere_has_parameters_percent_encoded(tmp_path: Path) -> None:
+    item = closed("id", "title", id=TEXT, title=TEXT)
+    paths = collection("/{team}/posts/{post}/comments", "comment", item, closed("id", id=TEXT))
+    paths["/{team}/comments/{comment}"] = paths.pop("/{team}/posts/{post}/comments/{comment}")
+    for path, one in paths.items():
+        one["parameters"] = [
+            {"name": name, "in": "path", "required": True, "schema": TEXT}
+            for name in path_names(path)
+        ]
+    made = paths["/{team}/posts/{post}/comments"]["post"]["responses"]["201"]
+    made["headers"] = {"Location": {"schema": TEXT}}
+    with served(tmp_path, with_paths(paths)) as client:
+        response = client.post("/M%C3%BCller%2FX/posts/1/comments", json={"id": "a b"})
+        at = f"{str(client.base_url).rstrip('/')}/M%C3%BCller%2FX/comments/a%20b"
+        assert response.headers["Location"] == at
+        assert client.get(at).json() == response.json()

@@ -281,7 +281,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
         conventions=engine.project.conventions,
         scenarios=resolver_of(engine.project.scenarios, workspace, parsed.scenario),
         operation=parsed.endpoint.operation,
-        url=request.path,
+        url=request.url,
         base_url=engine.url,
         local=engine.local and request.head.forwarding is None,
         webhook_networks=engine.webhook_networks,

@@ -20,6 +20,7 @@ from collections.abc import (
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -69,6 +70,8 @@ CALLER: Final = "invoice_sandbox.caller"
 
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 
+_IN_PATH: Final = "/:@!$&'()*+,;="
+"""What a path has as it is, besides letters, digits and ``-._~`` (RFC 3986, section 3.3)."""
 _KEPT_HEADS: Final = 128
 """A client sends the same headers again and again, so those of the latest requests are kept, each
 with everything that was read from them."""
@@ -254,6 +257,12 @@ class Request(Struct, eq=False):
     def header_values(self, name: str) -> list[str]:
         """Every header of that (lower-case) name."""
         return self.head.values(name)
+
+    @property
+    def url(self) -> str:
+        """The path as it was sent, percent-encoded."""
+        raw: bytes = self.scope.get("raw_path") or b""
+        return quote(raw, safe=f"{_IN_PATH}%") if raw else quote(self.path, safe=_IN_PATH)
 
     @property
     def accept(self) -> str:

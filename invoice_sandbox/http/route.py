@@ -398,8 +398,7 @@ def _texts_as_sent(
     request: Request, endpoint: Endpoint, template: PathTemplate, names: Sequence[str]
 ) -> dict[str, str]:
     """The parameters in which delimiters are looked for before they are decoded."""
-    raw = (request.scope.get("raw_path") or quote(request.path).encode()).decode("latin-1")
-    pairs = zip(template.segments, raw.split("/"), strict=True)
+    pairs = zip(template.segments, request.url.split("/"), strict=True)
     texts = template.texts([unquote(sent) if len(one) == 1 else sent for one, sent in pairs])
     if texts is None:  # what is literal beside a parameter was sent encoded
         texts = [quote(request.trace.path_texts[name]) for name in names]

@@ -374,7 +374,8 @@ class Call(Context, kw_only=True, eq=False):
     ``body`` is the JSON body (numbers beyond 64-bit integers are Decimal) or, for another media
     type, its bytes; ``path`` and ``query`` are the declared parameters that were sent. ``accept``
     are the media types that the client wants, as its header has them. ``operation`` is the one of
-    the contract that was asked for, ``url`` the path, ``base_url`` the address of the server.
+    the contract that was asked for, ``url`` the path as it was sent, percent-encoded,
+    ``base_url`` the address of the server.
     ``local`` says that only this machine can reach the server; webhooks may be sent to
     ``webhook_networks`` besides. ``system_now`` is real time, for what others compare with their
     own clocks. ``passwords`` hashes passwords, for WorkThenRespond.

@@ -114,8 +114,9 @@ class Collection(Shape):
                     continue
                 self._reject_known(view)
             base = call.url.removesuffix(self.extension).rstrip("/")
-            base = f"{call.contract.base_path}{name}" if self.items else base
-            at = f"{call.base_url}{base}/{quote(str(key), safe='')}{self.extension}"
+            own = _in_path(self.item_base, call, _as_segment)
+            base = f"{call.contract.base_path}{own}" if self.items else base
+            at = f"{call.base_url}{base}/{_as_segment(key)}{self.extension}"
             at = at if self.parameter else ""
             found = await self._created(call, view, sent, key, number, unique, at)
             if found is not None:
@@ -331,7 +332,7 @@ class Collection(Shape):
         declared = members(at_steps(view.declared, view.place))
         taken = {"id", self.identity, *members(at_steps(new, self.within))}
         by_words = {(*words(one),): one for one in reversed([*declared]) if one not in taken}
-        is_posted = call.url.rpartition("/")[2] == self.path.rpartition("/")[2]
+        is_posted = without_names(call.operation.path) == without_names(self.path)
         names = _names_of(self.base, call.operation.path)
         for found, own_name in zip(_PARAMETER.finditer(self.base), names, strict=True):
             parts = words(found[1])
@@ -429,10 +430,15 @@ class Collection(Shape):
         return "" if found is None else str(found)
 
 
-def _in_path(path: str, call: _Call) -> str:
-    """A path with the parameters of a call."""
+def _in_path(path: str, call: _Call, written: Callable[[Any], str] = str) -> str:
+    """A path with the parameters of a call, as they are ``written``."""
     names = iter(_names_of(path, call.operation.path))
-    return _PARAMETER.sub(lambda _: str(call.path.get(next(names))), path)
+    return _PARAMETER.sub(lambda _: written(call.path.get(next(names))), path)
+
+
+def _as_segment(value: Any) -> str:
+    """A parameter in the path of a URL."""
+    return quote(str(value), safe="")
 
 
 @lru_cache

@@ -665,3 +665,31 @@ def test_secrets_are_found_where_a_schema_is_one_of_its_own_alternatives(tmp_pat
         made = client.post("/things", json={"key": "hunter2"})
         assert made.status_code == 201
         assert "hunter2" not in made.text
+
+
+# --- paths at which the sandbox has pages of its own
+
+
+def docs_and_things() -> dict[str, Any]:
+    """Things, and what has the paths of the sandbox's own pages."""
+    docs = collection("/docs", "id", THING, TITLE, create="createDoc")
+    docs["/docs"]["get"] = operation("listDocs", listed(THING), "200")
+    file = {"get": operation("getFile", {"type": "object"}, "200")}
+    return {**collection("/things", "id", THING, TITLE), **docs, "/openapi.json": file}
+
+
+def test_what_is_behind_the_own_pages_of_the_sandbox_is_in_no_collection(tmp_path: Path) -> None:
+    reason = "the sandbox has pages of its own at this path"
+    assert lines(tmp_path, docs_and_things()) == [
+        "Stateful /things: records by 'id': create (create), created (get)",
+        f"Not stateful: GET /docs: {reason}",
+        f"Not stateful: GET /docs/{{id}}: {reason}",
+        f"Not stateful: GET /openapi.json: {reason}",
+    ]
+
+
+def test_below_a_base_path_the_sandbox_has_no_pages_of_its_own(tmp_path: Path) -> None:
+    content = {**with_paths(docs_and_things()), "servers": [{"url": "/v1"}]}
+    found = load_contract(written(tmp_path, content), stateful=True).inferred
+    assert [one.path for one in found.collections] == ["/things", "/docs"]
+    assert not found.left_out

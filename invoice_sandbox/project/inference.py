@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from invoice_sandbox.base.cache import kept
+from invoice_sandbox.openapi.load.limitations import OWN_PAGES, hidden_paths
 from invoice_sandbox.openapi.load.operations import path_names, without_names
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, is_json
@@ -65,14 +66,16 @@ def inferred(contract: Contract) -> Inferred:
 
 
 def _inferred(contract: Contract) -> Inferred:
-    paths: dict[str, dict[str, Operation]] = {}
+    every: dict[str, dict[str, Operation]] = {}
     for operation in contract.operations.values():
-        known = paths.setdefault(without_names(operation.path), {})
+        known = every.setdefault(without_names(operation.path), {})
         known.setdefault(operation.method, operation)
+    hidden = {without_names(one) for one in hidden_paths(contract.document)}
+    paths = {path: on_all for path, on_all in every.items() if path not in hidden}
     collections, left_out, seen = list[Collection](), list[str](), set[str]()
     for path in paths:
-        every, reasons = _with_items(contract, paths, path, seen)
-        collections += every
+        kept_there, reasons = _with_items(contract, paths, path, seen)
+        collections += kept_there
         left_out += reasons
     ids = [*dict.fromkeys(("id", *(one.identity for one in collections)))]
     for path, on_all in paths.items():
@@ -83,6 +86,8 @@ def _inferred(contract: Contract) -> Inferred:
             collections += [found] if found else []
             left_out += reasons
     left_out += [*_in_brackets(paths), *_of_all_parents(contract, paths, collections)]
+    shadowed = (next(iter(every[one].values())) for one in every if one in hidden)
+    left_out += [f"{one.method} {one.path}: {OWN_PAGES}" for one in shadowed]
     if not collections and not left_out:
         left_out.append(_NOTHING)
     single = _singletons(paths, {without_names(one.path) for one in collections})

@@ -38,6 +38,9 @@ from invoice_sandbox.openapi.load.pointers import ContractError, at_pointer, der
 BASE_PATH: Final[Pointer] = ("servers", 0, "url")
 """The place that the base path comes from."""
 
+OWN_PAGES: Final = "the sandbox has pages of its own at this path"
+"""Why requests do not get to the operations of a path."""
+
 _SHOWN: Final = 3
 _OWN_PAGES: Final = re.compile(
     r"/(?:openapi\.(?:json|yaml)|(?:docs|console)(?:/.*)?|sandbox/openapi\..*)"
@@ -198,8 +201,14 @@ def _misspelt(version: str, pointer: Pointer, schema: Mapping[str, Any]) -> Iter
 _KEYWORDS: Final = {one.lower(): one for one in names_of(SCHEMA)}
 
 
+def hidden_paths(document: Mapping[str, Any]) -> frozenset[str]:
+    """The paths at which the sandbox has pages of its own."""
+    base, paths = served_base_path(document), document.get("paths", {})
+    return frozenset(one for one in paths if _OWN_PAGES.fullmatch(base + one))
+
+
 def _hidden(document: Mapping[str, Any], paths: Mapping[str, Any]) -> Iterator[Note]:
-    seen = dict[tuple[str, ...], str]()
+    seen, hidden = dict[tuple[str, ...], str](), hidden_paths(document)
     for path in paths:
         plain = without_names(path)
         segments = tuple(map(unquote, plain.split("/")))
@@ -207,8 +216,8 @@ def _hidden(document: Mapping[str, Any], paths: Mapping[str, Any]) -> Iterator[N
             if number > 1:
                 text = f"{name}: this parameter is in the path {number} times; the last one counts"
                 yield Note(("paths", path), text)
-        if _OWN_PAGES.fullmatch(served_base_path(document) + path):
-            yield Note(("paths", path), "the sandbox has pages of its own at this path")
+        if path in hidden:
+            yield Note(("paths", path), OWN_PAGES)
         elif "#" in path or "?" in path:
             yield Note(
                 ("paths", path), "only a percent-encoded request reaches it: '#' and '?' end a path"

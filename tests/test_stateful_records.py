@@ -693,3 +693,84 @@ def test_below_a_base_path_the_sandbox_has_no_pages_of_its_own(tmp_path: Path) -
     found = load_contract(written(tmp_path, content), stateful=True).inferred
     assert [one.path for one in found.collections] == ["/things", "/docs"]
     assert not found.left_out
+
+
+# --- an operation is in one collection
+
+
+def snippets(*, has_list: bool) -> dict[str, Any]:
+    """As Bitbucket's: in all workspaces, or in one, whose path has items below it."""
+    paths = collection("/snippets/{workspace}", "id", THING, TITLE, create="createInOne")
+    given = {"name": "workspace", "in": "path", "required": True, "schema": TEXT}
+    for one in paths.values():
+        one["parameters"] = [*one.get("parameters", ()), given]
+    paths["/snippets/{workspace}"]["get"] = operation("listOne", listed(THING), "200")
+    every = {"post": operation("create", THING, "201", TITLE)}
+    every |= {"get": operation("list", listed(THING), "200")} if has_list else {}
+    return {"/snippets": every, **paths}
+
+
+IN_ONE = (
+    "Stateful /snippets/{workspace}: records by 'id': "
+    "createInOne (create), listOne (page), createInOned (get)"
+)
+
+
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["above first", "below first"])
+def test_a_list_with_items_below_it_is_no_item(tmp_path: Path, is_reversed: bool) -> None:
+    paths = snippets(has_list=False)
+    paths = dict(reversed(paths.items())) if is_reversed else paths
+    line = "Not stateful: POST /snippets: GET /snippets/{workspace} is a list and no item of it"
+    assert lines(tmp_path, paths) == [IN_ONE, line]
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/snippets/X", json={"title": "a"}).json()
+        assert client.get("/snippets/X").json() == [made]
+        assert client.get("/snippets/X/1").json() == made
+        assert client.get("/snippets/Y").json() == []
+
+
+def test_what_has_a_list_below_it_may_be_a_list_as_well(tmp_path: Path) -> None:
+    above = "Stateful /snippets: records by 'id': create (create), list (page)"
+    assert lines(tmp_path, snippets(has_list=True)) == [IN_ONE, above]
+
+
+def test_a_change_of_an_item_makes_no_records_below_it(tmp_path: Path) -> None:
+    paths = snippets(has_list=False)
+    paths["/snippets/{workspace}"]["get"] = operation("get", THING, "200")
+    paths["/snippets/{workspace}"]["post"] = operation("change", THING, "200", TITLE)
+    assert lines(tmp_path, paths) == [
+        "Stateful /snippets: records by 'id': create (create), get (get), change (change)",
+        "Not stateful: GET /snippets/{workspace}/{id}: POST /snippets/{workspace} is a change",
+    ]
+
+
+@pytest.mark.parametrize("status", ["200", "201"])
+def test_what_is_posted_to_an_item_may_be_an_item_below_it(tmp_path: Path, status: str) -> None:
+    paths = snippets(has_list=False)
+    workspace = closed("id", id=TEXT) if status == "200" else THING
+    paths["/snippets"]["post"] = operation("create", workspace, "201", workspace)
+    paths["/snippets/{workspace}"]["get"] = operation("get", workspace, "200")
+    paths["/snippets/{workspace}"]["post"] = operation("createInOne", THING, status, TITLE)
+    assert lines(tmp_path, paths) == [
+        "Stateful /snippets: records by 'id': create (create), get (get)",
+        "Stateful /snippets/{workspace}: records by 'id': createInOne (create), createInOned (get)",
+    ]
+
+
+def test_what_is_posted_elsewhere_has_items_at_one_path(tmp_path: Path) -> None:
+    paths = collection("/articles/{article}/comments", "comment", THING, TITLE)
+    item = paths.pop("/articles/{article}/comments/{comment}")
+    given = {"name": "article", "in": "path", "required": True, "schema": TEXT}
+    paths["/articles/{article}/comments"]["parameters"] = [given]
+    other = {**item, "get": operation("other", THING, "200")}
+    paths |= {"/comments/{comment}": item, "/new/comments/{comment}": other}
+    assert lines(tmp_path, paths) == [
+        "Stateful /articles/{article}/comments: records by 'id': create (create), created (get)"
+    ]
+
+
+def test_init_writes_each_handler_once(tmp_path: Path) -> None:
+    content = written(tmp_path, with_paths(snippets(has_list=True)))
+    found = load_contract(content, stateful=True).inferred
+    names = [name for name, _ in found.handlers()]
+    assert len(names) == len({*names}) == 5

@@ -66,19 +66,19 @@ def inferred(contract: Contract) -> Inferred:
 
 
 def _inferred(contract: Contract) -> Inferred:
-    every: dict[str, dict[str, Operation]] = {}
-    for operation in contract.operations.values():
-        known = every.setdefault(without_names(operation.path), {})
-        known.setdefault(operation.method, operation)
-    hidden = {without_names(one) for one in hidden_paths(contract.document)}
-    paths = {path: on_all for path, on_all in every.items() if path not in hidden}
+    paths, hidden = _served_paths(contract)
     collections, left_out, seen = list[Collection](), list[str](), set[str]()
+    free = {path: {**on_all} for path, on_all in paths.items()}
+    lists = [path for path in paths if _is_list_above(contract, paths, path)]
     for path in paths:
-        kept_there, reasons = _with_items(contract, paths, path, seen)
+        kept_there, reasons = ([], []) if path in lists else _with_items(contract, free, path, seen)
         collections += kept_there
         left_out += reasons
+        for used in _operations(contract, kept_there):
+            free[without_names(used.path)].pop(used.method, None)
+    left_out += _above_lists(paths, lists)
     ids = [*dict.fromkeys(("id", *(one.identity for one in collections)))]
-    for path, on_all in paths.items():
+    for path, on_all in free.items():
         if _ITEM.fullmatch(path) or path.rstrip("/") in seen or not on_all.keys() >= _LISTED:
             continue
         if path not in {without_names(one.path) for one in collections}:
@@ -86,12 +86,82 @@ def _inferred(contract: Contract) -> Inferred:
             collections += [found] if found else []
             left_out += reasons
     left_out += [*_in_brackets(paths), *_of_all_parents(contract, paths, collections)]
-    shadowed = (next(iter(every[one].values())) for one in every if one in hidden)
-    left_out += [f"{one.method} {one.path}: {OWN_PAGES}" for one in shadowed]
+    left_out += [*hidden, *_below_changes(contract, paths, collections)]
+    kept_lines = tuple(f"{it.method} {it.path}: " for it in _operations(contract, collections))
+    left_out = [line for line in left_out if not line.startswith(kept_lines)]
     if not collections and not left_out:
         left_out.append(_NOTHING)
     single = _singletons(paths, {without_names(one.path) for one in collections})
     return Inferred(tuple(_with_parents(contract, collections)), (*left_out, *single))
+
+
+def _served_paths(contract: Contract) -> tuple[_Paths, list[str]]:
+    """The operations by method, by path, and a line for each path that requests do not get to."""
+    paths: dict[str, dict[str, Operation]] = {}
+    for operation in contract.operations.values():
+        known = paths.setdefault(without_names(operation.path), {})
+        known.setdefault(operation.method, operation)
+    hidden = {without_names(one) for one in hidden_paths(contract.document)}
+    first = (next(iter(on_all.values())) for path, on_all in paths.items() if path in hidden)
+    left_out = [f"{one.method} {one.path}: {OWN_PAGES}" for one in first]
+    return {path: on_all for path, on_all in paths.items() if path not in hidden}, left_out
+
+
+def _operations(contract: Contract, collections: Iterable[Collection]) -> list[Operation]:
+    """Their operations."""
+    return [contract.operations[it] for one in collections for it in one.operations.values()]
+
+
+def _below(paths: _Paths, path: str) -> list[str]:
+    """The paths of items of what is posted to a path."""
+    every = map(_ITEM.fullmatch, paths)
+    return [found[0] for found in every if found and found[1] == path.rstrip("/")]
+
+
+def _is_list_above(contract: Contract, paths: _Paths, path: str) -> bool:
+    """Whether a path is none of an item, though it looks like one: what is posted to it is listed
+    there, and has items below it, as ``/snippets/{workspace}`` has ``/snippets/{workspace}/{id}``.
+    """
+    on_all = paths[path]
+    if not _ITEM.fullmatch(path) or not on_all.keys() >= _LISTED or not _below(paths, path):
+        return False
+    get = on_all["GET"]
+    is_usable = not _bodies(contract, get)[0]
+    return is_usable and Collection(get.path, "", "id", {"page": get.id}).is_list(contract)
+
+
+def _above_lists(paths: _Paths, lists: Iterable[str]) -> Iterator[str]:
+    """A line for each POST to a path whose items would be at a path with a list of others."""
+    for path in lists:
+        base = path[: path.rindex("/{")]
+        for post in (paths.get(one, {}).get("POST") for one in (base, f"{base}/")):
+            if post is not None:
+                get = paths[path]["GET"]
+                yield f"POST {post.path}: GET {get.path} is a list and no item of it"
+
+
+def _below_changes(
+    contract: Contract, paths: _Paths, collections: Sequence[Collection]
+) -> Iterator[str]:
+    """A line for each path below a POST that changes an item, so that it makes nothing there."""
+    used = {one.id for one in _operations(contract, collections)}
+    for one in collections:
+        change = contract.operations.get(one.operations.get("change", ""))
+        if change is None or change.method != "POST":
+            continue
+        for path in _below(paths, without_names(change.path)):
+            first = next(iter(paths[path].values()))
+            if used.isdisjoint(it.id for it in paths[path].values()):
+                yield f"{first.method} {first.path}: POST {change.path} is a change"
+
+
+def _makes_below(contract: Contract, paths: _Paths, path: str) -> bool:
+    """Whether a POST on the path of an item makes one of the items below it: it responds as they
+    do, and with 201 or not as the item itself."""
+    post, below = paths[path]["POST"], [paths[one].get("GET") for one in _below(paths, path)]
+    made = _shown(contract, post) if any(below) else None
+    is_new = "201" in post.responses or made != _shown(contract, paths[path].get("GET"))
+    return made is not None and is_new and made in (_shown(contract, one) for one in below)
 
 
 def _with_items(
@@ -100,7 +170,7 @@ def _with_items(
     """The collections whose items have this path, and why there are none. ``seen`` are what paths
     of items begin with that are known, and gets its own."""
     parts, on_item = _ITEM.fullmatch(path), paths[path]
-    if parts is None or parts[1] in seen:
+    if parts is None or parts[1] in seen or not on_item:
         return [], []
     base, extension, item = parts[1], parts[3] or "", _path_of(on_item)
     own_base = item[: item.rindex("/{")]
@@ -119,7 +189,7 @@ def _with_items(
     seen.add(base)
     wanted = {what: on_item.get(method) for method, what in _ON_ITEM.items()}
     unused = _unused_post(on_item)
-    if "POST" in on_item and not unused:
+    if "POST" in on_item and not unused and not _makes_below(contract, paths, path):
         wanted["change"] = on_item["POST"]
     main = _path_of(on_all) if on_all else own_base + extension
     one = Collection(main, path_names(item)[-1], "id", {}, extension=extension)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -635,3 +636,57 @@ def test_a_location_elsewhere_has_parameters_percent_encoded(tmp_path: Path) -> 
         at = f"{str(client.base_url).rstrip('/')}/M%C3%BCller%2FX/comments/a%20b"
         assert response.headers["Location"] == at
         assert client.get(at).json() == response.json()
+
+
+# --- paging parameters inside of others
+
+
+def with_parameter(name: str, members: Any, **how: Any) -> Any:
+    """Things whose list has one query parameter, an object with these members."""
+    content = things({"next": {**NULLABLE, "format": "uri"}})
+    schema = {"schema": {"type": "object", "properties": members}}
+    how = {"content": {"application/json": schema}} if how.pop("is_json", False) else how | schema
+    listing(content)["parameters"] = [{"name": name, "in": "query", **how}]
+    return content
+
+
+@pytest.mark.parametrize("name", ["pageable", "filter", "q"])
+def test_the_page_may_be_asked_for_in_json(tmp_path: Path, name: str) -> None:
+    """As with the ``content`` of a parameter."""
+    page = {"page": {**WHOLE, "minimum": 0}, "size": WHOLE, "word": TEXT}
+    with served(tmp_path, with_parameter(name, page, is_json=True)) as client:
+        asked = json.dumps({"page": 1, "size": 2, "word": "a"})
+        second = with_five(client).get("/things", params={name: asked})
+        assert ids(second) == ([3, 4] if name != "q" else [1, 2, 3, 4, 5])
+        if name != "q":
+            assert ids(client.get(second.json()["next"])) == [5]
+
+
+@pytest.mark.parametrize("style", [{}, {"style": "deepObject"}], ids=["exploded", "deep"])
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({"page": 2, "size": 2}, [3, 4]),
+        ({"limit": 2, "offset": 3}, [4, 5]),
+        ({"pageSize": 2}, [1, 2]),
+        ({"cursor": "2", "count": 1}, [3]),
+    ],
+    ids=lambda one: " and ".join(map(str, one)),
+)
+@pytest.mark.parametrize("name", ["filter", "options", "query", "listParams"])
+def test_the_page_may_be_asked_for_in_a_parameter_for_all_options(
+    tmp_path: Path, name: str, members: dict[str, Any], expected: list[int], style: Any
+) -> None:
+    declared = {one: TEXT if isinstance(value, str) else WHOLE for one, value in members.items()}
+    form = "{}={}" if not style else name + "[{}]={}"
+    asked = "&".join(form.format(one, value) for one, value in members.items())
+    with served(tmp_path, with_parameter(name, declared, **style)) as client:
+        assert ids(with_five(client).get(f"/things?{asked}")) == expected
+
+
+@pytest.mark.parametrize("members", [{"size": 2}, {"count": 2, "from": 2}, {"first": 2}])
+def test_what_may_be_a_filter_is_one_among_others(tmp_path: Path, members: Any) -> None:
+    declared = dict.fromkeys(members, WHOLE)
+    asked = "&".join(f"filter[{one}]={value}" for one, value in members.items())
+    with served(tmp_path, with_parameter("filter", declared, style="deepObject")) as client:
+        assert ids(with_five(client).get(f"/things?{asked}")) == [1, 2, 3, 4, 5]

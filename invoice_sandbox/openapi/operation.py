@@ -298,7 +298,15 @@ def _schema_pointer(
     pointer = pointer_text(steps)
     while isinstance(found := at_pointer(document, pointer), Mapping) and "$ref" in found:
         pointer = found["$ref"].removeprefix("#")
-    return "" if found is None else f"{pointer}/{'schema' if 'schema' in raw else 'content'}"
+    return "" if found is None else pointer + pointer_text(_steps_to_schema(raw))
+
+
+def _steps_to_schema(raw: Mapping[str, Any]) -> tuple[str, ...]:
+    """The members that lead to the schema of a parameter, or to its ``content`` without one."""
+    if "schema" in raw:
+        return ("schema",)
+    media_type, media = next(iter(raw["content"].items()))
+    return ("content", media_type, "schema") if "schema" in media else ("content",)
 
 
 def _raw_parameters(

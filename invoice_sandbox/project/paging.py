@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.pointers import at_pointer
-from invoice_sandbox.openapi.message.parameters import query_of
+from invoice_sandbox.openapi.message.parameters import Parameter, query_of
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.declared import keywords_at, outline
@@ -43,6 +43,14 @@ _OFFSETS: Final = {
 _POSITIONS: Final = (*_TOKENS, *_MORE_TOKENS, *_RECORDS, *_OFFSETS, *_NUMBERS)
 """Parameters that say where a page begins; the first one of a query applies."""
 _KINDS: Final = frozenset({*_SIZES, *_POSITIONS})
+_OPTIONS: Final = frozenset(
+    {"filter", "filters", "option", "options", "query", "param", "params", "parameters"}
+)
+"""Words in the names of objects that may have the page among other things."""
+_AMBIGUOUS: Final = frozenset(
+    {*_SIZES} - {*LIMITS} | {*_ENDS, "start_at", "start_after", "after", "marker", "continue", "p"}
+)
+"""What may be a filter in such an object: of these, only sizes count, beside another position."""
 _MOST_DIGITS: Final = 18
 _WIDEST: Final = 40
 """The length of the longest text that is a number with zeros in front."""
@@ -140,12 +148,10 @@ def _inputs(contract: Contract, operation: Operation) -> Iterator[_Input]:
             schema = at_pointer(document, one.schema_pointer)
             inside = members(outline(document, schema, 1))
             places: list[tuple[str, ...]] = [(name,) for name in inside] or [()]
+            able = _kinds_inside(one, inside)
             for inner in places:
-                spread = bool(inner) and one.members != ()
-                about = OBJECTS.intersection(plain(one.name).split("_"))
-                kinds = [plain("_".join((one.name, *inner)))]
-                kinds += [plain("_".join(inner))] if spread or about else []
-                kind = next((kind for kind in kinds if kind in _KINDS), kinds[0])
+                whole, own = plain("_".join((one.name, *inner))), plain("_".join(inner))
+                kind = own if whole not in _KINDS and own in able else whole
                 bounds = ("default", "minimum")
                 known = [keywords_at(document, schema, inner, keyword) for keyword in bounds]
                 base = {**_OFFSETS, **_NUMBERS}.get(kind, 0)
@@ -153,6 +159,19 @@ def _inputs(contract: Contract, operation: Operation) -> Iterator[_Input]:
                 default = str(next(iter(known[0]), ""))
                 prefix = cache(partial(_generated_text, contract, schema, inner))
                 yield _Input(*(kind, one.name, inner, one.checker, default, int(base), prefix))
+
+
+def _kinds_inside(one: Parameter, inside: Iterable[str]) -> frozenset[str]:
+    """What members of a parameter that is an object may be called to be about the page, without its
+    name in front."""
+    about = {*plain(one.name).split("_")}
+    if one.members != () or not about.isdisjoint(OBJECTS):
+        return _KINDS
+    if about.isdisjoint(_OPTIONS):
+        return frozenset()
+    known = _KINDS - _AMBIGUOUS
+    has_position = not known.intersection(_POSITIONS).isdisjoint(map(plain, inside))
+    return known.union(_SIZES) if has_position else known
 
 
 def _generated_text(contract: Contract, schema: Any, inner: Sequence[str]) -> str:

@@ -163,7 +163,7 @@ def test_what_takes_several_records_beside_an_option_is_left_out(tmp_path: Path,
 
 # --- parts that the example of the document lacks
 
-LINE, OWN_LINE = closed("sku", sku=TEXT), closed("id", "sku", id=WHOLE, sku=TEXT)
+OWN_LINE = closed("id", "sku", id=WHOLE, sku=TEXT)
 LINES: dict[str, Any] = {
     "a default of the member": {"lines": {**listed(OWN_LINE), "default": []}},
     "an example of the member": {"lines": {**listed(OWN_LINE), "example": []}},
@@ -374,7 +374,7 @@ def test_an_id_of_zeros_that_is_posted_is_none(tmp_path: Path, identity: Any, no
 
 
 ANYTHING = {"type": ["object", "array"]}
-LINE = {"$ref": "#/components/schemas/Line"}
+OWN = {"$ref": "#/components/schemas/Line"}
 KIND = {"$ref": "#/components/schemas/Kind"}
 PARTS = {
     "Line": closed("id", "sku", id=WHOLE, sku=TEXT),
@@ -394,7 +394,7 @@ def with_parts(record: Any) -> dict[str, Any]:
 def test_posted_parts_are_kept_wherever_they_are_declared(tmp_path: Path) -> None:
     """Behind more members than an example has."""
     lines, sent = [{"sku": "a"}, {"sku": "b"}], {"note": "n", "kind": {"id": "K"}}
-    record = closed("id", id=WHOLE, **BEFORE, lines=listed(LINE), kind=KIND)
+    record = closed("id", id=WHOLE, **BEFORE, lines=listed(OWN), kind=KIND)
     explained = {"X-Sandbox-Explain": "1"}
     with served(tmp_path, with_parts(record)) as client:
         response = client.post("/orders", json={**sent, "lines": lines}, headers=explained)
@@ -452,7 +452,7 @@ def test_a_posted_part_that_may_be_null_is_kept(
 
 
 def test_a_part_that_is_new_with_a_change_gets_what_it_lacks(tmp_path: Path) -> None:
-    record = closed("id", id=WHOLE, **BEFORE, lines=listed(LINE), kind=KIND)
+    record = closed("id", id=WHOLE, **BEFORE, lines=listed(OWN), kind=KIND)
     with served(tmp_path, with_parts(record)) as client:
         client.post("/orders", json={"lines": [{"id": 5, "sku": "a"}]})
         changed = client.put("/orders/1", json={"kind": {"id": "B"}, "lines": [{"sku": "b"}]})

@@ -96,7 +96,8 @@ def _inferred(contract: Contract) -> Inferred:
 
 
 def _served_paths(contract: Contract) -> tuple[_Paths, list[str]]:
-    """The operations by method, by path, and a line for each path that requests do not get to."""
+    """The operations by method, by path, and a line for each path whose GET leads to a page of the
+    sandbox, so that nothing could be read back there."""
     paths: dict[str, dict[str, Operation]] = {}
     for operation in contract.operations.values():
         known = paths.setdefault(without_names(operation.path), {})

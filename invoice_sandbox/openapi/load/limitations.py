@@ -39,7 +39,7 @@ BASE_PATH: Final[Pointer] = ("servers", 0, "url")
 """The place that the base path comes from."""
 
 OWN_PAGES: Final = "the sandbox has pages of its own at this path"
-"""Why requests do not get to the operations of a path."""
+"""What is noted of a path whose GET is that of a page of the sandbox."""
 
 _SHOWN: Final = 3
 _OWN_PAGES: Final = re.compile(

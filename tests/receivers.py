@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakSet
 
 import httpx
 from standardwebhooks import Webhook
@@ -153,7 +152,7 @@ class Receiver:
         self._manners: list[Manner] = [response()]
         self._choose: Callable[[Message], Manner] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._open: WeakSet[asyncio.StreamWriter] = WeakSet()
+        self._transports: set[asyncio.WriteTransport] = set()
 
     def responses(self, *manners: Manner) -> None:
         """Respond to the next requests so, and all after them like the last one."""
@@ -185,15 +184,15 @@ class Receiver:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            while self._open:  # though the other side may not read the rest
-                self._open.pop().transport.abort()
+            while self._transports:  # though the other side may not read the rest
+                self._transports.pop().abort()
             await asyncio.sleep(0.01)
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        self._open.add(writer)
+        self._transports.add(writer.transport)
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 while not writer.is_closing():

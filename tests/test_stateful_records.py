@@ -774,3 +774,28 @@ def test_init_writes_each_handler_once(tmp_path: Path) -> None:
     found = load_contract(content, stateful=True).inferred
     names = [name for name, _ in found.handlers()]
     assert len(names) == len({*names}) == 5
+
+
+def test_ids_with_slashes_are_those_of_no_path_below(tmp_path: Path) -> None:
+    """And what belongs to them is deleted with them."""
+    record = closed("id", id=TEXT, title=TEXT)
+    steps = [("/a", "x"), ("/a/{x}/b", "y"), ("/a/{x}/b/{y}/b", "z")]
+    paths: dict[str, Any] = {}
+    for number, (path, item) in enumerate(steps):
+        own = collection(path, item, record, record, create=f"make{number}")
+        given = [{"name": one, "in": "path", "required": True, "schema": TEXT} for one in "xyz"]
+        for at, one in own.items():
+            one["parameters"] = [it for it in given if f"{{{it['name']}}}" in at]
+        paths |= own
+    gone = {"operationId": "delete", "responses": {"204": {"description": "It is gone."}}}
+    paths["/a/{x}"]["delete"] = gone
+    with served(tmp_path, with_paths(paths)) as client:
+        for path, key in (("/a", "p/b/q"), ("/a", "p"), ("/a/p/b", "q")):
+            client.post(path, json={"id": key}).raise_for_status()
+        for path in ("/a/p%2Fb%2Fq/b", "/a/p/b/q/b"):
+            client.post(path, json={"id": "r", "title": path}).raise_for_status()
+        assert client.get("/a/p%2Fb%2Fq/b/r").json()["title"] == "/a/p%2Fb%2Fq/b"
+        assert client.get("/a/p/b/q/b/r").json()["title"] == "/a/p/b/q/b"
+        client.delete("/a/p%2Fb%2Fq").raise_for_status()
+        assert client.get("/a/p%2Fb%2Fq/b/r").status_code == 404
+        assert client.get("/a/p/b/q/b/r").status_code == 200

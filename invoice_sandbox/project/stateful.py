@@ -114,8 +114,7 @@ class Collection(Shape):
                     continue
                 self._reject_known(view)
             base = call.url.removesuffix(self.extension).rstrip("/")
-            own = _in_path(self.item_base, call, _as_segment)
-            base = f"{call.contract.base_path}{own}" if self.items else base
+            base = f"{call.contract.base_path}{name}" if self.items else base
             at = f"{call.base_url}{base}/{_as_segment(key)}{self.extension}"
             at = at if self.parameter else ""
             found = await self._created(call, view, sent, key, number, unique, at)
@@ -169,7 +168,7 @@ class Collection(Shape):
         """The record is gone."""
         view, kept = await self._found(call, "delete")
         await call.state.delete(self.name(call), self._key(call))
-        await _delete_below(call.state, f"{self.name(call)}/{self._key(call)}")
+        await _delete_below(call.state, f"{self.name(call)}/{_as_segment(self._key(call))}")
         body = view.gone(kept)
         return _response(view, view.example.body if body is None else body)
 
@@ -430,10 +429,10 @@ class Collection(Shape):
         return "" if found is None else str(found)
 
 
-def _in_path(path: str, call: _Call, written: Callable[[Any], str] = str) -> str:
-    """A path with the parameters of a call, as they are ``written``."""
+def _in_path(path: str, call: _Call) -> str:
+    """A path with the parameters of a call, percent-encoded."""
     names = iter(_names_of(path, call.operation.path))
-    return _PARAMETER.sub(lambda _: written(call.path.get(next(names))), path)
+    return _PARAMETER.sub(lambda _: _as_segment(call.path.get(next(names))), path)
 
 
 def _as_segment(value: Any) -> str:
@@ -459,7 +458,7 @@ async def _delete_below(state: Transaction, item: str) -> None:
             key = str(at_steps(record, one["steps"]))
             for name in dict.fromkeys((one["name"], one["items"])):
                 await state.delete(name, key)
-            await _delete_below(state, f"{one['items']}/{key}")
+            await _delete_below(state, f"{one['items']}/{_as_segment(key)}")
         await state.delete(above, one["name"])
 
 

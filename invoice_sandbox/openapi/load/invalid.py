@@ -169,30 +169,6 @@ _ALONE: Final = frozenset(
 """Keywords that others do not need to have: ``additionalProperties`` needs ``properties``."""
 
 
-def tolerate(draft: Draft) -> None:
-    """Change schemas that would reject what was valid, as a part of them allows more now: of
-    alternatives a value may satisfy several, and what is negated, or a condition, is not checked.
-    """
-    loosened = {id(one) for one in draft.loosened()}
-
-    def is_loose(schema: Any) -> bool:
-        with suppress(ContractError):
-            return bool({id(schema), id(dereference(draft.document, schema))} & loosened)
-        return False
-
-    for here in walk(node(draft.document)) if loosened else ():
-        if not here.is_schema:
-            continue
-        for name in [one for one in ("not", "if") if one in here.value]:
-            if any(is_loose(one.value) for one in walk(here.child(name, here.value[name]))):
-                del here.value[name]
-        alternatives = here.value.get("oneOf")
-        if isinstance(alternatives, list) and any(map(is_loose, alternatives)):
-            of_any = {"anyOf": here.value.pop("oneOf")}
-            others = here.value.get("allOf", [])
-            here.value.update({"allOf": [*others, of_any]} if "anyOf" in here.value else of_any)
-
-
 _ANNOTATIONS: Final = frozenset(
     {
         *("discriminator", "xml", "default", "examples", "readOnly", "writeOnly"),
@@ -460,11 +436,32 @@ def _left_out(draft: Draft, here: Node, text: str) -> Note:
 
 
 def _replaced(draft: Draft, here: Node, value: Any, text: str) -> Note:
-    above: Any = draft.document
-    for step in here.pointer[:-1]:
-        above = above[step]
-    above[here.pointer[-1]] = deepcopy(value)
+    draft.replace(here.pointer, value)
     return Note(here.pointer, text)
+
+
+def tolerate(draft: Draft) -> None:
+    """Change schemas that would reject what was valid, as a part of them allows more now: of
+    alternatives a value may satisfy several, and what is negated, or a condition, is not checked.
+    """
+    loosened = {id(one) for one in draft.loosened()}
+
+    def is_loose(schema: Any) -> bool:
+        with suppress(ContractError):
+            return bool({id(schema), id(dereference(draft.document, schema))} & loosened)
+        return False
+
+    for here in walk(node(draft.document)) if loosened else ():
+        if not here.is_schema:
+            continue
+        for name in [one for one in ("not", "if") if one in here.value]:
+            if any(is_loose(one.value) for one in walk(here.child(name, here.value[name]))):
+                del here.value[name]
+        alternatives = here.value.get("oneOf")
+        if isinstance(alternatives, list) and any(map(is_loose, alternatives)):
+            of_any = {"anyOf": here.value.pop("oneOf")}
+            others = here.value.get("allOf", [])
+            here.value.update({"allOf": [*others, of_any]} if "anyOf" in here.value else of_any)
 
 
 def last_words(draft: Draft) -> list[Note]:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect, insort
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
@@ -46,10 +47,14 @@ class Draft:
     def leave_out(self, pointer: Pointer) -> None:
         """Leave out an item of a list or a member of an object. The places of other items are
         still counted as they were, until the notes of these changes are added."""
-        around = reduce(getitem, pointer[:-1], cast("Any", self.document))
+        around = self._at(pointer[:-1])
         del around[pointer[-1]]
         if isinstance(around, list):
             self._leaving.append(pointer)
+
+    def replace(self, pointer: Pointer, value: Any) -> None:
+        """Put a copy of ``value`` there."""
+        self._at(pointer[:-1])[pointer[-1]] = deepcopy(value)
 
     def loosen(self, pointer: Pointer) -> None:
         """Note that a schema allows more than it was written to allow."""
@@ -62,8 +67,11 @@ class Draft:
         found = list[Any]()
         for place in [one for one in places if one is not None]:
             with suppress(LookupError, TypeError):
-                found.append(reduce(getitem, place, cast("Any", self.document)))
+                found.append(self._at(place))
         return found
+
+    def _at(self, pointer: Pointer) -> Any:
+        return reduce(getitem, pointer, cast("Any", self.document))
 
     def add(self, notes: Iterable[Note]) -> None:
         """Add the notes of changes, at places as they were before these."""

@@ -3845,3 +3845,91 @@ def test_a_schema_is_found_by_its_identifier_in_an_earlier_dialect(
     assert not warnings(tmp_path, content)
     with serving_contract(tmp_path, content) as client:
         assert [client.post("/check", json=one).status_code for one in (1, "a")] == [204, 400]
+
+
+DRAFT_04 = "http://json-schema.org/draft-04/schema#"
+NOT_TO_BE_COMPILED: dict[str, tuple[dict[str, Any], str, list[str]]] = {
+    "an address that is another keyword's": (
+        {"B": {"$schema": DRAFT_04, "$id": "https://toys.test/b"}},
+        "#/components/schemas/B",
+        ["cannot resolve reference 'https://toys.test/b'"],
+    ),
+    "a part of a meta-schema that there is not": (
+        {},
+        "https://json-schema.org/draft/2020-12/schema#/nothing",
+        ["Pointer '/nothing' does not exist"],
+    ),
+    "addresses that are none": (
+        {
+            "A": {"$ref": "#/components/schemas/B"},
+            "B": {"$schema": DRAFT_04, "id": "//["},
+            "C": {"$schema": DRAFT_04, "id": "//]"},
+        },
+        "#/components/schemas/A",
+        ["Invalid URI reference '//[':", "Invalid URI reference '//]':"],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("schemas", "reference", "lines"), NOT_TO_BE_COMPILED.values(), ids=NOT_TO_BE_COMPILED
+)
+def test_a_schema_that_cannot_be_compiled_is_not_checked_and_the_rest_is_served(
+    tmp_path: Path, schemas: dict[str, Any], reference: str, lines: list[str]
+) -> None:
+    content = contract({"$ref": reference}, components={"schemas": schemas})
+    content["paths"]["/other"] = {"get": OK}
+    (tmp_path / "openapi").mkdir()
+    (tmp_path / "openapi" / "openapi.yaml").write_text(json.dumps(content))
+    for found in (warnings(tmp_path, content), load_project(tmp_path).warnings):
+        every = [one for one in found if "this schema is not checked: " in one]
+        assert len(every) == len(lines)
+        assert all(part in one for part, one in zip(lines, every, strict=True))
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/check", json=1).status_code == 204
+        assert client.get("/other").status_code == 200
+
+
+def test_a_schema_is_not_found_by_the_identifier_of_another_dialect(tmp_path: Path) -> None:
+    schemas = {"B": {"$id": "https://toys.test/b", "type": "integer"}}
+    content = contract({"$ref": "https://toys.test/b"}, components={"schemas": schemas})
+    (line,) = warnings(tmp_path, content | {"jsonSchemaDialect": DRAFT_04})
+    assert line.endswith("not checked: cannot resolve reference 'https://toys.test/b'")
+
+
+@pytest.mark.parametrize("place", ["in the operation", "a component"])
+def test_what_openapi_adds_to_schemas_is_left_out_alone_if_it_is_wrong(
+    tmp_path: Path, place: str
+) -> None:
+    part = {"type": "string", "xml": {"name": "n", "attribute": "yes", "other": 1}}
+    schema = {
+        "type": "object",
+        "discriminator": "x",
+        "externalDocs": "y",
+        "properties": {"a": part},
+    }
+    given = {"$ref": "#/components/schemas/A"} if place == "a component" else schema
+    content = contract(given, components={"schemas": {"A": schema}})
+    found = [one.partition(": ")[2] for one in warnings(tmp_path, content)]
+    assert set(found) == {
+        'this schema is read without \'discriminator\': "x" is not of type "object"',
+        'this is ignored: "y" is not of type "object"',
+        'read as true: "yes" is not of type "boolean"',
+        "this is ignored: Unevaluated properties are not allowed ('other' was unexpected)",
+    }
+    assert len(found) == (4 if place == "a component" else 8)
+
+
+@pytest.mark.parametrize("place", ["in the operation", "a component"])
+@pytest.mark.parametrize("name", ["exclusiveMinimum", "exclusiveMaximum"])
+def test_an_exclusive_limit_without_the_limit_is_ignored(
+    tmp_path: Path, name: str, place: str
+) -> None:
+    schema = {"type": "integer", name: True}
+    given = {"$ref": "#/components/schemas/A"} if place == "a component" else schema
+    used = {"schemas": {"A": schema}} if place == "a component" else {}
+    content = contract(given, components=used, openapi="3.0.3")
+    (line,) = warnings(tmp_path, content)
+    assert f": '{name}' has no effect without '{name[9:].lower()}', and is ignored" in line
+    with serving_contract(tmp_path, content) as client:
+        assert [client.post("/check", json=one).status_code for one in (1, "a")] == [204, 400]

@@ -25,6 +25,7 @@ from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.project.code import handler_functions, operation_names
 from invoice_sandbox.project.contracts import (
     base_document,
+    compiled,
     contract_warnings,
     control_names,
     merged_document,
@@ -140,8 +141,8 @@ _ANYWHERE: Final = (Path("/"),)
 
 def print_limitations(file: Path) -> None:
     """Write a line for every place of ``file`` that ``serve --contract`` ignores."""
-    read = read_contract(file, folders=_ANYWHERE, whole=False)
-    contract, count = compile_contract(read.document), 0
+    read, contract = compiled(read_contract(file, folders=_ANYWHERE, whole=False))
+    count = 0
     unused = read.as_written(unused_examples(contract.document, contract.schemas))
     read = replace(read, limits=(*read.limits, *unused))
     for line in contract_warnings(read, contract, every=True):

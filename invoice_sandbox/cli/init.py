@@ -21,7 +21,7 @@ from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
 from invoice_sandbox.project.code import ProjectError, operation_names
-from invoice_sandbox.project.contracts import compile_apart, contract_warnings
+from invoice_sandbox.project.contracts import compiled, contract_warnings
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
 from invoice_sandbox.project.inference import Inferred, inferred
 from invoice_sandbox.project.stateful import Collection
@@ -85,8 +85,7 @@ def write_project(
     """
     _check_free(folder)
     fetch = Fetcher() if allow_remote_refs else never
-    read = read_contract(file, fetch, folders, whole=False)
-    contract = compile_apart(read.document)
+    read, contract = compiled(read_contract(file, fetch, folders, whole=False))
     example = min(_examples(contract), key=lambda one: len(repr(one.body)), default=None)
     files = {
         "openapi/openapi.yaml": yaml_text(read.document),

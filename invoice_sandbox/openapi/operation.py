@@ -11,6 +11,7 @@ from typing import Any, Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.cache import Entry, entry, software
 from invoice_sandbox.openapi.load.documents import pointer_text
+from invoice_sandbox.openapi.load.model import node, walk
 from invoice_sandbox.openapi.load.operations import (
     Note,
     base_path,
@@ -18,6 +19,7 @@ from invoice_sandbox.openapi.load.operations import (
     parameter_key,
 )
 from invoice_sandbox.openapi.load.pointers import ContractError, at_pointer, dereference
+from invoice_sandbox.openapi.load.validate import Invalid
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
 from invoice_sandbox.openapi.message.media_types import JSON, concrete, is_json, is_text, parse
 from invoice_sandbox.openapi.message.parameters import IGNORED_HEADERS, Parameter, compile_parameter
@@ -154,6 +156,15 @@ class Contract:
         return str(self.document["info"]["version"])
 
 
+class UncompilableError(ContractError):
+    """A contract with schemas that cannot be compiled: ``found`` are their places, as far as these
+    are known."""
+
+    def __init__(self, message: str, found: Sequence[Invalid]) -> None:
+        super().__init__(message)
+        self.found = found
+
+
 _MAX_COMPILED: Final = 8
 _compiled: dict[str, Contract] = {}
 
@@ -162,7 +173,8 @@ def compile_contract(document: dict[str, Any]) -> Contract:
     """The compiled form of a valid OpenAPI 3.1 ``document``.
 
     A document that this process has compiled before is not compiled again. An operation without
-    operationId gets one made of its method and path. Raises ContractError.
+    operationId gets one made of its method and path. Raises ContractError; if it is only for
+    schemas, UncompilableError.
     """
     try:
         text = jsonio.dumps(document)
@@ -201,7 +213,8 @@ def _compile(document: dict[str, Any], text: bytes | None, compiled_before: Entr
         }
         schemas.check()
     except SchemaError as error:
-        raise ContractError(str(error)) from None
+        found = [(id(schema), reason) for schema, reason in error.found]
+        raise UncompilableError(str(error), _located(document, dict(found))) from None
     if findings is None:
         has_passwords = any(one.has_passwords for one in operations.values())
         compiled_before.write(schemas.findings() | {"hasPasswords": has_passwords})
@@ -212,6 +225,13 @@ def _compile(document: dict[str, Any], text: bytes | None, compiled_before: Entr
     )
     at = base_path(document)
     return Contract(document, at, operations, schemes, schemas.response, webhooks, notes)
+
+
+def _located(document: Mapping[str, Any], reasons: Mapping[int, str]) -> list[Invalid]:
+    """The reasons that schemas have by their identity, with the places of these."""
+    every = walk(node(document)) if reasons else ()
+    found = ((one.pointer, reasons.get(id(one.value))) for one in every)
+    return [Invalid(pointer, reason) for pointer, reason in found if reason is not None]
 
 
 def _component(document: Mapping[str, Any], section: str) -> list[tuple[str, Any]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,11 +19,13 @@ from invoice_sandbox.openapi.load.documents import (
     pointer_text,
     read_text,
 )
+from invoice_sandbox.openapi.load.invalid import take_out, tolerate
 from invoice_sandbox.openapi.load.limitations import limitations, summarized
 from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
 from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import (
+    Draft,
     Note,
     served_base_path,
     subject,
@@ -32,7 +35,7 @@ from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
 from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import check_openapi, check_version
-from invoice_sandbox.openapi.operation import Contract, compile_contract
+from invoice_sandbox.openapi.operation import Contract, UncompilableError, compile_contract
 from invoice_sandbox.openapi.responses import (
     EvidentResponses,
     NoResponseError,
@@ -60,8 +63,9 @@ def base_document(folder: Path) -> dict[str, Any]:
 
 
 def _published(folder: Path) -> ReadContract:
-    """The same without what is not valid OpenAPI, for a project without an overlay."""
-    return read_contract(folder / "openapi" / "openapi.yaml", folders=[folder], whole=False)
+    """The same without what cannot be served, for a project without an overlay."""
+    file = folder / "openapi" / "openapi.yaml"
+    return compiled(read_contract(file, folders=[folder], whole=False))[0]
 
 
 def left_out(folder: Path) -> Mapping[tuple[str, str], str]:
@@ -121,6 +125,25 @@ def compile_apart(document: dict[str, Any]) -> Contract:
     contract = compile_contract(document)
     at = served_base_path(document)
     return contract if at == contract.base_path else replace(contract, base_path=at)
+
+
+def compiled(read: ReadContract) -> tuple[ReadContract, Contract]:
+    """What was read, and its compiled contract: a schema that cannot be compiled is not checked.
+    Raises ContractError."""
+    try:
+        return read, compile_apart(read.document)
+    except UncompilableError as error:
+        draft = Draft(deepcopy(read.document))
+        if not take_out(draft, error.found):
+            raise
+    tolerate(draft)
+    notes = tuple(read.as_written(draft.notes))
+    limits, repairs = (*read.limits, *notes), (*read.repairs, *notes)
+
+    def as_written(notes: Iterable[Note]) -> list[Note]:
+        return read.as_written(draft.as_written(notes))
+
+    return compiled(ReadContract(draft.document, read.place, limits, repairs, as_written))
 
 
 def control_names(folder: Path) -> dict[str, str]:

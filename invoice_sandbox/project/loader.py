@@ -32,6 +32,7 @@ from invoice_sandbox.project.code import (
 )
 from invoice_sandbox.project.contracts import (
     compile_apart,
+    compiled,
     contract_warnings,
     control_contract,
     left_out,
@@ -249,8 +250,8 @@ def load_contract(
     may refer to besides its own. Raises ProjectError.
     """
     try:
-        read = _at(base_path, read_contract(file, fetch, folders, whole=False))
-        contract = compile_apart(read.document)
+        whole = _at(base_path, read_contract(file, fetch, folders, whole=False))
+        read, contract = compiled(whole)
         scenarios = _scenarios([], own_scenarios, vocabulary_of(contract, Lifecycle({}, {}), {}))
         conventions = plain_conventions(contract)
         words = {"operations": list(contract.operations), "mode": [conventions.mode]}

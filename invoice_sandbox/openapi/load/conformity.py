@@ -134,7 +134,7 @@ def _are_distinct(parameters: Iterable[Mapping[str, Any]]) -> bool:
 
 def _has_valid_schemas(document: dict[str, Any]) -> bool:
     if not _is_30(document):
-        return all(map(_meta_schema_31().is_valid, _outermost(node(document))))
+        return all(map(meta_schema_31().is_valid, _outermost(node(document))))
     return all(
         isinstance(schema, Mapping) and jsonschema_rs.meta.is_valid({**schema, "$schema": _DRAFT})
         for schema in _outermost(node(document))
@@ -142,7 +142,7 @@ def _has_valid_schemas(document: dict[str, Any]) -> bool:
 
 
 @cache
-def _meta_schema_31() -> jsonschema_rs.Draft202012Validator:
+def meta_schema_31() -> jsonschema_rs.Draft202012Validator:
     """What openapi-spec-validator compares schemas of OpenAPI 3.1 with.
 
     No public name has the parts of the meta-schema, so ``pyproject.toml`` allows only versions that

@@ -340,24 +340,11 @@ _LOOSENING: Final = frozenset({"pattern", "patternProperties", "allOf", "anyOf",
 
 
 def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
-    required = schema.get("required")
-    if isinstance(required, list) and all(isinstance(name, str) for name in required):
-        once = list(dict.fromkeys(required))
-        if once != required:
-            schema["required"] = once
-            yield ("required",), "duplicate names in 'required' are ignored"
-    for name in ("allOf", "anyOf", "oneOf"):
-        if schema.get(name) == []:  # which OpenAPI 3.0 allows, and JSON Schema does not
+    yield from _repair_lists(schema)
+    for name, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(schema.get(name), bool) and limit not in schema:
             del schema[name]
-            yield (name,), f"this '{name}' is empty, and is ignored"
-    values = schema.get("enum")
-    if isinstance(values, list):
-        different = list(
-            {json.dumps(one, sort_keys=True, default=str): one for one in values}.values()
-        )
-        if len(different) < len(values):
-            schema["enum"] = different
-            yield ("enum",), "duplicate values in 'enum' are ignored"
+            yield (name,), f"'{name}' has no effect without '{limit}', and is ignored"
     if isinstance(schema.get("$id"), str) and not _is_address(schema["$id"]):
         del schema["$id"]
         yield ("$id",), "this is no URI reference, and is ignored"
@@ -372,6 +359,28 @@ def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], st
             ("patternProperties", wrong),
             "this pattern cannot be compiled, and is not checked",
         )
+
+
+def _repair_lists(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The same for lists, which OpenAPI 3.0 allows to be empty, and JSON Schema does not."""
+    required = schema.get("required")
+    if isinstance(required, list) and all(isinstance(name, str) for name in required):
+        once = list(dict.fromkeys(required))
+        if once != required:
+            schema["required"] = once
+            yield ("required",), "duplicate names in 'required' are ignored"
+    for name in ("allOf", "anyOf", "oneOf"):
+        if schema.get(name) == []:
+            del schema[name]
+            yield (name,), f"this '{name}' is empty, and is ignored"
+    values = schema.get("enum")
+    if isinstance(values, list):
+        different = list(
+            {json.dumps(one, sort_keys=True, default=str): one for one in values}.values()
+        )
+        if len(different) < len(values):
+            schema["enum"] = different
+            yield ("enum",), "duplicate values in 'enum' are ignored"
 
 
 def _repair_identifiers(schemas: Sequence[Node]) -> Iterator[Note]:

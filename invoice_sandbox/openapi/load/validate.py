@@ -16,7 +16,7 @@ from warnings import catch_warnings, simplefilter
 import jsonschema_rs
 
 from invoice_sandbox.base.cache import entry
-from invoice_sandbox.openapi.load.conformity import conforms, official_form
+from invoice_sandbox.openapi.load.conformity import conforms, meta_schema_31, official_form
 from invoice_sandbox.openapi.load.documents import Places, pointer_text
 from invoice_sandbox.openapi.load.model import SECTIONS, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import (
@@ -58,7 +58,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 22
+_RULES: Final = 23
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -315,7 +315,7 @@ def _with_any_names(validator: Any, form: dict[str, Any]) -> Any:
 
 
 def _invalid_schemas(document: dict[str, Any]) -> Iterator[Invalid]:
-    """Where schemas of an OpenAPI 3.1 document are not JSON Schema 2020-12.
+    """Where schemas of an OpenAPI 3.1 document are not what its dialect allows.
 
     The validator looks at some of them only. A schema with a dialect of its own is left out.
     """
@@ -333,13 +333,10 @@ def _outermost_schemas(here: Node) -> Iterator[Node]:
 
 
 def _in_schema_of(here: Node) -> Iterator[Invalid]:
-    if "$schema" not in here.value and not _METASCHEMA.is_valid(here.value):
-        for error in _METASCHEMA.iter_errors(here.value):
-            types = tuple(getattr(error.kind, "types", ()))
-            yield Invalid((*here.pointer, *error.instance_path), _short(error.message), types=types)
-
-
-_METASCHEMA: Final = jsonschema_rs.validator_for({"$ref": DRAFT_2020_12})
+    form = meta_schema_31()
+    if "$schema" not in here.value and not form.is_valid(here.value):
+        for found in form.iter_errors(here.value):
+            yield from _as_invalid(here.pointer, found)
 
 
 def _short(text: str) -> str:
@@ -353,16 +350,21 @@ def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
     """
     errors = jsonschema_rs.validator_for(official_form(document)).iter_errors(document)
     for found in _causes([one for error in errors for one in _innermost(error)]):
-        pointer, text = tuple(found.instance_path), _short(found.message)
-        extra = getattr(found.kind, "unexpected", None) or _equal_items(found)
-        if _has_both_examples(found):
-            extra, text = ("example",), "'example' cannot be beside 'examples'"
-        text = "a path begins with '/'" if extra and pointer == ("paths",) else text
-        text = "an item before it is equal" if isinstance(found.instance, list) and extra else text
-        yield from [Invalid((*pointer, one), text, is_extra=True) for one in extra]
-        if not extra:
-            types = tuple(getattr(found.kind, "types", ()))
-            yield Invalid(pointer, text, types=types, missing=_missing(found))
+        yield from _as_invalid((), found)
+
+
+def _as_invalid(start: Pointer, found: jsonschema_rs.ValidationError) -> Iterator[Invalid]:
+    """What an error says of places below ``start``."""
+    pointer, text = (*start, *found.instance_path), _short(found.message)
+    extra = getattr(found.kind, "unexpected", None) or _equal_items(found)
+    if _has_both_examples(found):
+        extra, text = ("example",), "'example' cannot be beside 'examples'"
+    text = "a path begins with '/'" if extra and pointer == ("paths",) else text
+    text = "an item before it is equal" if isinstance(found.instance, list) and extra else text
+    yield from [Invalid((*pointer, one), text, is_extra=True) for one in extra]
+    if not extra:
+        types = tuple(getattr(found.kind, "types", ()))
+        yield Invalid(pointer, text, types=types, missing=_missing(found))
 
 
 def _equal_items(error: jsonschema_rs.ValidationError) -> list[int]:

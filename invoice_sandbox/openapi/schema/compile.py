@@ -8,7 +8,7 @@ Validation is jsonschema-rs, with formats asserted, under the dialect that the d
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
@@ -70,7 +70,14 @@ Declared = dict[int, tuple["Schema", str]]
 
 
 class SchemaError(ValueError):
-    """A schema that cannot be compiled; the message says where and why."""
+    """Schemas that cannot be compiled; the message says where the first is, and why.
+
+    ``found`` are all that were looked at, each with the reason.
+    """
+
+    def __init__(self, message: str, found: Sequence[tuple[Any, str]] = ()) -> None:
+        super().__init__(message)
+        self.found = found
 
 
 def _no_error(_: Any) -> None:
@@ -216,9 +223,21 @@ class Schemas:
             try:
                 self._registry = jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft)
             except _ERRORS as error:
-                raise SchemaError(f"components.schemas: {error}") from None
+                found = [*self._with_error(defs, str(error))]
+                raise SchemaError(f"components.schemas: {error}", found) from None
             self._registered = defs.keys()
         return self._registry
+
+    def _with_error(self, defs: Mapping[str, Any], text: str) -> Iterator[tuple[Schema, str]]:
+        """The components with which a registry has an error of this text, and the reason."""
+        others = dict.fromkeys(defs, True)
+        for name, one in defs.items():
+            try:
+                resource = {"$schema": self._dialect, "$defs": {**others, name: one}}
+                jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft)
+            except _ERRORS as error:
+                if str(error) == text:
+                    yield self._components[name], _reason(error)
 
     def checker(self, schema: Schema, place: str) -> Checker:
         """The checker for a ``schema`` of the document, which ``check`` has to find right.
@@ -257,8 +276,14 @@ class Schemas:
             self._validator_of(portable, self._components, self._validator)
         except _ERRORS:
             alone = [*together.values(), *alone]
+        errors = list[SchemaError]()
         for schema, place in alone:
-            self._compile(schema, place)
+            try:
+                self._compile(schema, place)
+            except SchemaError as error:
+                errors.append(error)
+        if errors:
+            raise SchemaError(str(errors[0]), [found for one in errors for found in one.found])
 
     def _validator_of(self, portable: Any, names: Iterable[str], validator: type[Any]) -> Any:
         return validator(
@@ -283,7 +308,8 @@ class Schemas:
         try:
             compiled = self._validator_of(portable.schema, reached, validator)
         except _ERRORS as error:
-            raise SchemaError(f"{place}: {str(error).splitlines()[0]}") from None
+            reason = _reason(error)
+            raise SchemaError(f"{place}: {reason}", [(schema, reason)]) from None
         applied = self._efforts.of(schema)
         steps = partial(self._efforts.steps, applied)
         is_valid = compiled.is_valid
@@ -382,6 +408,16 @@ class _Portable:
     schema: Any = None
     examples: dict[str, str] = field(default_factory=dict)
     components: dict[str, None] = field(default_factory=dict)
+
+
+def _reason(error: Exception) -> str:
+    """Why a schema cannot be compiled, for people."""
+    text = str(error).splitlines()[0]
+    lost = _LOST.match(text)
+    return f"cannot resolve reference '{lost['reference']}'" if lost else text
+
+
+_LOST: Final = re.compile(r"Resource '(?P<reference>.*?)' is not present in a registry")
 
 
 def _text_of(schema: Schema) -> bytes | None:

@@ -1304,7 +1304,7 @@ def test_what_nobody_can_read_to_its_end_is_an_error_with_its_place(tmp_path: Pa
 
 def test_what_is_no_json_at_all_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "api.json"
-    file.write_text(json.dumps(document({"/a": FINE})).replace('"title": "Toy"', "title: Toy"))
+    file.write_text(json.dumps(document({"/a": FINE}))[:-1])
     with pytest.raises(ProjectError, match="not JSON"):
         load_contract(file)
 
@@ -3623,6 +3623,40 @@ def test_a_file_may_be_written_as_windows_writes_it(
     (line,) = project.warnings
     assert line.startswith(f"{file}:16:6: ")
     assert project.contract.operations["get_caf"].path == "/caf\u00e9"
+
+
+WRITTEN = json.dumps(document({"/a": {"get": {**OK, "tags": [1]}}}))
+AS_WRITTEN: dict[str, tuple[str, str, str]] = {
+    "a name without quotes": ("json", WRITTEN.replace('"Toy"', "Toy"), "1:40: not JSON: "),
+    "a comma at the end": ("json", WRITTEN[:-1] + ",}", f"1:{len(WRITTEN) + 1}: not JSON: "),
+    "apostrophes": ("json", WRITTEN.replace('"', "'"), "1:2: not JSON: "),
+    "a comment of YAML": ("json", f"# toys\n{WRITTEN}", "1:1: not JSON: "),
+    "a second document": ("yaml", f"{WRITTEN}\n---\n{WRITTEN}", "3:1: this is ignored: "),
+}
+
+
+@pytest.mark.parametrize(("suffix", "text", "said"), AS_WRITTEN.values(), ids=AS_WRITTEN)
+def test_what_other_tools_read_is_read_with_a_warning(
+    tmp_path: Path, suffix: str, text: str, said: str
+) -> None:
+    file = tmp_path / f"api.{suffix}"
+    file.write_text(text)
+    project = load_contract(file)
+    assert [one.path for one in project.contract.operations.values()] == ["/a"]
+    first, second = project.warnings
+    assert said in first
+    before = text[: text.index("1]")]
+    line, column = before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
+    assert second.startswith(f"{file}:{line}:{column}: ")
+    assert "read as" in second
+
+
+def test_empty_documents_of_a_file_are_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "api.yaml"
+    file.write_text(f"---\n---\n{json.dumps(document({'/a': {'get': OK}}))}\n---\n")
+    project = load_contract(file)
+    assert [*project.contract.operations] == ["get_a"]
+    assert not project.warnings
 
 
 # What is named where it is

@@ -132,7 +132,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "unfinished string": ('a: "x\n', "f:2:1", "unexpected end of stream"),
     "tab as indentation": ("a:\n\tb: 1\n", "f:2:1", "cannot start any token"),
     "colon in a plain text": ("a: b: c\n", "f:1:5", "mapping values are not allowed"),
-    "two documents": ("a: 1\n---\nb: 2\n", "f:2:1", "another document"),
+    "two documents": ("a: 1\n---\nb: 2\n", "f:3:1", "another document"),
     "alias of nothing": ("a: *x\n", "f:1:4", "undefined alias"),
     "a list as key": ("? [a]\n: b\n", "f:1:3", "a key must be text"),
     "an object of Python": ("a: !!python/object:os.system x\n", "f:1:4", "tag"),

@@ -756,7 +756,10 @@ UNREADABLE = {
         "1:8: cannot be read: it is not UTF-16-LE",
     ),
     "a zero": (b"name: example\npurpose: a\0b\n", "2:11: not YAML: control characters "),
-    "two documents": (GOOD.encode() + b"---\nname: x\n", "28:1: but found another document"),
+    "two documents": (
+        GOOD.encode() + b"---\nname: x\n",
+        "29:1: another document: a file may have one",
+    ),
     "too deep": (b"name: " + b"[" * 300, "1:262: nested too deeply: more than 256 levels"),
     "a number without end": (b"name: " + b"9" * 5000, "1:7: '99999999999999999999999999999999"),
 }

@@ -59,12 +59,15 @@ def readable_document(name: str, text: str) -> tuple[Any, list[tuple[tuple[str |
             at = one.place.removeprefix(f"{name}:")
             others.append(((), f"{at}: {one.problem}, and read as {one.meant}"))
         return document, others
-    except DocumentError:
+    except DocumentError as error:
         from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
 
         faults: list[tuple[tuple[str | int, ...], str]] = []
         with suppress(DocumentError):
             document = parse_yaml(text, name, faults)
+            if error.problem.startswith(_NOT_JSON) and isinstance(document, dict):
+                at = error.place.removeprefix(f"{name}:")
+                faults.append(((), f"{at}: {error.problem}; this file is read as YAML"))
             if faults:
                 return document, faults
         raise
@@ -234,6 +237,7 @@ class _Inside:
         return self.found[step]
 
 
+_NOT_JSON: Final = "not JSON: "
 _DECODER: Final = json.JSONDecoder()
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
@@ -324,13 +328,13 @@ def _parse_json(text: str, name: str) -> Any:
         )
     except json.JSONDecodeError as error:
         place = f"{name}:{error.lineno}:{error.colno}"
-        raise DocumentError(place, f"not JSON: {error.msg}") from None
+        raise DocumentError(place, f"{_NOT_JSON}{error.msg}") from None
     except (_NeedsPlaceError, RecursionError):
         for lone in _unrepresentable(text, name):  # which would be no YAML
             raise lone from None
         return _parse_yaml(text, name)  # which reports the place
     except ValueError as error:
-        raise DocumentError(name, f"not JSON: {error}") from None
+        raise DocumentError(name, f"{_NOT_JSON}{error}") from None
     return _checked(value, text, name)
 
 

@@ -63,13 +63,20 @@ Fault = tuple[tuple[str | int, ...], str]
 def parse_yaml(text: str, name: str, faults: list[Fault] | None = None) -> Any:
     """The content of YAML ``text``; ``name`` stands for the file in messages.
 
-    With ``faults``, what JSON cannot represent and what is nested too deeply is left out, and of
-    duplicate keys the last one counts: they get all of that. Raises DocumentError.
+    With ``faults``, what JSON cannot represent and what is nested too deeply is left out, of
+    duplicate keys the last one counts, and of documents the first one: they get all of that. Raises
+    DocumentError.
     """
     try:
         _reject_depth(text, name, MAX_LEVELS if faults is None else _MOST_LEVELS)
         _reject_size(text, name)
-        return _Builder(name, faults).value(_root(text))
+        found = _roots(text)
+        for one in found[1:]:
+            if faults is None:
+                raise _at(name, one.start_mark, "another document: a file may have one")
+            at = f"{one.start_mark.line + 1}:{one.start_mark.column + 1}"
+            faults.append(((), f"{at}: this is ignored: a file may have one document"))
+        return _Builder(name, faults).value(next(iter(found), None))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         advice = _NO_TABS if mark and text[mark.index : mark.index + 1] == "\t" else ""
@@ -95,9 +102,9 @@ def _reject_size(text: str, name: str) -> None:
 
 
 def composed(text: str) -> yaml.Node | None:
-    """The nodes of YAML ``text``; None if it is none."""
+    """The nodes of the first document of YAML ``text``; None if it is none."""
     try:
-        return _root(text)
+        return next(iter(_roots(text)), None)
     except yaml.YAMLError:
         return None
 
@@ -246,12 +253,15 @@ _SCALARS: Final[Mapping[str, Callable[[str], Any]]] = {
 }
 
 
-def _root(text: str) -> yaml.Node | None:
-    loader = _Loader(text)
+def _roots(text: str) -> list[yaml.Node]:
+    """The documents of a text, without empty ones."""
+    loader, found = _Loader(text), list[yaml.Node | None]()
     try:
-        return loader.get_single_node()
+        while loader.check_node():
+            found.append(loader.get_node())
     finally:
         loader.dispose()
+    return [one for one in found if one is not None and one.tag != f"{_TAG}null"]
 
 
 def _at(name: str, mark: Any, problem: str, advice: str = "") -> DocumentError:

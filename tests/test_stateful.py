@@ -1972,6 +1972,33 @@ def test_put_without_an_id_in_the_path_changes_the_record_that_its_body_names(
         assert client.put("/pets", json={"name": "Kim"}).status_code == 404
 
 
+def test_operations_about_a_whole_collection_are_named(tmp_path: Path) -> None:
+    content = with_put_above(closed(name=TEXT))
+    gone = {"operationId": "clear", "responses": {"204": {"description": "gone"}}}
+    content["paths"]["/pets"] |= {"patch": operation("all", TEXT, "200"), "delete": gone}
+    content["paths"]["/pets/{petId}"]["put"] = operation("put one", closed(name=TEXT), "200")
+    lines = [*load_contract(written(tmp_path, content), stateful=True).inferred.lines()]
+    assert lines[-3:] == [
+        f"Not stateful: {method} /pets: it is not about one record"
+        for method in ("PUT", "DELETE", "PATCH")
+    ]
+    with served(tmp_path, content) as client:
+        pet = client.post("/pets", json={"name": "Rex"}).json()
+        assert client.delete("/pets").status_code == 204
+        assert client.get(f"/pets/{pet['id']}").json() == pet
+
+
+def test_a_post_of_a_text_makes_a_record_of_the_example(tmp_path: Path) -> None:
+    pet = closed("id", "name", id=WHOLE, name=TEXT)
+    paths = collection("/pets", "petId", pet, None)
+    paths["/pets"]["post"]["requestBody"] = {"content": {"text/plain": {"schema": TEXT}}}
+    with served(tmp_path, with_paths(paths)) as client:
+        headers = {"Content-Type": "text/plain"}
+        first, second = (client.post("/pets", content="Rex", headers=headers) for _ in range(2))
+        assert [one.json()["id"] for one in (first, second)] == [1, 2]
+        assert client.get("/pets/2").json() == second.json()
+
+
 def test_put_whose_path_and_body_have_no_id_is_left_out(tmp_path: Path) -> None:
     file = written(tmp_path, with_put_above(closed(name=TEXT)))
     *_, last = load_contract(file, stateful=True).inferred.lines()

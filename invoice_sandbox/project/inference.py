@@ -87,8 +87,12 @@ def _inferred(contract: Contract) -> Inferred:
             left_out += reasons
     left_out += [*_in_brackets(paths), *_of_all_parents(contract, paths, collections)]
     left_out += [*hidden, *_below_changes(contract, paths, collections)]
+    left_out += _of_all_records(paths, collections)
     kept_lines = tuple(f"{it.method} {it.path}: " for it in _operations(contract, collections))
-    left_out = [line for line in left_out if not line.startswith(kept_lines)]
+    first = dict[str, str]()
+    for line in left_out:
+        first.setdefault(line.partition(": ")[0], line)
+    left_out = [line for line in first.values() if not line.startswith(kept_lines)]
     if not collections and not left_out:
         left_out.append(_NOTHING)
     single = _singletons(paths, {without_names(one.path) for one in collections})
@@ -314,6 +318,14 @@ def _of_all_parents(
         items = [members(it) for it in _listed(_bodies(contract, get)[1])] if below else []
         if any(one.key[0] in it for one in below for it in items):
             yield f"GET {get.path}: the records of {below[0].path} are kept for each parent"
+
+
+def _of_all_records(paths: _Paths, collections: Sequence[Collection]) -> Iterator[str]:
+    """A line for each operation that could change or delete a collection as a whole."""
+    for path in dict.fromkeys(without_names(one.path) for one in collections):
+        for method, operation in paths.get(path, {}).items():
+            if method in {"PUT", "PATCH", "DELETE"}:
+                yield f"{method} {operation.path}: it is not about one record"
 
 
 def _singletons(paths: _Paths, collections: Set[str]) -> Iterator[str]:

@@ -824,6 +824,14 @@ LOOSE: dict[str, tuple[str, Any]] = {
         {"oneOf": [NAMED, GONE], "anyOf": [NAMED, {"type": "integer"}]},
     ),
     "one with a pattern": ("3.1.0", {"oneOf": [NAMED, {"patternProperties": {"[[": False}}]}),
+    "one that is wrong deep inside": (
+        "3.0.3",
+        {"oneOf": [NAMED, {"allOf": [{"properties": {"a": {"type": "strin"}}}]}]},
+    ),
+    "one that is wrong deep elsewhere": (
+        "3.0.3",
+        {"oneOf": [NAMED, {"properties": {"a": {"$ref": "#/components/schemas/Wrong"}}}]},
+    ),
     "null is not allowed": ("3.0.3", {"not": None}),
     "nobody knows what is not allowed": ("3.1.0", {"not": GONE}),
     "deep in what is not allowed": ("3.0.3", {"not": {"properties": {"a": {"pattern": "[["}}}}),
@@ -850,9 +858,10 @@ def test_a_response_is_of_an_alternative_that_is_checked(tmp_path: Path) -> None
 
 
 def test_of_alternatives_that_are_checked_one_is_satisfied(tmp_path: Path) -> None:
-    """What is wrong deep in one of them changes nothing, and nor do examples."""
-    other = {"properties": {"b": {"type": "strin"}}, "required": ["b"], "examples": 1}
-    content = contract({"oneOf": [NAMED, other]}, openapi="3.1.0")
+    """Wrong examples change nothing, and nor does what is wrong beside the alternatives."""
+    other = {"properties": {"b": {"type": "integer"}}, "required": ["b"], "examples": 1}
+    beside = {"properties": {"c": {"type": "strin"}}}
+    content = contract({"oneOf": [NAMED, other], **beside}, openapi="3.1.0")
     assert warnings(tmp_path, content)
     with serving_contract(tmp_path, content) as client:
         assert client.post("/check", json={"a": "x"}).status_code == 204

@@ -6,7 +6,7 @@ Each change is a Note with its place.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from copy import deepcopy
 from itertools import islice, pairwise
@@ -441,27 +441,45 @@ def _replaced(draft: Draft, here: Node, value: Any, text: str) -> Note:
 
 
 def tolerate(draft: Draft) -> None:
-    """Change schemas that would reject what was valid, as a part of them allows more now: of
-    alternatives a value may satisfy several, and what is negated, or a condition, is not checked.
-    """
-    loosened = {id(one) for one in draft.loosened()}
-
-    def is_loose(schema: Any) -> bool:
-        with suppress(ContractError):
-            return bool({id(schema), id(dereference(draft.document, schema))} & loosened)
-        return False
-
+    """Change schemas that would reject what was valid, as a part of them allows more now, however
+    deep: of alternatives a value may satisfy several, and what is negated, or a condition, is not
+    checked."""
+    loosened = draft.loosened()
+    loose = _with_what_needs_them(draft.document, loosened) if loosened else frozenset[int]()
     for here in walk(node(draft.document)) if loosened else ():
-        if not here.is_schema:
+        if not here.is_schema or id(here.value) not in loose:
             continue
-        for name in [one for one in ("not", "if") if one in here.value]:
-            if any(is_loose(one.value) for one in walk(here.child(name, here.value[name]))):
-                del here.value[name]
+        for name in [one for one in ("not", "if") if id(here.value.get(one)) in loose]:
+            del here.value[name]
         alternatives = here.value.get("oneOf")
-        if isinstance(alternatives, list) and any(map(is_loose, alternatives)):
+        if isinstance(alternatives, list) and not loose.isdisjoint(map(id, alternatives)):
             of_any = {"anyOf": here.value.pop("oneOf")}
             others = here.value.get("allOf", [])
             here.value.update({"allOf": [*others, of_any]} if "anyOf" in here.value else of_any)
+
+
+def _with_what_needs_them(document: Mapping[str, Any], schemas: Iterable[Any]) -> Set[int]:
+    """The identities of these schemas, and of all that they are a part of, or that refer to such a
+    schema."""
+    around = dict[int, list[int]]()
+    for here in walk(node(document)):
+        if here.type in _OF_SCHEMAS:
+            for child in here.containers():
+                around.setdefault(id(child.value), []).append(id(here.value))
+            if here.reference is not None:
+                with suppress(ContractError):
+                    named = dereference(document, here.value)
+                    around.setdefault(id(named), []).append(id(here.value))
+    found, waiting = set[int](), [id(one) for one in schemas]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += around.get(one, ())
+    return found
+
+
+_OF_SCHEMAS: Final = frozenset({SCHEMA, f"[{SCHEMA}]", f"{{{SCHEMA}}}"})
 
 
 def last_words(draft: Draft) -> list[Note]:

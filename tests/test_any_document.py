@@ -3801,6 +3801,18 @@ def test_one_parameter_instead_of_a_list_is_read_as_a_list(tmp_path: Path, place
         assert [client.get(one).status_code for one in ("/a/1", "/a/x")] == [200, 400]
 
 
+@pytest.mark.parametrize("is_list", [True, False])
+def test_a_reference_to_a_file_may_be_to_a_list_of_parameters(
+    tmp_path: Path, is_list: bool
+) -> None:
+    given = {"name": "q", "in": "query", "required": True, "schema": {"type": "integer"}}
+    (tmp_path / "given.json").write_text(json.dumps([given] if is_list else given))
+    content = document({"/a": {"get": {**OK, "parameters": {"$ref": "given.json"}}}})
+    assert len(warnings(tmp_path, content)) == (0 if is_list else 1)
+    with serving_contract(tmp_path, content) as client:
+        assert [client.get(one).status_code for one in ("/a?q=1", "/a")] == [200, 400]
+
+
 def test_what_is_ignored_is_named_where_it_is_though_it_is_a_reference(tmp_path: Path) -> None:
     """Beside a reference to nothing, as Swagger 2 has it."""
     text = (

@@ -103,9 +103,11 @@ def _with_schema(here: Node) -> Iterator[Note]:
 
 
 def _with_list(here: Node) -> Iterator[Note]:
-    """Make a list of the one parameter that is there instead of it."""
+    """Make a list of the one parameter that is there instead of it. What refers to a file may be a
+    list there."""
     one = here.value.get("parameters")
-    if isinstance(one, dict) and not one.keys().isdisjoint({"name", "in", "$ref"}):
+    names = one.keys() if isinstance(one, dict) else frozenset[str]()
+    if names & {"name", "in"} or (names and str(one.get("$ref")).startswith("#")):
         here.value["parameters"] = [one]
         yield Note((*here.pointer, "parameters"), "read as a list of this one parameter")
 

@@ -690,3 +690,52 @@ def test_what_may_be_a_filter_is_one_among_others(tmp_path: Path, members: Any) 
     asked = "&".join(f"filter[{one}]={value}" for one, value in members.items())
     with served(tmp_path, with_parameter("filter", declared, style="deepObject")) as client:
         assert ids(with_five(client).get(f"/things?{asked}")) == [1, 2, 3, 4, 5]
+
+
+POSITIONS = {
+    "next_cursor": "next_cursor",
+    "start_cursor": "next_cursor",
+    "bookmark": "bookmark",
+    "next": "next",
+    "$skipToken": "skipToken",
+    "page[after]": "after_cursor",
+}
+
+
+@pytest.mark.parametrize(("asked", "shown"), POSITIONS.items())
+def test_a_page_begins_where_the_one_before_says(tmp_path: Path, asked: str, shown: str) -> None:
+    content = things({shown: NULLABLE}, **{asked: TEXT}, limit=WHOLE)
+    with served(tmp_path, content) as client:
+        with_five(client)
+        found, page = list[int](), client.get("/things", params={"limit": 2})
+        while position := page.json().get(shown):
+            found += ids(page)
+            page = client.get("/things", params={"limit": 2, asked: position})
+        assert [*found, *ids(page)] == [1, 2, 3, 4, 5]
+
+
+def test_a_page_begins_after_the_record_that_is_asked_for(tmp_path: Path) -> None:
+    with served(tmp_path, things({}, since_id=WHOLE, limit=WHOLE)) as client:
+        with_five(client)
+        assert ids(client.get("/things", params={"limit": 2, "since_id": 3})) == [4, 5]
+
+
+def test_headers_have_the_numbers_of_pages_where_the_query_has_those_of_records(
+    tmp_path: Path,
+) -> None:
+    content = things({}, offset=WHOLE, limit=WHOLE)
+    names = ("X-Page", "X-Next-Page", "X-Prev-Page")
+    listing(content)["responses"]["200"]["headers"] = {one: {"schema": WHOLE} for one in names}
+    with served(tmp_path, content) as client:
+        with_five(client)
+        shown = client.get("/things", params={"limit": 2, "offset": 2}).headers
+        assert [shown[one] for one in names] == ["2", "3", "1"]
+
+
+def test_a_header_with_the_next_page_has_the_cursor_where_the_query_has_one(tmp_path: Path) -> None:
+    content = things({}, cursor=TEXT, limit=WHOLE)
+    listing(content)["responses"]["200"]["headers"] = {"X-Next-Page": {"schema": TEXT}}
+    with served(tmp_path, content) as client:
+        with_five(client)
+        shown = client.get("/things", params={"limit": 3}).headers["X-Next-Page"]
+        assert ids(client.get("/things", params={"limit": 3, "cursor": shown})) == [4, 5]

@@ -568,7 +568,16 @@ SECRETS: dict[str, Any] = {
     "of any name": {"additionalProperties": SECRET},
     "of some names": {"patternProperties": {"^K": SECRET}},
     "in an object": {"additionalProperties": {"properties": {"value": SECRET}}},
+    "of other names": {"unevaluatedProperties": SECRET},
+    "beside others": {"dependentSchemas": {"Key": {"properties": {"Key": SECRET}}}},
+    "on a condition": {"if": {}, "then": {"properties": {"Key": SECRET}}},
+    "or null": {"properties": {"Key": {"anyOf": [SECRET, {"type": "null"}]}}},
+    "of two forms": {"properties": {"Key": {"oneOf": [SECRET, {**SECRET, "type": "integer"}]}}},
+    "beside what is its own alternative": {
+        "properties": {"Key": SECRET, "Other": {"$ref": "#/components/schemas/Again"}}
+    },
 }
+AGAIN = {"anyOf": [{"$ref": "#/components/schemas/Again"}, SECRET]}
 
 
 @pytest.mark.parametrize("schema", SECRETS.values(), ids=SECRETS)
@@ -577,12 +586,150 @@ def test_no_response_has_a_secret_of_a_map(tmp_path: Path, schema: Any) -> None:
     paths = collection("/things", "id", record, {**record, "required": []})
     paths["/things"]["get"] = operation("list", listed(record), "200")
     own: Any = {"value": "hunter2"} if "value" in str(schema) else "hunter2"
-    with served(tmp_path, with_paths(paths)) as client:
-        made = client.post("/things", json={"secrets": {"Key": own}})
+    content = {**with_paths(paths), "components": {"schemas": {"Again": AGAIN}}}
+    with served(tmp_path, content) as client:
+        made = client.post("/things", json={"secrets": {"Key": own, "Other": "x"}})
         assert made.status_code == 201
         for shown in (made, client.get("/things/1"), client.get("/things")):
             assert "secrets" in shown.text
             assert "hunter2" not in shown.text
+
+
+LISTED_SECRETS: dict[str, tuple[Any, Any, Any]] = {
+    "items": ({"items": SECRET}, ["hunter2"], []),
+    "the first item": (
+        {"prefixItems": [{"properties": {"pin": SECRET}}]},
+        [{"pin": "hunter2", "name": "a"}, {"name": "b"}],
+        [{"name": "a"}, {"name": "b"}],
+    ),
+    "an item": (
+        {"contains": {"properties": {"pin": SECRET}}},
+        [{"pin": "hunter2", "name": "a"}],
+        [{"name": "a"}],
+    ),
+    "other items": (
+        {"prefixItems": [TEXT], "unevaluatedItems": {"properties": {"pin": SECRET}}},
+        ["a", {"pin": "hunter2"}],
+        ["a", {}],
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "sent", "shown"), LISTED_SECRETS.values(), ids=LISTED_SECRETS)
+def test_no_response_has_a_secret_of_a_list(
+    tmp_path: Path, schema: Any, sent: Any, shown: Any
+) -> None:
+    record = closed("id", id=WHOLE, secrets={"type": "array", **schema})
+    paths = collection("/things", "id", record, {**record, "required": []})
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/things", json={"secrets": sent})
+        assert made.json()["secrets"] == client.get("/things/1").json()["secrets"] == shown
+
+
+@pytest.mark.parametrize("wrapper", ["", "thing"])
+def test_what_post_declares_as_write_only_is_secret_for_patch_too(
+    tmp_path: Path, wrapper: str
+) -> None:
+    sent: dict[str, Any] = {**TITLE, "properties": {"title": TEXT, "pin": SECRET}}
+    sent = closed(thing=sent) if wrapper else sent
+    paths = collection("/things", "id", OPEN, sent)
+    change = operation("change", OPEN, "200", {"type": ["object", "array"]})
+    paths["/things/{id}"]["patch"] = change
+    secret = {"title": "a", "pin": "hunter2"}
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/things", json={wrapper: secret} if wrapper else secret)
+        merged = client.patch("/things/1", json={"pin": "hunter2"})
+        patched = client.patch(
+            "/things/1", json=[{"op": "add", "path": "/pin", "value": "hunter2"}]
+        )
+        for one in (made, merged, patched, client.get("/things/1")):
+            assert one.json() == {"id": 1, "title": "a"}
+
+
+def test_what_post_alone_declares_is_in_no_other_response(tmp_path: Path) -> None:
+    """A key is shown once, and so are warnings beside it."""
+    made: dict[str, Any] = {**OPEN, "required": ["id", "title", "secret"]}
+    made["properties"] = {**OPEN["properties"], "secret": TEXT, "hint": TEXT}
+    sent = closed("title", title=TEXT, hint=SECRET)
+    answer: dict[str, Any] = {"type": "object", "required": ["data", "notes"]}
+    answer["properties"] = {"data": made, "notes": listed(TEXT)}
+    paths = collection("/things", "id", answer, {**sent, "additionalProperties": True})
+    shown_later = {"type": "object", "properties": {"data": OPEN}}
+    paths["/things/{id}"]["get"] = operation("get", shown_later, "200")
+    paths["/things"]["get"] = operation(
+        "list", {"type": "object", "properties": {"data": listed(OPEN)}}, "200"
+    )
+    thing = {"id": 1, "title": "a", "more": 1}
+    with served(tmp_path, with_paths(paths)) as client:
+        first = client.post("/things", json={"title": "a", "hint": "h", "more": 1}).json()
+        assert first["data"] == {**thing, "secret": "Secret", "hint": "h"}
+        assert first["notes"] == ["Notes"]
+        assert client.get("/things/1").json() == {"data": thing}
+        assert client.get("/things").json() == {"data": [thing]}
+
+
+@pytest.mark.parametrize("other", [{"additionalProperties": TEXT}, {"patternProperties": {"": {}}}])
+def test_a_response_that_declares_all_names_shows_what_others_declare(
+    tmp_path: Path, other: Any
+) -> None:
+    paths = collection("/things", "id", OPEN, TITLE)
+    any_name = {"type": "object", "properties": {"id": WHOLE}, **other}
+    paths["/things/{id}"]["get"] = operation("get", any_name, "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        client.post("/things", json={"title": "a"})
+        assert client.get("/things/1").json() == {"id": 1, "title": "a"}
+
+
+def test_a_whole_number_is_an_id_however_it_is_written(tmp_path: Path) -> None:
+    number = {"type": "number"}
+    record = closed("id", id=number, title=TEXT)
+    paths = collection("/things", "id", record, closed(id=number, title=TEXT))
+    paths["/things/{id}"]["parameters"][0]["schema"] = number
+    with served(tmp_path, with_paths(paths)) as client:
+        assert client.post("/things", content='{"id": 1.0, "title": "a"}', headers=JSON).json() == {
+            "id": 1,
+            "title": "a",
+        }
+        assert [client.get(one).status_code for one in ("/things/1", "/things/1.0")] == [200, 200]
+        assert client.get("/things/2").status_code == 404
+
+
+JSON = {"Content-Type": "application/json"}
+
+
+def test_the_id_may_be_that_of_the_one_item_of_a_list(tmp_path: Path) -> None:
+    account = closed(AccountID=TEXT, title=TEXT)
+    answer = closed("Id", Id=TEXT, Accounts=listed(account))
+    paths = collection("/Accounts", "AccountID", answer, TITLE)
+    paths["/Accounts"]["get"] = operation("list", answer, "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        made = [client.post("/Accounts", json={"title": one}).json() for one in "ab"]
+        every = [one["Accounts"][0] for one in made]
+        assert client.get("/Accounts").json()["Accounts"] == every
+        assert client.get(f"/Accounts/{every[1]['AccountID']}").json() == made[1]
+        assert [one["title"] for one in every] == ["a", "b"]
+
+
+def test_an_id_with_the_name_of_the_parameter_may_be_in_two_envelopes(tmp_path: Path) -> None:
+    thing = closed("thingId", thingId=TEXT, title=TEXT)
+    answer = closed("result", result=closed("thing", thing=thing))
+    with served(tmp_path, with_paths(collection("/things", "thingId", answer, TITLE))) as client:
+        made = client.post("/things", json={"title": "a"}).json()
+        own = made["result"]["thing"]
+        assert own["title"] == "a"
+        assert client.get(f"/things/{own['thingId']}").json() == made
+
+
+def test_null_is_kept_by_a_patch_that_shows_nothing(tmp_path: Path) -> None:
+    record = closed("id", id=WHOLE, title={"type": ["string", "null"]})
+    paths = collection("/things", "id", record, TITLE)
+    gone = {"operationId": "change", "responses": {"204": {"description": "changed"}}}
+    body = {"content": {"application/json": {"schema": {"type": "object"}}}}
+    paths["/things/{id}"]["patch"] = {**gone, "requestBody": body}
+    with served(tmp_path, with_paths(paths)) as client:
+        client.post("/things", json={"title": "a"})
+        assert client.patch("/things/1", json={"title": None}).status_code == 204
+        assert client.get("/things/1").json() == {"id": 1, "title": None}
 
 
 @pytest.mark.parametrize("is_required", [False, True])

@@ -34,6 +34,15 @@ def schemas_at(document: Document, schema: Any, steps: Sequence[str]) -> list[An
     return found
 
 
+def names_of(document: Document, schemas: Sequence[Any]) -> frozenset[str]:
+    """The members that schemas declare by their names; none if they declare others, too, by a
+    pattern or a schema for all."""
+    parts = [*_every(document, schemas)]
+    is_open = any("patternProperties" in part for part in parts)
+    is_open |= any(isinstance(part.get(one), Mapping) for part in parts for one in _OTHERS)
+    return frozenset() if is_open else frozenset(_members_of(parts))
+
+
 def items_of(document: Document, schema: Any) -> Any:
     """The schema of the items of a list; None if it has none."""
     return next((part["items"] for part in _parts(document, schema) if "items" in part), None)
@@ -96,7 +105,9 @@ class WriteOnly:
             return value
         inside, other = self._inside(schemas, value), self._inside(shown, value)
         if isinstance(value, list):
-            return [self.removed(one, inside.items, other.items) for one in value]
+            own, shown = ([*one.each, *one.items] for one in (inside, other))
+            is_hidden = self._is_hidden(inside.each) and not shown
+            return [self.removed(one, own, shown) for one in value if not is_hidden]
         return {
             name: self.removed(one, inside.of(name), other.of(name))
             for name, one in value.items()
@@ -118,20 +129,31 @@ class WriteOnly:
             self._known[key] = _Inside(
                 _members_of(parts),
                 [(name, one) for some in patterns for name, one in some.items()],
-                [part["additionalProperties"] for part in parts if "additionalProperties" in part],
-                [part["items"] for part in parts if "items" in part],
+                [part[one] for part in parts for one in _OTHERS if one in part],
+                [part[one] for part in parts for one in _EACH if one in part],
+                [one for part in parts for one in part.get("prefixItems", ())]
+                + [part["contains"] for part in parts if "contains" in part],
             )
         return self._known[key]
+
+
+_OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
+"""Keywords with the schema of other members."""
+_EACH: Final = ("items", "unevaluatedItems")
+"""Keywords with the schema of all items, or of those without another."""
+_CONDITIONAL: Final = ("then", "else")
+"""Keywords with a schema that some values satisfy."""
 
 
 @dataclass(frozen=True)
 class _Inside:
     """The schemas of ``members``, of those whose names have ``patterns``, of those with ``others``
-    names, and of ``items``."""
+    names, of ``each`` item, and of single ``items``."""
 
     members: Mapping[str, Sequence[Any]]
     patterns: Sequence[tuple[str, Any]]
     others: Sequence[Any]
+    each: Sequence[Any]
     items: Sequence[Any]
 
     def named(self, name: str) -> Sequence[Any]:
@@ -208,11 +230,22 @@ def _marked(document: Document, schemas: Sequence[Any], mark: Mark) -> frozenset
     )
 
 
-def _has_mark(document: Document, schema: Any, mark: Mark) -> bool:
-    """Whether the schema, what it refers to, or what holds for all of its values has the mark."""
+def _has_mark(document: Document, schema: Any, mark: Mark, levels: int = _DEEPEST) -> bool:
+    """Whether the schema, what it refers to, or what holds for all of its values has the mark, or
+    for all but null."""
     if isinstance(schema, Mapping) and schema.get(mark) is True:
         return True
-    return any(part.get(mark) is True for part in _parts(document, schema, _PARTS[:1]))
+    parts = [*_parts(document, schema, _PARTS[:1])]
+    lists = [part[keyword] for part in parts for keyword in _PARTS[1:] if keyword in part]
+    every = [[one for one in few if not _is_null(_named(document, one))] for few in lists]
+    return any(part.get(mark) is True for part in parts) or any(
+        few and levels and all(_has_mark(document, one, mark, levels - 1) for one in few)
+        for few in every
+    )
+
+
+def _is_null(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and schema.get("type") in ("null", ["null"])
 
 
 def _like(document: Document, schema: Any, known: Set[str]) -> list[Mapping[str, Any]]:
@@ -233,6 +266,9 @@ def _parts_like(document: Document, schema: Any, value: Any) -> Iterator[Mapping
     unless that is true of all; of one that is its own alternative, without end."""
     own = [*_parts(document, schema, _PARTS[:1])]
     yield from own
+    for part in own:
+        for one in (*map(part.get, _CONDITIONAL), *part.get("dependentSchemas", {}).values()):
+            yield from _parts_like(document, one, value)
     for every in [part[keyword] for part in own for keyword in _PARTS[1:] if keyword in part]:
         like = [one for one in every if not _is_another(document, one, value)] or every
         for one in like:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from itertools import count
 from typing import Any, Final
@@ -54,6 +54,15 @@ def without(value: Any, steps: Sequence[str]) -> Any:
 def members(value: Any) -> Mapping[str, Any]:
     """The members of an object; none of anything else."""
     return value if isinstance(value, Mapping) else {}
+
+
+def own_members(value: Any, place: Sequence[str], own: Set[str], others: Iterable[Set[str]]) -> Any:
+    """A copy of ``value`` whose object at a place has none of the members that only ``others``
+    declare; as it is, if the object declares none of its ``own``."""
+    found = members(at_steps(value, place))
+    foreign = frozenset[str]().union(*others) - own
+    left = {name: one for name, one in found.items() if name not in foreign}
+    return placed(value, place, left) if own and len(left) < len(found) else value
 
 
 def is_valid(checker: Checker | None, value: Any) -> bool:

@@ -32,6 +32,8 @@ _LISTED: Final = {"GET", "POST"}
 _NOTHING: Final = "no path with POST has a path with one more parameter below it, or a list"
 _ON_ITEM: Final = {"GET": "get", "PUT": "replace", "PATCH": "change", "DELETE": "delete"}
 
+_MOST_ENVELOPES: Final = 2
+"""How deep in a response a record may be."""
 _ABOUT: Final = ("metadata", "meta", "sys")
 """Members of a record with an object about it, which may have its id."""
 
@@ -370,6 +372,9 @@ def _collection(
     shown = [it for what in usable for it in bodies[what]]
     wanted_name = one.parameter or one.identity
     names = _identities(shown, one.base, wanted_name)
+    single = [it for what in usable if what not in {"page", "every"} for it in bodies[what]]
+    if wanted_name not in names and any(wanted_name in members(it) for it in _listed(single)):
+        names = [wanted_name, *names]
     about = [
         ((place,), name)
         for place in _ABOUT
@@ -478,13 +483,15 @@ def _identities(bodies: Sequence[Any], base: str, parameter: str) -> list[str]:
     ``issue_number`` is ``number``, ``petId`` is ``id``, and of ``/consents/{id}`` it may be
     ``consentId``.
     """
-    levels = [members(one) for one in bodies]
-    levels += [
-        members(one)
-        for level in levels[:]
-        for name, one in level.items()
-        if len(level) == 1 or is_envelope(name, nouns(base))
-    ]
+    levels = last = [members(one) for one in bodies]
+    for _ in range(_MOST_ENVELOPES):
+        last = [
+            members(one)
+            for level in last
+            for name, one in level.items()
+            if len(level) == 1 or is_envelope(name, nouns(base))
+        ]
+        levels = [*levels, *last]
     found = dict.fromkeys(name for level in levels for name in level)
     parts = words(parameter)
     by_words = {(*words(name),): name for name in reversed(found)}

@@ -8,8 +8,8 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
-from invoice_sandbox.project.declared import keywords_at
-from invoice_sandbox.project.fitting import at_steps, fitted, is_valid, members, placed
+from invoice_sandbox.project.declared import keywords_at, names_of, schemas_at
+from invoice_sandbox.project.fitting import at_steps, fitted, is_valid, members, own_members, placed
 from invoice_sandbox.project.naming import LISTS, lists_in, singular, words
 from invoice_sandbox.project.page import COUNTS, MORE, Page, plain
 from invoice_sandbox.project.view import View
@@ -56,6 +56,18 @@ class ListView(View):
         shown = [self._item(whole, steps, one) for one in records]
         body = placed(whole, steps, shown)
         return body if is_valid(self.checker, body) and None not in shown else None
+
+    def with_own_items(self, body: Any, others: Sequence[View]) -> Any:
+        """The body whose items have none of the members that other responses declare and items do
+        not, if they declare any."""
+        steps, names = self.list_place, [one.named[0] for one in others]
+        items = None if steps is None else at_steps(body, steps)
+        if not isinstance(items, list) or steps is None:
+            return body
+        document, place = self.contract.document, self.item_place
+        own = names_of(document, schemas_at(document, self._item_schema(steps), place))
+        shown = placed(body, steps, [own_members(one, place, own, names) for one in items])
+        return shown if is_valid(self.checker, shown) else body
 
     def _in_item(self, record: Any, number: int) -> Any:
         """A record where items of the list have it. The cursor beside it leads to what follows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 from invoice_sandbox.base.ids import snake_case
@@ -21,6 +22,7 @@ LISTS: Final = frozenset(
     {*_ENVELOPES, "collection", "content", "edge", "element", "entry", "list", "row"}
 )
 """Words in the names of members with the records of a list."""
+_LARGE: Final = 10**18
 _WHOLE: Final = re.compile("0|[1-9][0-9]{0,17}")
 
 
@@ -29,6 +31,12 @@ def as_ids(value: Any) -> Iterator[Any]:
     yield from (value, str(value))
     if _WHOLE.fullmatch(str(value)):
         yield int(value)
+
+
+def plain_id(value: Any) -> Any:
+    """An id in its shortest form: ``1.0`` is the same number as ``1``."""
+    is_number = isinstance(value, float | Decimal) and -_LARGE < value < _LARGE
+    return int(value) if is_number and value == int(value) else value
 
 
 def words(name: str) -> list[str]:

@@ -37,9 +37,12 @@ _EMPTY: Final = frozenset({"empty", "is_empty"})
 _SHOWN: Final = frozenset({"number_of_elements", "current_item_count", "returned"})
 _RANGE: Final = ("from", "to")
 """Members with the numbers of the first and the last record of a page, if both are there."""
-_CURSORS: Final = frozenset({"cursor", "end_cursor", "after", "continuation_token", "continue"})
+_CURSORS: Final = frozenset(
+    {"cursor", "end_cursor", "after", "after_cursor", "continuation_token", "continue"}
+)
 _TOKENS: Final = frozenset(
-    {"page_token", "page_cursor", "pagination_token", "batch_token", "marker"}
+    {"page_token", "page_cursor", "pagination_token", "batch_token", "skip_token"}
+    | {"marker", "bookmark"}
 )
 """The same, unless there is a member with the next one: then these are what was asked for."""
 OBJECTS: Final = frozenset(
@@ -55,6 +58,8 @@ _OF_HEADERS: Final = re.compile("^(x_)?((wp|page|pagination|paging)_(?=total|nex
 """What names of headers begin with."""
 _URLS: Final = frozenset({"uri", "url", "iri", "uri-reference", "iri-reference"})
 """Formats of URLs."""
+_NEIGHBOURS: Final = {"next_page": 1, "prev_page": -1, "previous_page": -1}
+"""Headers with the number of another page, and how far that is away."""
 _RELATIONS: Final = ("prev", "next", "last", "first")
 """Other pages, as a ``Link`` header calls them (RFC 8288)."""
 
@@ -99,10 +104,20 @@ class Page:
             facts = [fact for names, fact in self._facts(of_this=True) if own in names]
             if facts:
                 found[name.lower()] = facts[0]
+            elif own in _NEIGHBOURS and self.urls.get(_relation(own)) and self._is_counted:
+                found[name.lower()] = (
+                    self.start // max(self.limit, 1) + self.first + _NEIGHBOURS[own]
+                )
             elif _relation(own) in {"next", "prev"}:
                 ways = self._ways(own, _relation(own), ("",), is_address=_is_address("", own))
                 found[name.lower()] = next(ways, "")
         return {**found, "link": self.link}
+
+    @property
+    def _is_counted(self) -> bool:
+        """Whether a parameter asks for a page by its number, or that of its first record."""
+        asked = {plain(one) for ways in self.positions.values() for one in ways}
+        return not asked.isdisjoint(_PAGE | _OFFSETS)
 
     @property
     def link(self) -> str:

@@ -18,7 +18,7 @@ from invoice_sandbox.project.page import LIMITS, NUMBERS, OBJECTS, Page, plain
 from invoice_sandbox.project.view import generated
 
 _SIZES: Final = (*LIMITS, "size", "count", "take", "top", "rows", "first", "max")
-_RECORDS: Final = ("starting_after", "start_after", "after_id")
+_RECORDS: Final = ("starting_after", "start_after", "after_id", "since_id")
 """Parameters with the id of the last record of the page before."""
 _TOKENS: Final = (
     "cursor",
@@ -27,10 +27,23 @@ _TOKENS: Final = (
     "next_page_token",
     "next_token",
     "next_page",
+    "next_cursor",
+    "start_cursor",
     "batch_token",
+    "skip_token",
     "continue",
 )
-_MORE_TOKENS: Final = ("pagination_token", "continuation_token", "after", "page_after", "marker")
+_MORE_TOKENS: Final = (
+    *(
+        "pagination_token",
+        "continuation_token",
+        "after",
+        "page_after",
+        "marker",
+        "bookmark",
+        "next",
+    ),
+)
 _NUMBERS: Final = {**dict.fromkeys(NUMBERS, 1), "page_index": 0, "skip_pages": 0}
 """Parameters with the number of a page, and of the first one if the document has no other."""
 _ENDS: Final = {"start": "end", "from": "to"}
@@ -48,7 +61,9 @@ _OPTIONS: Final = frozenset(
 )
 """Words in the names of objects that may have the page among other things."""
 _AMBIGUOUS: Final = frozenset(
-    {*_SIZES} - {*LIMITS} | {*_ENDS, "start_at", "start_after", "after", "marker", "continue", "p"}
+    {*_SIZES} - {*LIMITS}
+    | {*_ENDS, "start_at", "start_after", "after", "since_id", "marker", "bookmark"}
+    | {"continue", "next", "p"}
 )
 """What may be a filter in such an object: of these, only sizes count, beside another position."""
 _MOST_DIGITS: Final = 18

@@ -25,10 +25,18 @@ from invoice_sandbox.openapi.responses import (
     json_type,
 )
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
-from invoice_sandbox.project.declared import WriteOnly, files_of, outline
+from invoice_sandbox.project.declared import WriteOnly, files_of, outline, schemas_at
 from invoice_sandbox.project.fitting import at_steps, members, placed
 from invoice_sandbox.project.lists import ListView
-from invoice_sandbox.project.naming import as_ids, is_envelope, is_text, nouns, singular, words
+from invoice_sandbox.project.naming import (
+    as_ids,
+    is_envelope,
+    is_text,
+    nouns,
+    plain_id,
+    singular,
+    words,
+)
 from invoice_sandbox.project.view import View, generated
 
 _NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
@@ -124,7 +132,7 @@ class Shape:
         places = [(view, view.own_place) for view in views if view.own_place is not None]
         shown = {one for view, at in places for one in members(at_steps(view.declared, at))}
         found = dict[str, str]()
-        for what in [one for one in ("create", "replace", "change") if one in self.operations]:
+        for what in [one for one in _WITH_BODY if one in self.operations]:
             operation = contract.operations[self.operations[what]]
             declared = members(_taken(contract, operation))
             has_place = bool(self.within) and isinstance(at_steps(declared, self.within), Mapping)
@@ -206,7 +214,7 @@ class Shape:
     def ids(self, view: View, sent: Any, number: int, unique: str) -> Iterator[Any]:
         """Ids for a record, the best first: what was sent, a name, something unique, a number."""
         record = members(at_steps(sent, self.within))
-        posted = at_steps(record, self.key)
+        posted = plain_id(at_steps(record, self.key))
         wanted = [] if _is_none(posted) else [*as_ids(posted)] if is_text(posted) else [posted]
         if _NAMES.intersection(words(self.identity)[-1:]):
             titles = (_slug(record[one]) for one in _TITLES if isinstance(record.get(one), str))
@@ -215,10 +223,19 @@ class Shape:
             wanted += [title, f"{title}-{number}"] if title else [f"{noun}-{number}"]
         showing = self.showing(view.contract, view)
         shown = showing[0]
+        lists = self._only_lists(view.contract, showing)
         for one in chain(wanted, (unique, number, str(number)), map(shown.sampled, [number])):
             is_able = all(any(map(each.may_have, as_ids(one))) for each in showing)
+            is_able &= all(it.lists(placed({}, (*self.within, *self.key), one)) for it in lists)
             if view.may_have(one) and is_able and self.is_in_path(view.contract, one):
                 yield one
+
+    def _only_lists(self, contract: Contract, showing: Sequence[View]) -> list[ListView]:
+        """The lists that show the id of a record, if no other response does."""
+        if "page" not in self.operations or any(one.id_place is not None for one in showing):
+            return []
+        page = self.view(contract, "page", TRIAL)
+        return [page] if page.is_list_with_id else []
 
     def _asked(self, view: View) -> Iterator[Any]:
         """An id that the path may have, as the response may have it."""
@@ -257,6 +274,15 @@ class Shape:
         """Where what was sent to do that has the record."""
         places = ((self.wrapped.get(what, ""),), (*self.within,))
         return next((one for one in places if isinstance(at_steps(body, one), Mapping)), ())
+
+    def posted_schemas(self, contract: Contract) -> Iterator[list[Any]]:
+        """The schemas of the record in the requests of each of its operations."""
+        for what in [one for one in _WITH_BODY if one in self.operations]:
+            operation = contract.operations[self.operations[what]]
+            for media in content_of(contract, operation).values():
+                schema = media.get("schema", True)
+                place = self.place_of(outline(contract.document, schema), what)
+                yield schemas_at(contract.document, schema, place)
 
     def _posted(self, contract: Contract) -> frozenset[str]:
         """The members of a record that its creation takes, without its id."""
@@ -301,6 +327,7 @@ class Shape:
         return [one for one in views if one.own_place is not None] or parts or [view]
 
 
+_WITH_BODY: Final = ("create", "replace", "change")
 _WITH_RECORD: Final = ("create", "get", "replace", "change")
 TRIAL: Final = "stateful"
 """The seed of responses before there is a workspace."""

@@ -23,7 +23,7 @@ from invoice_sandbox.openapi.schema.problems import short_name
 from invoice_sandbox.project.declared import WriteOnly, schemas_at
 from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
 from invoice_sandbox.project.lists import ListView
-from invoice_sandbox.project.naming import as_ids, named_like, nouns, words
+from invoice_sandbox.project.naming import as_ids, named_like, nouns, plain_id, words
 from invoice_sandbox.project.paging import page_of
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.project.shape import Shape, content_of, has_write_only, uploaded
@@ -108,7 +108,7 @@ class Collection(Shape):
         sent = self._sent(call, view, "create", call.body)
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{name}/{number}"))
         for key in self.ids(view, sent, number, unique):
-            is_sent = str(at_steps(sent, (*self.within, *self.key))) == str(key)
+            is_sent = str(plain_id(at_steps(sent, (*self.within, *self.key)))) == str(key)
             if await call.state.get(name, str(key)) is not None:
                 if not is_sent:
                     continue
@@ -129,7 +129,7 @@ class Collection(Shape):
     async def get(self, call: _Call) -> Response:
         """The record."""
         view, kept = await self._found(call, "get")
-        return _response(view, view.shown(kept))
+        return _response(view, self._own(call, view, view.shown(kept)))
 
     async def replace(self, call: _Call) -> Response:
         """The body instead of the record; a new one if the operation declares 201, or if there is
@@ -159,8 +159,9 @@ class Collection(Shape):
         own = members(at_steps(sent, self.within))
         nulls = {name: None for name, one in own.items() if one is None}
         if nulls:
-            body = view.shown(placed(merged, self.within, {**after, **nulls}), kept)
-            can_have = members(at_steps(body, view.place))
+            showing, *_ = self.showing(call.contract, view, call.accept)
+            body = showing.shown(placed(merged, self.within, {**after, **nulls}), kept)
+            can_have = members(at_steps(body, showing.place))
             after |= {name: None for name in nulls if can_have.get(name, name) is None}
         return await self._changed(call, view, kept, placed(merged, self.within, after), sent)
 
@@ -169,7 +170,7 @@ class Collection(Shape):
         view, kept = await self._found(call, "delete")
         await call.state.delete(self.name(call), self._key(call))
         await _delete_below(call.state, f"{self.name(call)}/{_as_segment(self._key(call))}")
-        body = view.gone(kept)
+        body = self._own(call, view, view.gone(kept))
         return _response(view, view.example.body if body is None else body)
 
     async def page(self, call: _Call) -> Response:
@@ -196,6 +197,7 @@ class Collection(Shape):
         address = f"{call.base_url}{call.url}"
         page = page_of(call.contract, view.operation, call.query, keys, address, view.most_items)
         body = view.listed(records[page.start :][: page.limit], page)
+        body = view.with_own_items(body, self.showing(call.contract, view, call.accept))
         own = page.headers(view.header_names) if body is not None else {}
         if page.is_only and "link" not in view.required_headers:
             own["link"] = ""
@@ -207,9 +209,10 @@ class Collection(Shape):
         return _in_path(self.item_base, call)
 
     def _sent(self, call: _Call, view: View, what: str, body: Any) -> dict[str, Any]:
-        """A body in its place, without files that no response declares, and without what is
-        ``writeOnly``, unless a response that shows the record declares it otherwise: the first one
-        that declares it, of the operation's own and those of others. Members have the names of the
+        """A body in its place, without files that no response declares, and without what a request
+        of the collection declares as ``writeOnly``, unless a response that shows the record
+        declares it otherwise: the first one that declares it, of the operation's own and those of
+        others. Members have the names of the
         response, if these are the same words: ``FriendlyName`` is its ``friendly_name``."""
         if files := uploaded(call.contract, view.operation).intersection(members(body)):
             every = self.showing(call.contract, view, call.accept)
@@ -229,6 +232,8 @@ class Collection(Shape):
             around = [{"properties": {step: {"allOf": around}}}]
         sent = self.in_place(secret.removed(body, schemas, around), what)
         record = at_steps(sent, self.within)
+        for schemas in self.posted_schemas(call.contract):
+            record = secret.removed(record, schemas, [*chain.from_iterable(shown)])
         for index, schemas in enumerate(shown):
             record = secret.removed(record, schemas, [*chain.from_iterable(shown[:index])])
         sent = {**members(placed(sent, self.within, record))}
@@ -291,7 +296,8 @@ class Collection(Shape):
         after = dict(record) if is_note else view.kept(record, body)
         record = self._completed(call, view, after, sent, kept)
         await call.state.put(self.name(call), self._key(call), record)
-        return _response(view, body, hints=_hints(view.changed(sent, body)))
+        hints = _hints(view.changed(sent, body))
+        return _response(view, self._own(call, view, body), hints=hints)
 
     async def _found(self, call: _Call, what: str) -> tuple[View, dict[str, Any]]:
         """The record. Raises ApiError 404, or the closest one that the operation declares."""
@@ -313,7 +319,7 @@ class Collection(Shape):
         if status is None or not self.parent:
             return
         parameter = _names_of(self.parent, call.operation.path)[-1]
-        key = str(call.path[parameter])
+        key = str(plain_id(call.path[parameter]))
         if await call.state.get(_in_path(above, call), key) is None:
             error = replace(ERRORS["unknown_record"], status=status)
             raise reject(error, member=parameter, value=key)
@@ -355,7 +361,7 @@ class Collection(Shape):
         if not self.items:
             await self._check_parent(call, view)
         sent = self._sent(call, view, "replace", call.body)
-        key = call.path[self.parameter_of(call.operation)]
+        key = plain_id(call.path[self.parameter_of(call.operation)])
         number = await call.state.next_number(self.name(call))
         unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{self.name(call)}/{number}"))
         at = f"{call.base_url}{call.url}"
@@ -388,7 +394,8 @@ class Collection(Shape):
         await call.state.put(name, str(key), kept)
         if not self.items:
             await self._note_below_parent(call, name, (*self.within, *self.key))
-        return _response(view, body, {"location": at}, _hints(view.changed(sent, body)))
+        hints = _hints(view.changed(sent, body))
+        return _response(view, self._own(call, view, body), {"location": at}, hints)
 
     async def _note_below_parent(self, call: _Call, name: str, steps: Sequence[str]) -> None:
         """Note what is deleted with the record that this belongs to: the records of ``name``, whose
@@ -421,12 +428,16 @@ class Collection(Shape):
         body = other.shown(record, before)
         return kept if body is None else other.kept(record, body, is_last=True)
 
+    def _own(self, call: _Call, view: View, body: Any) -> Any:
+        """The body without what other responses alone declare."""
+        return view.with_own(body, self.showing(call.contract, view, call.accept))
+
     def _key(self, call: _Call) -> str:
         """The id in the path, or in the body if the path has none."""
         if name := self.parameter_of(call.operation):
-            return str(call.path[name])
+            return str(plain_id(call.path[name]))
         found = at_steps(self.in_place(call.body, "replace"), (*self.within, *self.key))
-        return "" if found is None else str(found)
+        return "" if found is None else str(plain_id(found))
 
 
 def _in_path(path: str, call: _Call) -> str:
@@ -437,7 +448,7 @@ def _in_path(path: str, call: _Call) -> str:
 
 def _as_segment(value: Any) -> str:
     """A parameter in the path of a URL."""
-    return quote(str(value), safe="")
+    return quote(str(plain_id(value)), safe="")
 
 
 @lru_cache

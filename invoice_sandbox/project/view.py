@@ -17,6 +17,7 @@ from invoice_sandbox.project.declared import (
     items_of,
     keywords_at,
     marked_at,
+    names_of,
     outline,
     required_at,
     schemas_at,
@@ -29,6 +30,7 @@ from invoice_sandbox.project.fitting import (
     fitted,
     is_valid,
     members,
+    own_members,
     placed,
     with_own_ids,
     without,
@@ -412,6 +414,23 @@ class View:
             marked = placed(body, steps, True)
             body = marked if is_valid(self.checker, marked) else body
         return body if is_valid(self.checker, body) else None
+
+    @cached_property
+    def named(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The members that the schema declares by their names: of the record, and around it as far
+        as that is kept."""
+        document, place = self.contract.document, self.place
+        is_around = bool(place) and place == self.within
+        record = names_of(document, schemas_at(document, self.schema, place))
+        return record, names_of(document, [self.schema] if is_around else [])
+
+    def with_own(self, body: Any, others: Sequence[View]) -> Any:
+        """The body without the members that other responses declare and this one does not, if it
+        declares any: what POST alone shows, such as a secret, is in no other response."""
+        record, around = self.named
+        shown = own_members(body, self.place, record, [one.named[0] for one in others])
+        shown = own_members(shown, (), around, [one.named[1] for one in others])
+        return shown if is_valid(self.checker, shown) else body
 
     def kept(
         self, record: Mapping[str, Any], body: Any, *, is_last: bool = False

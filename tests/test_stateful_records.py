@@ -668,6 +668,19 @@ def test_what_post_alone_declares_is_in_no_other_response(tmp_path: Path) -> Non
         assert client.get("/things").json() == {"data": [thing]}
 
 
+def test_what_a_response_requires_without_declaring_it_is_shown(tmp_path: Path) -> None:
+    made = {**OPEN, "properties": {**OPEN["properties"], "secret": TEXT}, "required": ["secret"]}
+    later = {**OPEN, "required": ["id", "secret"]}
+    paths = collection("/things", "id", made, TITLE)
+    paths["/things/{id}"]["get"] = operation("get", later, "200")
+    paths["/things"]["get"] = operation("list", listed(later), "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        thing = client.post("/things", json={"title": "a"}).json()
+        assert thing["secret"] == "Secret"
+        assert client.get("/things/1").json() == thing
+        assert client.get("/things").json() == [thing]
+
+
 @pytest.mark.parametrize("other", [{"additionalProperties": TEXT}, {"patternProperties": {"": {}}}])
 def test_a_response_that_declares_all_names_shows_what_others_declare(
     tmp_path: Path, other: Any

@@ -56,13 +56,12 @@ def members(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def own_members(value: Any, place: Sequence[str], own: Set[str], others: Iterable[Set[str]]) -> Any:
-    """A copy of ``value`` whose object at a place has none of the members that only ``others``
-    declare; as it is, if the object declares none of its ``own``."""
+def without_all(value: Any, place: Sequence[str], names: Set[str]) -> Any:
+    """A copy of ``value`` whose object at a place has none of these members."""
     found = members(at_steps(value, place))
-    foreign = frozenset[str]().union(*others) - own
-    left = {name: one for name, one in found.items() if name not in foreign}
-    return placed(value, place, left) if own and len(left) < len(found) else value
+    if names.isdisjoint(found):
+        return value
+    return placed(value, place, {name: one for name, one in found.items() if name not in names})
 
 
 def is_valid(checker: Checker | None, value: Any) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 from invoice_sandbox.project.declared import keywords_at, names_of, schemas_at
-from invoice_sandbox.project.fitting import at_steps, fitted, is_valid, members, own_members, placed
+from invoice_sandbox.project.fitting import at_steps, fitted, is_valid, members, placed, without_all
 from invoice_sandbox.project.naming import LISTS, lists_in, singular, words
 from invoice_sandbox.project.page import COUNTS, MORE, Page, plain
 from invoice_sandbox.project.view import View
@@ -57,16 +57,19 @@ class ListView(View):
         body = placed(whole, steps, shown)
         return body if is_valid(self.checker, body) and None not in shown else None
 
-    def with_own_items(self, body: Any, others: Sequence[View]) -> Any:
-        """The body whose items have none of the members that other responses declare and items do
-        not, if they declare any."""
-        steps, names = self.list_place, [one.named[0] for one in others]
-        items = None if steps is None else at_steps(body, steps)
-        if not isinstance(items, list) or steps is None:
+    @property
+    def named_in_items(self) -> frozenset[str]:
+        """The members that the items of its list declare by their names."""
+        document, steps = self.contract.document, self.list_place or ()
+        return names_of(document, schemas_at(document, self._item_schema(steps), self.item_place))
+
+    def with_own_items(self, body: Any, foreign: Set[str]) -> Any:
+        """The body without members of items that are ``foreign``."""
+        items = at_steps(body, self.list_place or ())
+        if not foreign or not isinstance(items, list):
             return body
-        document, place = self.contract.document, self.item_place
-        own = names_of(document, schemas_at(document, self._item_schema(steps), place))
-        shown = placed(body, steps, [own_members(one, place, own, names) for one in items])
+        left = [without_all(one, self.item_place, foreign) for one in items]
+        shown = placed(body, self.list_place or (), left)
         return shown if is_valid(self.checker, shown) else body
 
     def _in_item(self, record: Any, number: int) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Final, Protocol
 from urllib.parse import quote
@@ -82,6 +82,8 @@ class _Call(Protocol):
     def timestamp(self) -> str: ...
 
 
+_Foreign = tuple[frozenset[str], frozenset[str]]
+"""Members that a response does not show: of the record, and at the top."""
 Handler = Callable[[Any], Awaitable[Response]]
 
 
@@ -197,7 +199,8 @@ class Collection(Shape):
         address = f"{call.base_url}{call.url}"
         page = page_of(call.contract, view.operation, call.query, keys, address, view.most_items)
         body = view.listed(records[page.start :][: page.limit], page)
-        body = view.with_own_items(body, self.showing(call.contract, view, call.accept))
+        foreign, _ = self._foreign(call, view, in_list=True)
+        body = view.with_own_items(body, foreign)
         own = page.headers(view.header_names) if body is not None else {}
         if page.is_only and "link" not in view.required_headers:
             own["link"] = ""
@@ -279,7 +282,7 @@ class Collection(Shape):
     async def _changed(
         self,
         call: _Call,
-        view: View,
+        view: ListView,
         kept: Mapping[str, Any],
         after: Mapping[str, Any],
         sent: Mapping[str, Any],
@@ -299,7 +302,7 @@ class Collection(Shape):
         hints = _hints(view.changed(sent, body))
         return _response(view, self._own(call, view, body), hints=hints)
 
-    async def _found(self, call: _Call, what: str) -> tuple[View, dict[str, Any]]:
+    async def _found(self, call: _Call, what: str) -> tuple[ListView, dict[str, Any]]:
         """The record. Raises ApiError 404, or the closest one that the operation declares."""
         view = self._view_of(call, what)
         kept = await call.state.get(self.name(call), self._key(call))
@@ -374,7 +377,7 @@ class Collection(Shape):
     async def _created(
         self,
         call: _Call,
-        view: View,
+        view: ListView,
         sent: Mapping[str, Any],
         key: Any,
         number: int,
@@ -428,9 +431,28 @@ class Collection(Shape):
         body = other.shown(record, before)
         return kept if body is None else other.kept(record, body, is_last=True)
 
-    def _own(self, call: _Call, view: View, body: Any) -> Any:
+    def _own(self, call: _Call, view: ListView, body: Any) -> Any:
         """The body without what other responses alone declare."""
-        return view.with_own(body, self.showing(call.contract, view, call.accept))
+        return view.with_own(body, self._foreign(call, view))
+
+    def _foreign(self, call: _Call, view: ListView, *, in_list: bool = False) -> _Foreign:
+        """The members that other responses declare and this one does not, if it declares any: what
+        POST alone shows, such as a secret, is in no other response."""
+        response = (view.operation.id, view.example.status, view.example.media_type)
+        if response not in self._foreign_members:
+            own = (view.named_in_items, frozenset[str]()) if in_list else view.named
+            every = [one.named for one in self.showing(call.contract, view)]
+            record, top = (
+                frozenset[str]().union(*(one[level] for one in every)) - names if names else names
+                for level, names in enumerate(own)
+            )
+            self._foreign_members[response] = record, top
+        return self._foreign_members[response]
+
+    @cached_property
+    def _foreign_members(self) -> dict[tuple[str, int, str], _Foreign]:
+        """What was found, by operation, status and media type: these are in the document."""
+        return {}
 
     def _key(self, call: _Call) -> str:
         """The id in the path, or in the body if the path has none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache, partial
@@ -30,10 +30,10 @@ from invoice_sandbox.project.fitting import (
     fitted,
     is_valid,
     members,
-    own_members,
     placed,
     with_own_ids,
     without,
+    without_all,
 )
 from invoice_sandbox.project.naming import (
     IDS,
@@ -417,20 +417,15 @@ class View:
 
     @cached_property
     def named(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The members that the schema declares by their names: of the record, and around it as far
-        as that is kept."""
-        document, place = self.contract.document, self.place
-        is_around = bool(place) and place == self.within
-        record = names_of(document, schemas_at(document, self.schema, place))
-        return record, names_of(document, [self.schema] if is_around else [])
+        """The members that the schema declares by their names: of the record, and at the top."""
+        document = self.contract.document
+        record, top = schemas_at(document, self.schema, self.place), [self.schema]
+        return names_of(document, record), names_of(document, top)
 
-    def with_own(self, body: Any, others: Sequence[View]) -> Any:
-        """The body without the members that other responses declare and this one does not, if it
-        declares any: what POST alone shows, such as a secret, is in no other response."""
-        record, around = self.named
-        shown = own_members(body, self.place, record, [one.named[0] for one in others])
-        shown = own_members(shown, (), around, [one.named[1] for one in others])
-        return shown if is_valid(self.checker, shown) else body
+    def with_own(self, body: Any, foreign: tuple[Set[str], Set[str]]) -> Any:
+        """The body without members that are ``foreign``: of the record, and at the top."""
+        shown = without_all(without_all(body, self.place, foreign[0]), (), foreign[1])
+        return shown if shown is body or is_valid(self.checker, shown) else body
 
     def kept(
         self, record: Mapping[str, Any], body: Any, *, is_last: bool = False

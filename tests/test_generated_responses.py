@@ -366,3 +366,12 @@ def test_an_error_speaks_of_the_alternative_that_was_meant(
     response = client.post("/pets", json=sent)
     assert response.status_code == 400
     assert reported in rejection(response)
+
+
+def test_an_example_says_that_it_is_a_success() -> None:
+    flags = {"success": {"type": "boolean"}, "archived": {"type": "boolean"}}
+    made = [*responses(document({"type": "object", "required": [*flags], "properties": flags}))]
+    assert {one["success"] for one in made} == {True}
+    assert {one["archived"] for one in made} == {True, False}
+    never = {"type": "object", "required": ["ok"], "properties": {"ok": {"const": False}}}
+    assert all(one == {"ok": False} for one in responses(document(never)))

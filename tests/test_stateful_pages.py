@@ -739,3 +739,11 @@ def test_a_header_with_the_next_page_has_the_cursor_where_the_query_has_one(tmp_
         with_five(client)
         shown = client.get("/things", params={"limit": 3}).headers["X-Next-Page"]
         assert ids(client.get("/things", params={"limit": 3, "cursor": shown})) == [4, 5]
+
+
+def test_a_page_may_be_asked_for_by_members_of_an_object_as_names(tmp_path: Path) -> None:
+    content = things({}, **{"pagination[page]": WHOLE, "paging.pageSize": WHOLE})
+    with served(tmp_path, content) as client:
+        with_five(client)
+        asked = {"pagination[page]": 2, "paging.pageSize": 2}
+        assert ids(client.get("/things", params=asked)) == [3, 4]

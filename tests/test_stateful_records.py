@@ -651,9 +651,9 @@ def test_what_post_alone_declares_is_in_no_other_response(tmp_path: Path) -> Non
     made: dict[str, Any] = {**OPEN, "required": ["id", "title", "secret"]}
     made["properties"] = {**OPEN["properties"], "secret": TEXT, "hint": TEXT}
     sent = closed("title", title=TEXT, hint=SECRET)
-    answer: dict[str, Any] = {"type": "object", "required": ["data", "notes"]}
-    answer["properties"] = {"data": made, "notes": listed(TEXT)}
-    paths = collection("/things", "id", answer, {**sent, "additionalProperties": True})
+    response: dict[str, Any] = {"type": "object", "required": ["data", "notes"]}
+    response["properties"] = {"data": made, "notes": listed(TEXT)}
+    paths = collection("/things", "id", response, {**sent, "additionalProperties": True})
     shown_later = {"type": "object", "properties": {"data": OPEN}}
     paths["/things/{id}"]["get"] = operation("get", shown_later, "200")
     paths["/things"]["get"] = operation(
@@ -712,9 +712,9 @@ JSON = {"Content-Type": "application/json"}
 
 def test_the_id_may_be_that_of_the_one_item_of_a_list(tmp_path: Path) -> None:
     account = closed(AccountID=TEXT, title=TEXT)
-    answer = closed("Id", Id=TEXT, Accounts=listed(account))
-    paths = collection("/Accounts", "AccountID", answer, TITLE)
-    paths["/Accounts"]["get"] = operation("list", answer, "200")
+    response = closed("Id", Id=TEXT, Accounts=listed(account))
+    paths = collection("/Accounts", "AccountID", response, TITLE)
+    paths["/Accounts"]["get"] = operation("list", response, "200")
     with served(tmp_path, with_paths(paths)) as client:
         made = [client.post("/Accounts", json={"title": one}).json() for one in "ab"]
         every = [one["Accounts"][0] for one in made]
@@ -725,8 +725,8 @@ def test_the_id_may_be_that_of_the_one_item_of_a_list(tmp_path: Path) -> None:
 
 def test_an_id_with_the_name_of_the_parameter_may_be_in_two_envelopes(tmp_path: Path) -> None:
     thing = closed("thingId", thingId=TEXT, title=TEXT)
-    answer = closed("result", result=closed("thing", thing=thing))
-    with served(tmp_path, with_paths(collection("/things", "thingId", answer, TITLE))) as client:
+    response = closed("result", result=closed("thing", thing=thing))
+    with served(tmp_path, with_paths(collection("/things", "thingId", response, TITLE))) as client:
         made = client.post("/things", json={"title": "a"}).json()
         own = made["result"]["thing"]
         assert own["title"] == "a"
@@ -959,3 +959,150 @@ def test_ids_with_slashes_are_those_of_no_path_below(tmp_path: Path) -> None:
         client.delete("/a/p%2Fb%2Fq").raise_for_status()
         assert client.get("/a/p%2Fb%2Fq/b/r").status_code == 404
         assert client.get("/a/p/b/q/b/r").status_code == 200
+
+
+TEXTS: dict[str, Any] = {
+    "a length": {"minLength": 24, "maxLength": 24},
+    "a long text": {"minLength": 200},
+    "a short text": {"minLength": 2, "maxLength": 2},
+    "a text that is not long": {"maxLength": 20},
+    "a beginning": {"pattern": "^cus_"},
+    "a length and a beginning": {"pattern": "^c[a-z0-9_]+$", "maxLength": 12},
+    "letters": {"pattern": "^[A-Z]{4}$"},
+}
+
+
+@pytest.mark.parametrize("is_in_path", [False, True])
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_each_record_has_an_id_of_its_own_that_schemas_allow(
+    tmp_path: Path, text: Any, *, is_in_path: bool
+) -> None:
+    key = TEXT if is_in_path else {**TEXT, **text}
+    thing = closed("id", "title", id=key, title=TEXT)
+    paths = collection("/things", "id", thing, TITLE)
+    paths["/things"]["get"] = operation("list", listed(thing), "200")
+    paths["/things/{id}"]["parameters"][0]["schema"] = {**TEXT, **text} if is_in_path else TEXT
+    titles = [str(number) for number in range(40)]
+    with served(tmp_path, with_paths(paths)) as client:
+        made = [client.post("/things", json={"title": one}).json() for one in titles]
+        assert len({one["id"] for one in made}) == len(titles)
+        assert [one["title"] for one in client.get("/things").json()] == titles
+        assert client.get(f"/things/{made[7]['id']}").json() == made[7]
+
+
+def test_the_few_numbers_that_an_id_can_be_are_all_used(tmp_path: Path) -> None:
+    key = {**WHOLE, "minimum": 1000, "maximum": 1003}
+    with served(
+        tmp_path,
+        with_paths(collection("/things", "id", closed("id", "title", id=key, title=TEXT), TITLE)),
+    ) as client:
+        made = [client.post("/things", json={"title": one}).json() for one in "abcd"]
+        assert {one["id"] for one in made} == {1000, 1001, 1002, 1003}
+
+
+OTHER_IDS: dict[str, tuple[str, str, Any, str]] = {
+    "a part with the name of the parameter": (
+        "/invoices",
+        "invoice",
+        closed("id", id=TEXT, title=TEXT, from_invoice=closed("invoice", invoice=TEXT)),
+        "id",
+    ),
+    "the last word of what the record is called": (
+        "/promotion_codes",
+        "promotion_code",
+        closed("id", "code", id=TEXT, code=TEXT, title=TEXT),
+        "id",
+    ),
+    "one or the other": ("/teams", "id_or_name", closed("id", id=TEXT, name=TEXT), "id"),
+    "the name of the record and id": (
+        "/consents",
+        "consent",
+        closed("consentId", consentId=TEXT, title=TEXT),
+        "consentId",
+    ),
+    "the last word of the parameter": (
+        "/teams",
+        "team_slug",
+        closed("id", "slug", id=TEXT, slug=TEXT, title=TEXT),
+        "slug",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "parameter", "record", "identity"), OTHER_IDS.values(), ids=OTHER_IDS
+)
+def test_the_parameter_of_the_path_decides_which_member_is_the_id(
+    tmp_path: Path, path: str, parameter: str, record: Any, identity: str
+) -> None:
+    paths = collection(path, parameter, record, {"type": "object"})
+    found = load_contract(written(tmp_path, with_paths(paths)), stateful=True).inferred
+    assert [".".join(one.key) for one in found.collections] == [identity]
+
+
+def test_a_posted_member_called_like_the_parameter_is_the_id(tmp_path: Path) -> None:
+    """As members of a group have it, which are users."""
+    user = closed("id", "name", id=TEXT, name=TEXT)
+    paths = collection("/groups/{groupId}/members", "userId", user, closed(userId=TEXT))
+    item = paths["/groups/{groupId}/members/{userId}"]
+    group = {"name": "groupId", "in": "path", "required": True, "schema": TEXT}
+    item["parameters"].append(group)
+    item["delete"] = {"operationId": "remove", "responses": {"204": {"description": "gone"}}}
+    paths["/groups/{groupId}/members"] |= {
+        "parameters": [group],
+        "get": operation("list", listed(user), "200"),
+    }
+    with served(tmp_path, with_paths(paths)) as client:
+        for one in ("bob", "eve"):
+            assert client.post("/groups/1/members", json={"userId": one}).json()["id"] == one
+        assert [one["id"] for one in client.get("/groups/1/members").json()] == ["bob", "eve"]
+        assert client.delete("/groups/1/members/bob").status_code == 204
+        assert [one["id"] for one in client.get("/groups/1/members").json()] == ["eve"]
+
+
+@pytest.mark.parametrize("key", [TEXT, WHOLE], ids=["a text", "a number"])
+@pytest.mark.parametrize(("made", "later"), [("orderId", "id"), ("id", "orderId")])
+def test_a_list_has_the_id_by_the_name_that_its_items_have_for_it(
+    tmp_path: Path, made: str, later: str, key: Any
+) -> None:
+    def with_id(name: str) -> dict[str, Any]:
+        return {**closed(name, **{name: key}, title=TEXT), "additionalProperties": True}
+
+    paths = collection("/orders", "orderId", with_id(later), TITLE)
+    paths["/orders"] |= {
+        "post": operation("create", closed(made, **{made: key}), "201", TITLE),
+        "get": operation("list", listed(with_id(later)), "200"),
+    }
+    paths["/orders/{orderId}"]["parameters"][0]["schema"] = key
+    with served(tmp_path, with_paths(paths)) as client:
+        ids = [client.post("/orders", json={"title": one}).json()[made] for one in "ab"]
+        shown = [{"title": one, later: own} for one, own in zip("ab", ids, strict=True)]
+        assert client.get("/orders").json() == shown
+        assert client.get(f"/orders/{ids[1]}").json() == shown[1]
+
+
+def test_a_list_that_is_posted_alone_in_an_object_is_of_several_records(tmp_path: Path) -> None:
+    record = closed("id", id=WHOLE, ip=TEXT)
+    paths = collection("/whitelist", "id", record, closed(ips=listed(closed(ip=TEXT))))
+    found = load_contract(written(tmp_path, with_paths(paths)), stateful=True).inferred
+    assert [*found.lines()] == ["Not stateful: POST /whitelist: it takes several records"]
+
+
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_what_requests_alone_declare_is_in_no_response_that_declares_the_rest(
+    tmp_path: Path, *, is_declared: bool
+) -> None:
+    """Documents of FastAPI have a password that is not ``writeOnly``."""
+    sent = {"type": "object", "properties": {"email": TEXT, "password": TEXT}}
+    user: dict[str, Any] = {"type": "object", "required": ["id"], "properties": {"id": WHOLE}}
+    user["properties"] |= {"email": TEXT} if is_declared else {}
+    paths = collection("/users", "id", user, sent)
+    paths["/users"]["get"] = operation("list", listed(user), "200")
+    posted = {"email": "a@b.c", "password": "hunter2", "more": 1}
+    shown = {"id": 1, **posted}
+    if is_declared:
+        del shown["password"]
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/users", json=posted).json()
+        assert made == client.get("/users/1").json() == shown
+        assert client.get("/users").json() == [shown]

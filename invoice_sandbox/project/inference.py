@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
+from itertools import takewhile
 from typing import Any, Final
 
 from invoice_sandbox.base.cache import kept
@@ -373,7 +374,10 @@ def _collection(
     wanted_name = one.parameter or one.identity
     names = _identities(shown, one.base, wanted_name)
     single = [it for what in usable if what not in {"page", "every"} for it in bodies[what]]
-    if wanted_name not in names and any(wanted_name in members(it) for it in _listed(single)):
+    sent = outline(contract.document, request_schema(contract, wanted[creator]))
+    if wanted_name not in names and any(
+        wanted_name in members(it) for it in (*_listed(single), sent)
+    ):
         names = [wanted_name, *names]
     about = [
         ((place,), name)
@@ -381,7 +385,6 @@ def _collection(
         for name in _identities([members(it).get(place) for it in shown], one.base, wanted_name)
     ]
     if not names and not about and creator in usable:
-        sent = outline(contract.document, request_schema(contract, usable[creator]))
         names = _identities([*_listed(shown), sent], one.base, wanted_name)
         names = names or [name for it in shown for name in members(it) if is_new_id(name)]
     in_record: list[tuple[tuple[str, ...], str]] = [((), name) for name in names]
@@ -422,7 +425,8 @@ def _takes_several(
     for name, each in members(sent).items():
         first = next(iter(each), None) if isinstance(each, list) else None
         item, is_called = {*members(first)}, nouns(name) == nouns(one.base)
-        whole = [it for it in records if it >= item and (is_called or len(item) > 1)]
+        is_plain = len(item) > 1 or len(members(sent)) == 1
+        whole = [it for it in records if it >= item and (is_called or is_plain)]
         like = [*whole, *(it for it in records if it == item)]
         if item and any(it.isdisjoint(members(sent)) for it in like):
             return True
@@ -489,13 +493,15 @@ def _identities(bodies: Sequence[Any], base: str, parameter: str) -> list[str]:
             members(one)
             for level in last
             for name, one in level.items()
-            if len(level) == 1 or is_envelope(name, nouns(base))
+            if len(level) == 1 or is_envelope(name, () if "id" in level else nouns(base))
         ]
         levels = [*levels, *last]
     found = dict.fromkeys(name for level in levels for name in level)
-    parts = words(parameter)
+    parts = [*takewhile(lambda one: one != "or", words(parameter))]
     by_words = {(*words(name),): name for name in reversed(found)}
     wanted = [(*parts[start:],) for start in range(len(parts))]
+    if parts == nouns(base):  # it is called like the record, and not like its id
+        wanted, parts = [(*parts,), (*parts, "id")], ["id"]
     for every in (parts, [*nouns(base), *parts]):
         like = [one for one in by_words if one[-1:] == (*every[-1:],) and _is_among(one, every)]
         wanted += sorted(like, key=len, reverse=True)

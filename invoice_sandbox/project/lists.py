@@ -73,10 +73,22 @@ class ListView(View):
         return shown if is_valid(self.checker, shown) else body
 
     def _in_item(self, record: Any, number: int) -> Any:
-        """A record where items of the list have it. The cursor beside it leads to what follows."""
+        """A record where items of the list have it, with its id by the name that they have for it.
+        The cursor beside it leads to what follows."""
+        if self._other_id:
+            record = {**members(record), self._other_id: at_steps(record, self.identity)}
         item = placed({}, self.item_place, record)
         has_cursor = self.item_place and "cursor" in members(self._items(self.declared))
         return {**item, "cursor": str(number)} if has_cursor else item
+
+    @cached_property
+    def _other_id(self) -> str:
+        """The member that items have the id in, if they have none with its usual name."""
+        items = (self._items(one) for one in (self.example.body, self.declared))
+        levels = [at_steps(one, self.item_place) for one in items]
+        if any(self.identity[0] in members(one) for one in levels):
+            return ""
+        return next((name for one in levels for name in self._like_id(one)), "")
 
     @cached_property
     def item_place(self) -> tuple[str, ...]:

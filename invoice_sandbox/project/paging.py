@@ -165,7 +165,7 @@ def _inputs(contract: Contract, operation: Operation) -> Iterator[_Input]:
             places: list[tuple[str, ...]] = [(name,) for name in inside] or [()]
             able = _kinds_inside(one, inside)
             for inner in places:
-                whole, own = plain("_".join((one.name, *inner))), plain("_".join(inner))
+                whole, own = _kind("_".join((one.name, *inner))), plain("_".join(inner))
                 kind = own if whole not in _KINDS and own in able else whole
                 bounds = ("default", "minimum")
                 known = [keywords_at(document, schema, inner, keyword) for keyword in bounds]
@@ -202,7 +202,15 @@ def _given(query: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str
         if isinstance(value, Mapping) and not above:
             yield from _given(value, f"{plain(name)}_")
         elif value is not None:
-            yield f"{above}{plain(name)}", str(value)
+            yield _kind(f"{above}{name}"), str(value)
+
+
+def _kind(name: str) -> str:
+    """A name as words, without that of an object that it is flattened from:
+    ``pagination[pageSize]`` is ``page_size``."""
+    whole = plain(name)
+    first, _, rest = whole.partition("_")
+    return rest if whole not in _KINDS and first in OBJECTS and rest in _KINDS else whole
 
 
 def _size(given: Mapping[str, str]) -> int | None:

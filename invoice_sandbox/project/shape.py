@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from hashlib import sha512
 from itertools import chain
 from typing import Any, Final
 from unicodedata import combining, normalize
@@ -13,6 +14,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from invoice_sandbox.openapi.load.operations import path_names
 from invoice_sandbox.openapi.load.pointers import at_pointer, dereference
+from invoice_sandbox.openapi.message.parameters import Parameter
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import (
     WITHOUT_BODY,
@@ -25,7 +27,14 @@ from invoice_sandbox.openapi.responses import (
     json_type,
 )
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT
-from invoice_sandbox.project.declared import WriteOnly, files_of, outline, schemas_at
+from invoice_sandbox.project.declared import (
+    WriteOnly,
+    files_of,
+    keywords_at,
+    names_of,
+    outline,
+    schemas_at,
+)
 from invoice_sandbox.project.fitting import at_steps, members, placed
 from invoice_sandbox.project.lists import ListView
 from invoice_sandbox.project.naming import (
@@ -43,6 +52,11 @@ _NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
 _NAMES: Final = frozenset({"slug", "name", "key", "login", "handle"})
 """Last words of members whose values people read: they are made of what was posted."""
 _TITLES: Final = ("name", "title", "displayName", "display_name")
+_USUAL_LETTERS: Final = 24
+_MOST_LETTERS: Final = 64
+"""Letters of an id that is a text of any length: by default, and at most."""
+_MOST_SAMPLES: Final = 8
+"""How many ids are generated for a schema."""
 _MOST_EXAMPLES: Final = 64
 """How many responses of contracts are kept for the next request."""
 
@@ -119,16 +133,14 @@ class Shape:
 
     def place(self, contract: Contract) -> tuple[str, ...]:
         """What ``within`` is by the responses of its operations."""
-        known = (what for what in _WITH_RECORD if what in self.operations)
-        places = (self.view(contract, what, TRIAL).own_place for what in known)
+        places = (one.own_place for one in self.views(contract, TRIAL))
         return next((one for one in places if one is not None), ())
 
     def wrappers(self, contract: Contract) -> dict[str, str]:
         """What ``wrapped`` is by the requests of its operations: a member with an object that has
         members of the record, is alone or called like the record or as envelopes are. A request
         that has members of the record itself has none."""
-        known = (what for what in _WITH_RECORD if what in self.operations)
-        views = [self.view(contract, what, TRIAL) for what in known]
+        views = self.views(contract, TRIAL)
         places = [(view, view.own_place) for view in views if view.own_place is not None]
         shown = {one for view, at in places for one in members(at_steps(view.declared, at))}
         found = dict[str, str]()
@@ -224,11 +236,42 @@ class Shape:
         showing = self.showing(view.contract, view)
         shown = showing[0]
         lists = self._only_lists(view.contract, showing)
-        for one in chain(wanted, (unique, number, str(number)), map(shown.sampled, [number])):
+        bounds = self._bounds(view.contract, shown)
+        others = _new(f"{unique}/{number}", bounds, self._samples(shown, number))
+        for one in chain(wanted, (unique, number, str(number)), others):
             is_able = all(any(map(each.may_have, as_ids(one))) for each in showing)
             is_able &= all(it.lists(placed({}, (*self.within, *self.key), one)) for it in lists)
             if view.may_have(one) and is_able and self.is_in_path(view.contract, one):
                 yield one
+
+    def _bounds(self, contract: Contract, shown: View) -> tuple[int, int]:
+        """How long the text of an id is at least and at most, by a response and by its paths."""
+        document, place = contract.document, (*shown.place, *shown.identity)
+        paths = (at_pointer(document, one.schema_pointer) for one in self._in_paths(contract))
+        schemas = [(shown.schema, place), *((one, ()) for one in paths)]
+        least, most = (
+            [it for schema, at in schemas for it in keywords_at(document, schema, at, keyword)]
+            for keyword in ("minLength", "maxLength")
+        )
+        return max(least, default=0), min(most, default=_MOST_LETTERS)
+
+    def _samples(self, shown: View, number: int) -> Iterator[Any]:
+        """Ids that are generated for the schemas of a response and of the paths of items."""
+        contract = shown.contract
+        pointers = dict.fromkeys(one.schema_pointer for one in self._in_paths(contract))
+        schemas = [at_pointer(contract.document, one) for one in pointers]
+        for attempt in range(_MOST_SAMPLES):
+            seed = f"{number}/{attempt}" if attempt else str(number)
+            yield shown.sampled(seed)
+            yield from (generated(contract, one, f"{shown.seed}/{seed}") for one in schemas)
+
+    def _in_paths(self, contract: Contract) -> Iterator[Parameter]:
+        """The parameter with the id of a record of each operation on its path."""
+        items = [name for what, name in self.operations.items() if what not in {"create", "page"}]
+        for operation in map(contract.operations.__getitem__, items):
+            for one in operation.parameters:
+                if (one.location, one.name) == ("path", self.parameter_of(operation)):
+                    yield one
 
     def _only_lists(self, contract: Contract, showing: Sequence[View]) -> list[ListView]:
         """The lists that show the id of a record, if no other response does."""
@@ -251,15 +294,9 @@ class Shape:
 
     def is_in_path(self, contract: Contract, key: Any, values: Sequence[Any] = ()) -> bool:
         """Whether the path of an item can have this id, as one of these values."""
-        items = [name for what, name in self.operations.items() if what not in {"create", "page"}]
-        operations = [contract.operations[name] for name in items]
         values = values or (*as_ids(key),)
-        return all(
-            any(map(one.checker.is_valid, values))
-            for operation in operations
-            for one in operation.parameters
-            if (one.location, one.name) == ("path", self.parameter_of(operation))
-        )
+        parameters = self._in_paths(contract)
+        return all(any(map(one.checker.is_valid, values)) for one in parameters)
 
     def in_place(self, body: Any, what: str) -> dict[str, Any]:
         """What was sent to do that, with the record where bodies of the collection have it."""
@@ -283,6 +320,11 @@ class Shape:
                 schema = media.get("schema", True)
                 place = self.place_of(outline(contract.document, schema), what)
                 yield schemas_at(contract.document, schema, place)
+
+    def posted_names(self, contract: Contract) -> frozenset[str]:
+        """The members of the record that requests declare by their names."""
+        every = self.posted_schemas(contract)
+        return frozenset[str]().union(*(names_of(contract.document, one) for one in every))
 
     def _posted(self, contract: Contract) -> frozenset[str]:
         """The members of a record that its creation takes, without its id."""
@@ -318,11 +360,14 @@ class Shape:
         shown = WriteOnly(contract.document).removed(example.body, [view.schema])
         return replace(view, example=replace(example, body=shown))
 
+    def views(self, contract: Contract, seed: int | str, accept: str = "") -> list[View]:
+        """Those of its operations that may have the record."""
+        known = (what for what in _WITH_RECORD if what in self.operations)
+        return [self.view(contract, what, seed, accept) for what in known]
+
     def showing(self, contract: Contract, view: View, accept: str = "") -> list[View]:
         """The views that have the record: the given one first, then those of other operations."""
-        known = (what for what in _WITH_RECORD if what in self.operations)
-        others = (self.view(contract, what, view.seed, accept) for what in known)
-        views = [view, *others]
+        views = [view, *self.views(contract, view.seed, accept)]
         parts = [one for one in views if one.is_part]
         return [one for one in views if one.own_place is not None] or parts or [view]
 
@@ -365,6 +410,18 @@ def uploaded(contract: Contract, operation: Operation) -> frozenset[str]:
 def has_write_only(contract: Contract) -> bool:
     """Whether a member of any schema is ``writeOnly``."""
     return contract.schemas.not_required == OF_THE_CLIENT
+
+
+def _new(unique: str, bounds: tuple[int, int], samples: Iterable[Any]) -> Iterator[Any]:
+    """Values for an id that schemas may allow where they do not allow the usual ones: a text as
+    long as it has to be, and ``samples``, first with more letters at the end."""
+    letters = sha512(unique.encode()).hexdigest()
+    length = max(bounds[0], min(_USUAL_LETTERS, bounds[1]))
+    yield (letters * (length // len(letters) + 1))[:length]
+    for one in samples:
+        if isinstance(one, str):
+            yield one + letters[:_USUAL_LETTERS]
+        yield one
 
 
 def _is_none(key: Any) -> bool:

@@ -84,6 +84,7 @@ class _Call(Protocol):
 
 _Foreign = tuple[frozenset[str], frozenset[str]]
 """Members that a response does not show: of the record, and at the top."""
+_NO_NAMES: Final = frozenset[str]()
 Handler = Callable[[Any], Awaitable[Response]]
 
 
@@ -437,16 +438,18 @@ class Collection(Shape):
 
     def _foreign(self, call: _Call, view: ListView, *, in_list: bool = False) -> _Foreign:
         """The members that other responses declare and this one does not, if it declares any: what
-        POST alone shows, such as a secret, is in no other response."""
+        POST alone shows, such as a secret, is in no other response. Nor is what requests alone
+        declare, if the response declares anything else that is posted."""
         response = (view.operation.id, view.example.status, view.example.media_type)
         if response not in self._foreign_members:
-            own = (view.named_in_items, frozenset[str]()) if in_list else view.named
-            every = [one.named for one in self.showing(call.contract, view)]
-            record, top = (
-                frozenset[str]().union(*(one[level] for one in every)) - names if names else names
-                for level, names in enumerate(own)
-            )
-            self._foreign_members[response] = record, top
+            record, top = (view.named_in_items, _NO_NAMES) if in_list else view.named
+            every = [one.named for one in self.views(call.contract, view.seed)]
+            posted = self.posted_names(call.contract)
+            is_shown = not record.isdisjoint(posted - {self.key[0]})
+            others = _NO_NAMES.union(*(one for one, _ in every), posted if is_shown else ())
+            around = _NO_NAMES.union(*(one for _, one in every))
+            found = (others - record if record else _NO_NAMES, around - top if top else _NO_NAMES)
+            self._foreign_members[response] = found
         return self._foreign_members[response]
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache, partial
@@ -153,10 +153,14 @@ class View:
             return *self._id_holder, *self.identity
         if is_text(self.example.body) and not self._may_be_record:
             return ()
+        names = self._like_id(self.example.body, IDS)
+        return next(((one,) for one in names), None)
+
+    def _like_id(self, value: Any, others: Container[str] = ("id",)) -> Iterator[str]:
+        """The members of an object that may have the id of the record by another name."""
         own = [*self.names, *words(self.identity[-1])]
-        texts = (name for name, one in members(self.example.body).items() if is_text(one))
-        found = (one for one in texts if words(one) == own or one in IDS or is_new_id(one))
-        return next(((one,) for one in found), None)
+        texts = (name for name, one in members(value).items() if is_text(one))
+        return (one for one in texts if words(one) == own or one in others or is_new_id(one))
 
     @cached_property
     def _may_be_record(self) -> bool:
@@ -447,11 +451,11 @@ class View:
         key = at_steps(record, steps)
         return kept if key is None else {**members(placed(kept, steps, key))}
 
-    def sampled(self, number: int) -> Any:
+    def sampled(self, seed: str) -> Any:
         """An id that is generated for the schema."""
         steps = (*self.place, *self.identity)
         schemas = schemas_at(self.contract.document, self.schema, steps)
-        return generated(self.contract, schemas[0], f"{self.seed}/{number}") if schemas else None
+        return generated(self.contract, schemas[0], f"{self.seed}/{seed}") if schemas else None
 
     @property
     def required_headers(self) -> frozenset[str]:

@@ -304,9 +304,15 @@ def _group(run: _Run, _form: CanonicalSchema, view: Any, place: Place) -> Any:
     return run.build(view.body.intersect(type_alone(view.type_name)), place)
 
 
-def _constant(run: _Run, _form: CanonicalSchema, view: Any, _place: Place) -> Any:
+def _constant(run: _Run, _form: CanonicalSchema, view: Any, place: Place) -> Any:
     values = view.values if isinstance(view, canonical.EnumView) else [view.value]
-    return _plain(run.rng.choice(values))
+    value = run.rng.choice(values)
+    is_success = value is False and place.pointer.rpartition("/")[2] in _OF_SUCCESS
+    return True if is_success and True in values else _plain(value)
+
+
+_OF_SUCCESS: Final = frozenset({"success", "successful", "succeeded", "ok"})
+"""Members that say whether a request was right, which are true in an example."""
 
 
 def _plain(value: Any) -> Any:

@@ -1013,6 +1013,12 @@ OTHER_IDS: dict[str, tuple[str, str, Any, str]] = {
         closed("id", "code", id=TEXT, code=TEXT, title=TEXT),
         "id",
     ),
+    "a part of a list of others": (
+        "/templates",
+        "template_id",
+        closed("id", id=TEXT, versions=listed(closed(template_id=TEXT)), title=TEXT),
+        "id",
+    ),
     "one or the other": ("/teams", "id_or_name", closed("id", id=TEXT, name=TEXT), "id"),
     "the name of the record and id": (
         "/consents",

@@ -373,11 +373,12 @@ def _collection(
     shown = [it for what in usable for it in bodies[what]]
     wanted_name = one.parameter or one.identity
     names = _identities(shown, one.base, wanted_name)
-    single = [it for what in usable if what not in {"page", "every"} for it in bodies[what]]
     sent = outline(contract.document, request_schema(contract, wanted[creator]))
-    if wanted_name not in names and any(
-        wanted_name in members(it) for it in (*_listed(single), sent)
-    ):
+    others = [it for what in usable if what not in {"page", "every"} for it in bodies[what]]
+    called = (members(it).items() for it in others)
+    like = [it for some in called for name, it in some if nouns(name) == nouns(one.base)]
+    items = _listed(it for it in (*others, *like) if isinstance(it, list))
+    if wanted_name not in names and any(wanted_name in members(it) for it in (*items, sent)):
         names = [wanted_name, *names]
     about = [
         ((place,), name)

@@ -1399,6 +1399,7 @@ DIALECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "of a schema": ({"$schema": DIALECT, "type": "integer"}, {}),
     "of a schema in it": ({"items": {"$schema": DIALECT}, "type": "integer"}, {}),
     "that is a number": ({"$schema": 5, "type": "integer"}, {}),
+    "that is true": ({"$schema": True, "type": "integer"}, {}),
 }
 
 
@@ -1409,6 +1410,7 @@ def test_a_dialect_that_is_not_known_is_reported_and_read_as_the_usual_one(
     content = contract(schema, **members)
     (line,) = warnings(tmp_path, content)
     assert re.match(r"[1-9]\d+:\d+: the dialect '.*' is not known: read as JSON Schema 2020", line)
+    assert "'True'" not in line
     with serving_contract(tmp_path, content) as client:
         assert client.post("/check", json=1).status_code == 204
         assert client.post("/check", json="a").status_code == 400
@@ -3988,3 +3990,92 @@ def test_an_exclusive_limit_without_the_limit_is_ignored(
     assert f": '{name}' has no effect without '{name[9:].lower()}', and is ignored" in line
     with serving_contract(tmp_path, content) as client:
         assert [client.post("/check", json=one).status_code for one in (1, "a")] == [204, 400]
+
+
+DRAFT_07 = "http://json-schema.org/draft-07/schema#"
+KNOWN_DIALECTS = [
+    OAS_DIALECT,
+    *(f"https://json-schema.org/draft/{one}/schema" for one in ("2020-12", "2019-09")),
+    DRAFT_04,
+    DRAFT_07,
+]
+WRONG_IN_ANY_DIALECT: dict[str, tuple[dict[str, Any], str, str]] = {
+    "an unknown type": ({"type": "int"}, "type", "read without 'type': \"int\" is not"),
+    "required as true": (
+        {"required": True},
+        "required",
+        "read without 'required': true is not of type",
+    ),
+    "a limit that is text": (
+        {"minLength": "x"},
+        "minLength",
+        "read without 'minLength': \"x\" is not of type",
+    ),
+    "a property that is a number": (
+        {"properties": {"a": 3}},
+        "a",
+        "not checked: 3 is not of type",
+    ),
+}
+
+
+@pytest.mark.parametrize("place", ["in the operation", "a component"])
+@pytest.mark.parametrize("member", ["jsonSchemaDialect", "$schema"])
+@pytest.mark.parametrize("dialect", KNOWN_DIALECTS)
+@pytest.mark.parametrize(
+    ("wrong", "at", "message"), WRONG_IN_ANY_DIALECT.values(), ids=WRONG_IN_ANY_DIALECT
+)
+def test_of_a_schema_of_a_known_dialect_only_the_wrong_keyword_is_not_read(
+    tmp_path: Path,
+    wrong: dict[str, Any],
+    at: str,
+    message: str,
+    dialect: str,
+    member: str,
+    place: str,
+) -> None:
+    is_of_schema, is_component = member == "$schema", place == "a component"
+    schema = {"maxProperties": 1, **({member: dialect} if is_of_schema else {}), **wrong}
+    given = {"$ref": "#/components/schemas/A"} if is_component else schema
+    content = contract(given, components={"schemas": {"A": schema} if is_component else {}})
+    content |= {} if is_of_schema else {member: dialect}
+    (line,) = warnings(tmp_path, content)
+    lines = (tmp_path / "api.json").read_text().splitlines()
+    assert f": this schema is {message}" in line
+    assert f'"{at}": ' in lines[int(line.partition(":")[0]) - 1]
+    with serving_contract(tmp_path, content) as client:
+        bodies: tuple[Any, ...] = ({"a": 1}, {"a": 1, "b": 1})
+        assert [client.post("/check", json=one).status_code for one in bodies] == [204, 400]
+
+
+def test_a_wrong_keyword_of_a_header_with_a_dialect_of_its_own_keeps_the_response(
+    tmp_path: Path,
+) -> None:
+    header = {"schema": {"$schema": DRAFT_07, "type": "int"}}
+    responses = {"200": {"description": "", "headers": {"X-Total": header}}}
+    content = document({"/a": {"get": {"responses": responses}}})
+    (line,) = warnings(tmp_path, content)
+    assert ": this schema is read without 'type': " in line
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+
+
+def test_each_schema_is_compared_with_its_own_dialect(tmp_path: Path) -> None:
+    exclusive = {"type": "integer", "minimum": 10, "exclusiveMinimum": True}
+    address = "https://toys.test/q"
+    schemas: dict[str, Any] = {
+        "q": {"$schema": DRAFT_04, **exclusive},
+        "r": {"$schema": DRAFT_07, **exclusive},
+        "s": {"allOf": [{"$schema": DRAFT_04, "id": address, **exclusive}], "maximum": "x"},
+    }
+    given = [{"name": name, "in": "query", "schema": one} for name, one in schemas.items()]
+    content = document({"/a": {"get": {**OK, "parameters": given}}})
+    second, first = warnings(tmp_path, content)
+    assert first.endswith(': this schema is read without \'maximum\': "x" is not of type "number"')
+    assert second.endswith(
+        ": this schema is read without 'exclusiveMinimum': true is not of type \"number\""
+    )
+    with serving_contract(tmp_path, content) as client:
+        asked = [client.get(f"/a?{one}=10").status_code for one in schemas]
+        assert asked == [400, 200, 400]
+        assert [client.get(f"/a?{one}=11").status_code for one in schemas] == [200] * 3

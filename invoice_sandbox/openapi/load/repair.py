@@ -44,6 +44,7 @@ from invoice_sandbox.openapi.load.pointers import (
 from invoice_sandbox.openapi.load.validate import (
     DRAFT_2020_12,
     dialect,
+    meant_dialect,
     meant_version,
 )
 
@@ -403,13 +404,13 @@ def _repair_dialects(document: dict[str, Any], schemas: Sequence[Node]) -> Itera
     if not str(document.get("openapi")).startswith("3.1."):
         return  # where a schema has no dialect
     naming = [(one, "$schema") for one in schemas if "$schema" in one.value]
-    own = identified(document) if naming else {}
+    known = cache(lambda: identified(document))
     for here, member in ((node(document), "jsonSchemaDialect"), *naming):
-        named = str(here.value.get(member, DRAFT_2020_12))
-        meant = own[named].get("$schema", DRAFT_2020_12) if named in own else named
+        meant = meant_dialect(here.value.get(member, DRAFT_2020_12), known)
         if dialect(meant) is None:
             del here.value[member]
-            text = f"the dialect '{meant}' is not known: read as JSON Schema 2020-12"
+            shown = meant if isinstance(meant, str) else json.dumps(meant)
+            text = f"the dialect '{shown}' is not known: read as JSON Schema 2020-12"
             yield Note((*here.pointer, member), text)
 
 

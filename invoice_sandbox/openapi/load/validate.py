@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -58,7 +58,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 23
+_RULES: Final = 24
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -301,27 +301,55 @@ _LIST_OF_OPERATION: Final = 4
 
 def _with_any_names(validator: Any, form: dict[str, Any]) -> Any:
     """A validator of openapi-spec-validator with its ``form`` of documents. By itself, it reads
-    paths as format strings of Python: as if the name in ``/users/{id:int}`` was ``id``."""
+    paths as format strings of Python: as if the name in ``/users/{id:int}`` was ``id``. Schemas of
+    3.1 have been compared with their dialects, of which it does not say where they are."""
     from openapi_spec_validator.schemas.backend import get_validator_for
-    from openapi_spec_validator.validation.keywords import OperationValidator
+    from openapi_spec_validator.validation.keywords import (
+        OpenAPIV31SchemaValidator,
+        OperationValidator,
+    )
 
     class Operation(OperationValidator):
         def _get_path_params_from_url(self, url: str) -> Iterator[str]:
             return filter(None, path_names(url))
 
+    class Schema(OpenAPIV31SchemaValidator):
+        def _validate_schema_meta(self, schema: Any, schema_value: Any) -> None:
+            _ = schema, schema_value
+
     keywords = {**validator.keyword_validators, "operation": Operation}
+    if keywords["schema"] is OpenAPIV31SchemaValidator:
+        keywords["schema"] = Schema
     members = {"keyword_validators": keywords, "schema_validator": get_validator_for(form)}
     return type(validator.__name__, (validator,), members)
 
 
 def _invalid_schemas(document: dict[str, Any]) -> Iterator[Invalid]:
-    """Where schemas of an OpenAPI 3.1 document are not what its dialect allows.
-
-    The validator looks at some of them only. A schema with a dialect of its own is left out.
-    """
-    if document["openapi"].startswith("3.1.") and "jsonSchemaDialect" not in document:
+    """Where schemas of an OpenAPI 3.1 document are not what their dialects allow."""
+    if document["openapi"].startswith("3.1."):
+        usual = document.get("jsonSchemaDialect", DRAFT_2020_12)
+        known = cache(lambda: identified(document))
         for here in _outermost_schemas(node(document)):
-            yield from _in_schema_of(here)
+            own = [one for one in walk(here) if one is not here and _is_of_its_own(one)]
+            for one in (here, *own):
+                named = meant_dialect(one.value.get("$schema", usual), known)
+                yield from _in_schema_of(one, dialect(named), own)
+
+
+def _is_of_its_own(here: Node) -> bool:
+    """Whether a part of a schema may have another dialect: it needs an address (JSON Schema Core
+    8.1.1)."""
+    return here.is_schema and "$schema" in here.value and not _IDS.isdisjoint(here.value)
+
+
+_IDS: Final = frozenset({"$id", "id"})
+
+
+def meant_dialect(uri: Any, known: Callable[[], Mapping[str, Any]]) -> Any:
+    """The dialect that a schema names: that of the meta-schema if it is ``known`` there."""
+    if dialect(uri) is None and str(uri) in known():
+        return known()[str(uri)].get("$schema", DRAFT_2020_12)
+    return uri
 
 
 def _outermost_schemas(here: Node) -> Iterator[Node]:
@@ -332,11 +360,27 @@ def _outermost_schemas(here: Node) -> Iterator[Node]:
         yield from _outermost_schemas(child)
 
 
-def _in_schema_of(here: Node) -> Iterator[Invalid]:
-    form = meta_schema_31()
-    if "$schema" not in here.value and not form.is_valid(here.value):
-        for found in form.iter_errors(here.value):
-            yield from _as_invalid(here.pointer, found)
+def _in_schema_of(here: Node, official: str | None, own: Sequence[Node]) -> Iterator[Invalid]:
+    """Where a schema is not what a dialect allows, but for its parts with one of their own."""
+    form = None if official is None else _form_of(official)
+    if form is None or form.is_valid(here.value):
+        return
+    start = len(here.pointer) + 1
+    others = {one.pointer for one in own if len(one.pointer) >= start}
+    for error in form.iter_errors(here.value):
+        for found in _as_invalid(here.pointer, error):
+            ends = range(start, len(found.pointer) + 1)
+            if others.isdisjoint(found.pointer[:end] for end in ends):
+                yield found
+
+
+@cache
+def _form_of(official: str) -> Any:
+    """What the schemas of a dialect are compared with; those of 2020-12 may have what OpenAPI
+    adds."""
+    if official == DRAFT_2020_12:
+        return meta_schema_31()
+    return DIALECTS[official][0]({"$ref": official}, validate_formats=True)
 
 
 def _short(text: str) -> str:
@@ -505,8 +549,7 @@ class _Offline(dict[str, Any]):
 
 
 def _pointers_only(here: Node, known: Container[str], keys: Sequence[str]) -> Any:
-    """A copy that openapi-spec-validator can read, which supports neither ``$id`` nor anchors, and
-    no dialect but one.
+    """A copy that openapi-spec-validator can read, which supports neither ``$id`` nor anchors.
 
     References that need them are left out: whether they name anything is seen when the schemas
     are compiled. So are defaults, and lists of ``items``, which earlier dialects have.
@@ -518,7 +561,7 @@ def _pointers_only(here: Node, known: Container[str], keys: Sequence[str]) -> An
     return copy
 
 
-_MISJUDGED: Final = ("default", "$schema", "jsonSchemaDialect", "$ref", "$dynamicRef")
+_MISJUDGED: Final = ("default", "$ref", "$dynamicRef")
 
 
 def _is_misjudged(key: str, child: Any, known: Container[str], here: Node) -> bool:
@@ -526,8 +569,6 @@ def _is_misjudged(key: str, child: Any, known: Container[str], here: Node) -> bo
         return here.is_schema and (key == "default" or isinstance(child, list))
     if not isinstance(child, str):
         return False
-    if key in {"$schema", "jsonSchemaDialect"}:  # of the OpenAPI dialects, it knows one
-        return child in known or child.startswith(OAS_DIALECT)
     return bool(here.base) or child in known or _resource(child) in known
 
 

@@ -4079,3 +4079,18 @@ def test_each_schema_is_compared_with_its_own_dialect(tmp_path: Path) -> None:
         asked = [client.get(f"/a?{one}=10").status_code for one in schemas]
         assert asked == [400, 200, 400]
         assert [client.get(f"/a?{one}=11").status_code for one in schemas] == [200] * 3
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_a_member_with_an_empty_name_can_be_wrong(tmp_path: Path, version: str) -> None:
+    inner = {"properties": {"": {"minLength": "x"}, "b": {"minLength": 2}}}
+    schema = {"properties": {"": {"type": "int", **inner}, "type": {"type": "string"}}}
+    content = contract(schema, openapi=version)
+    first, second = warnings(tmp_path, content)
+    lines = (tmp_path / "api.json").read_text().splitlines()
+    for name, line in (("type", first), ("minLength", second)):
+        assert f": this schema is read without '{name}': " in line
+        assert f'"{name}": ' in lines[int(line.partition(":")[0]) - 1]
+    with serving_contract(tmp_path, content) as client:
+        bodies: tuple[Any, ...] = ({"": {"": 1, "b": "ab"}}, {"": {"b": "a"}}, {"type": 1})
+        assert [client.post("/check", json=one).status_code for one in bodies] == [204, 400, 400]

@@ -58,7 +58,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 24
+_RULES: Final = 25
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -368,7 +368,7 @@ def _in_schema_of(here: Node, official: str | None, own: Sequence[Node]) -> Iter
     start = len(here.pointer) + 1
     others = {one.pointer for one in own if len(one.pointer) >= start}
     for error in form.iter_errors(here.value):
-        for found in _as_invalid(here.pointer, error):
+        for found in _as_invalid(here, error):
             ends = range(start, len(found.pointer) + 1)
             if others.isdisjoint(found.pointer[:end] for end in ends):
                 yield found
@@ -394,12 +394,13 @@ def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
     """
     errors = jsonschema_rs.validator_for(official_form(document)).iter_errors(document)
     for found in _causes([one for error in errors for one in _innermost(error)]):
-        yield from _as_invalid((), found)
+        yield from _as_invalid(node(document), found)
 
 
-def _as_invalid(start: Pointer, found: jsonschema_rs.ValidationError) -> Iterator[Invalid]:
+def _as_invalid(start: Node, found: jsonschema_rs.ValidationError) -> Iterator[Invalid]:
     """What an error says of places below ``start``."""
-    pointer, text = (*start, *found.instance_path), _short(found.message)
+    steps = _with_empty_names(start.value, found.instance_path, found.instance)
+    pointer, text = (*start.pointer, *(steps or found.instance_path)), _short(found.message)
     extra = getattr(found.kind, "unexpected", None) or _equal_items(found)
     if _has_both_examples(found):
         extra, text = ("example",), "'example' cannot be beside 'examples'"
@@ -409,6 +410,22 @@ def _as_invalid(start: Pointer, found: jsonschema_rs.ValidationError) -> Iterato
     if not extra:
         types = tuple(getattr(found.kind, "types", ()))
         yield Invalid(pointer, text, types=types, missing=_missing(found))
+
+
+def _with_empty_names(value: Any, path: Sequence[str | int], end: Any) -> Pointer | None:
+    """The steps from a value to another one, whose ``path`` lacks the empty names; None: they lead
+    to others only."""
+    if not path and value == end:
+        return ()
+    ways = [(one, path[1:]) for one in path[:1]]
+    if isinstance(value, dict):
+        ways = [*((str(one), rest) for one, rest in ways), ("", path)]
+    for step, rest in ways:
+        if not isinstance(value, dict) or step in value:
+            found = _with_empty_names(value[step], rest, end)
+            if found is not None:
+                return (step, *found)
+    return None
 
 
 def _equal_items(error: jsonschema_rs.ValidationError) -> list[int]:

@@ -4094,3 +4094,23 @@ def test_a_member_with_an_empty_name_can_be_wrong(tmp_path: Path, version: str) 
     with serving_contract(tmp_path, content) as client:
         bodies: tuple[Any, ...] = ({"": {"": 1, "b": "ab"}}, {"": {"b": "a"}}, {"type": 1})
         assert [client.post("/check", json=one).status_code for one in bodies] == [204, 400, 400]
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
+@pytest.mark.parametrize("wrong", [{"$ref": "#/nope"}, 3], ids=["a lost reference", "a number"])
+def test_a_discriminator_may_have_a_wrong_alternative(
+    tmp_path: Path, wrong: Any, keyword: str, version: str
+) -> None:
+    name = {"$ref": "#/components/schemas/N"}
+    schema = {"discriminator": {"propertyName": "k"}, keyword: [name, wrong]}
+    media = {"application/json": {"schema": schema, "example": {"k": "N"}}}
+    get = {"responses": {"200": {"description": "", "content": media}}}
+    named = {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}
+    content = document({"/a": {"get": get}}, openapi=version)
+    content["components"] = {"schemas": {"N": named}}
+    (line,) = warnings(tmp_path, content)
+    assert ": this schema is not checked: " in line
+    with serving_contract(tmp_path, content) as client:
+        for preferred in ({}, {"Prefer": "dynamic=true"}):
+            assert client.get("/a", headers=preferred).json() == {"k": "N"}

@@ -94,15 +94,15 @@ class GenerationView:
             view["required"] = without(view["required"], hidden)
         self._exclude(view, hidden)
         _rewrite(view, base)
-        if isinstance(view.get("anyOf"), list):  # one of which may be anything
-            said = [one for one in view["anyOf"] if one and one is not True]
-            view["anyOf"] = said or view["anyOf"]
         if isinstance(schema.get("$ref"), str):
             view["$ref"] = (ITSELF if part else "") + _whole(schema["$ref"], base)
         if isinstance(schema.get("$dynamicRef"), str):
             self._resolve_dynamic(view, schema["$dynamicRef"], base)
         if isinstance(schema.get("discriminator"), Mapping):
             self._discriminate(view, schema, base)
+        if isinstance(view.get("anyOf"), list):  # one of which may be anything
+            said = [one for one in view["anyOf"] if one and one is not True]
+            view["anyOf"] = said or view["anyOf"]
         return view
 
     def _below(self, here: Node, base: str) -> Any:

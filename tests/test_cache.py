@@ -484,7 +484,7 @@ def test_schemas_that_are_compiled_together_have_no_anchors_in_common() -> None:
         assert checker is not None
         assert checker.is_valid({"next": {}}) != is_required
     with pytest.raises(ContractError, match="get_toys_1 200"):
-        compile_contract(with_responses(anchored, {"$ref": "#it"}))
+        compile_contract(with_responses(anchored, {"$ref": "#other"}))
 
 
 def test_an_error_is_reported_each_time(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.toy import contract, serving_contract
 
 pytestmark = pytest.mark.slow
 
+OK = {"description": "ok"}
 CORE = "https://json-schema.org/draft/2020-12/vocab/core"
 VALIDATION = "https://json-schema.org/draft/2020-12/vocab/validation"
 BUYER = {
@@ -96,6 +97,54 @@ def test_a_contract_may_refer_to(tmp_path: Path, name: str) -> None:
 def test_what_is_referred_to_by_its_id_is_checked(tmp_path: Path) -> None:
     with serving_contract(tmp_path, ACCEPTED["a component by its $id"]) as client:
         assert client.post("/check", json={}).status_code == 400
+
+
+def parameter(schema: Any) -> dict[str, Any]:
+    return {"name": "q", "in": "query", "schema": schema}
+
+
+ELSEWHERE: dict[str, tuple[str, dict[str, Any]]] = {
+    "an anchor": ("#text", {"$anchor": "text"}),
+    "a dynamic anchor": ("#text", {"$dynamicAnchor": "text"}),
+    "an address": ("https://toy.example/text", {"$id": "https://toy.example/text"}),
+    "an address in short": ("/text", {"$id": "/text"}),
+}
+
+
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
+@pytest.mark.parametrize("place", ["a component", "a part of one", "another operation"])
+@pytest.mark.parametrize(("name", "identifier"), ELSEWHERE.values(), ids=ELSEWHERE)
+def test_what_is_identified_anywhere_in_the_document_is_checked(
+    tmp_path: Path, name: str, identifier: dict[str, Any], place: str, keyword: str
+) -> None:
+    text = {**identifier, "type": "string"}
+    document = toy({"items": {keyword: name}})
+    if place == "another operation":
+        other = {"parameters": [parameter({"allOf": [text]})], "responses": {"200": OK}}
+        document["paths"]["/other"] = {"get": other}
+    else:
+        one = text if place == "a component" else {"properties": {"a": text}}
+        document["components"]["schemas"] = {"A": one}
+    with serving_contract(tmp_path, document) as client:
+        assert [client.post("/check", json=[one]).status_code for one in ("a", 1)] == [204, 400]
+
+
+def test_an_anchor_of_the_schema_itself_comes_first(tmp_path: Path) -> None:
+    own = {"$defs": {"a": {"$anchor": "text", "type": "string"}}, "items": {"$ref": "#text"}}
+    document = toy(own, A={"$anchor": "text", "type": "integer"})
+    with serving_contract(tmp_path, document) as client:
+        assert [client.post("/check", json=[one]).status_code for one in ("a", 1)] == [204, 400]
+
+
+def test_what_is_identified_within_an_address_keeps_its_references(tmp_path: Path) -> None:
+    named = {"$anchor": "named", "$ref": "#/$defs/text"}
+    parts = {"named": named, "text": {"type": "string"}}
+    other = {"$id": "https://toy.example/other", "$ref": "#named", "$defs": parts}
+    document = toy({"items": {"$ref": "https://toy.example/other#named"}})
+    operation = {"parameters": [parameter(other)], "responses": {"200": OK}}
+    document["paths"]["/other"] = {"get": operation}
+    with serving_contract(tmp_path, document) as client:
+        assert [client.post("/check", json=[one]).status_code for one in ("a", 1)] == [204, 400]
 
 
 @pytest.mark.parametrize("name", REJECTED)

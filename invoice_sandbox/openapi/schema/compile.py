@@ -19,8 +19,8 @@ import orjson
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.effort import MAX_EFFORT, Efforts
-from invoice_sandbox.openapi.load.model import SCHEMA, Node, node
-from invoice_sandbox.openapi.load.pointers import identified, steps_of
+from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node
+from invoice_sandbox.openapi.load.pointers import identified, identified_nodes, steps_of
 from invoice_sandbox.openapi.load.validate import DIALECTS, DRAFT_2020_12, OAS_DIALECT, dialect
 from invoice_sandbox.openapi.schema.annotations import (
     OF_THE_CLIENT,
@@ -202,6 +202,8 @@ class Schemas:
         self._checkers: dict[str, Checker] = {}
         self._compiled: dict[str, Compiled] = {}
         self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
+        if len(self.identified) > 1:
+            self._components = {**_identified_elsewhere(document), **self._components}
         self._portable_components: dict[str, _Portable] = {}
         self._registry = jsonschema_rs.Registry([])
         self._registered: Collection[str] = ()
@@ -346,7 +348,8 @@ class Schemas:
 
         It requires no member that is ``not_required``.
         """
-        found = _Portable()
+        own = identified_nodes(schema, SCHEMA) if len(self.identified) > 1 else ()
+        found = _Portable(own={name for name, _ in own})
         found.schema = self._copy(node(schema, SCHEMA), frozenset(), found)
         return found
 
@@ -379,7 +382,7 @@ class Schemas:
         return {
             key: self._member(here.child(key, value), not_required, found)
             if isinstance(value, (dict, list))
-            else self._word(key, value, found)
+            else self._word(key, value, here.base, found)
             for key, value in schema.items()
         }
 
@@ -390,11 +393,12 @@ class Schemas:
             return [self._copy(part, not_required, found) for _, part in here.children()]
         return self._copy(here, frozenset(), found)
 
-    def _word(self, key: str, value: Any, found: _Portable) -> Any:
+    def _word(self, key: str, value: Any, base: str, found: _Portable) -> Any:
         if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
             if value.startswith(COMPONENTS):
                 found.components[steps_of(value[1:])[2]] = None
-            return _absolute(value)
+            is_anchor = value.startswith("#") and not base and value in self.identified
+            return _BASE + value if is_anchor and value not in found.own else _absolute(value)
         if key == "$schema" and isinstance(value, str):
             return value if value in self.identified else _dialect(value)
         return value
@@ -402,10 +406,11 @@ class Schemas:
 
 @dataclass
 class _Portable:
-    """A schema that can be compiled apart from its document, the examples of its patterns, and the
-    components that it names."""
+    """A schema that can be compiled apart from its document, the identifiers in it, the examples of
+    its patterns, and the components that it names."""
 
     schema: Any = None
+    own: Collection[str] = ()
     examples: dict[str, str] = field(default_factory=dict)
     components: dict[str, None] = field(default_factory=dict)
 
@@ -482,6 +487,18 @@ def request_response_schemas(
         return RequestResponseSchemas(request, request, unchecked)
     response = Schemas(document, marks[1], known, unchecked)
     return RequestResponseSchemas(request, response, unchecked)
+
+
+def _identified_elsewhere(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The schemas with an identifier in the document that are no part of a component, nor of each
+    other, by their identifiers."""
+    found, places = dict[str, Any](), set[Pointer]({("components", "schemas")})
+    for name, one in identified_nodes(document):
+        above = {one.pointer[:length] for length in range(len(one.pointer) + 1)}
+        if places.isdisjoint(above):
+            found[name] = one.value
+            places.add(one.pointer)
+    return found
 
 
 def _absolute(reference: str) -> str:

@@ -4114,3 +4114,44 @@ def test_a_discriminator_may_have_a_wrong_alternative(
     with serving_contract(tmp_path, content) as client:
         for preferred in ({}, {"Prefer": "dynamic=true"}):
             assert client.get("/a", headers=preferred).json() == {"k": "N"}
+
+
+def deep(levels: int) -> list[Any]:
+    """Lists in lists."""
+    found: list[Any] = []
+    for _ in range(levels - 1):
+        found = [found]
+    return found
+
+
+TOO_DEEP_FOR_NOTHING: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "of the document": lambda value: {"foo": value},
+    "of the information": lambda value: {"info": {"title": "Toy", "version": "1", "foo": value}},
+    "a title": lambda value: {"info": {"title": value, "version": "1"}},
+    "tags": lambda value: {"tags": value},
+    "of a path": lambda value: {"paths": {"/a": {**FINE, "foo": value}}},
+    "of an operation": lambda value: {"paths": {"/a": {"get": {**FINE["get"], "foo": value}}}},
+    "of a parameter": lambda value: {
+        "paths": {"/a": {"get": {**FINE["get"], "parameters": [{**QUERY, "foo": value}]}}}
+    },
+    "in another file": lambda _: {
+        "paths": {"/a": {"get": {**FINE["get"], "parameters": [{"$ref": "q.json"}]}}}
+    },
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("levels", [245, 300])
+@pytest.mark.parametrize("place", TOO_DEEP_FOR_NOTHING)
+def test_a_deep_value_that_has_no_place_is_ignored(
+    tmp_path: Path, place: str, levels: int, version: str
+) -> None:
+    (tmp_path / "q.json").write_text(json.dumps({**QUERY, "foo": deep(levels)}))
+    members = TOO_DEEP_FOR_NOTHING[place](deep(levels))
+    content = document({"/a": FINE}, openapi=version) | members
+    found = warnings(tmp_path, content)
+    assert found
+    assert all(": this is ignored: " in one for one in found)
+    settings = replace(FROZEN, contract=tmp_path / "api.json", scenario=None)
+    with serving(settings) as running:
+        assert httpx.get(f"{running.url}/a", timeout=10).status_code == 200

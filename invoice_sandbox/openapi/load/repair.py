@@ -69,11 +69,13 @@ def correct(start: Node, *, is_30: bool) -> Iterator[Note]:
     """Change a document or a part of it, so that what is below a place is read as what it is: a
     name in capitals or small letters becomes the one that is meant, and a reference to a schema
     where there must be an object that has a schema is its schema. OpenAPI 3.0 has the types of 3.1
-    with null.
+    with null. What is deep in a value that has no place, and is ignored, is left out unnoted.
 
     A schema may have a member of any name, but for OpenAPI 3.0.
     """
     for here in walk(start):  # which looks at the members of an object after this
+        if here.type == "other" and len(here.pointer) > _MOST_STEPS:
+            here.value.clear()
         if here.type in _WITH_SCHEMA and isinstance(here.value, dict):
             yield from _with_schema(here)
         if is_30 and here.is_schema and isinstance(here.value, dict):
@@ -125,6 +127,9 @@ def _with_types(here: Node) -> Iterator[Note]:
         here.value["nullable"] = True
         yield Note((*here.pointer, "type"), "these types of OpenAPI 3.1 are read as 'nullable'")
 
+
+_MOST_STEPS: Final = 64
+"""The most steps to a value that is no object of OpenAPI: what is deeper means nothing."""
 
 _ONE_BESIDE_NULL: Final = 2
 _WITH_SCHEMA: Final = frozenset({"response", "requestBody", "mediaType"})

@@ -1148,7 +1148,7 @@ IN_FILES: dict[str, tuple[str, str, str]] = {
     "half of a letter": (
         "a.json",
         '{"get": {"summary": "\\ud800",\n"RESPONSES}}',
-        r":1:1: in this file: 1:22: \ud800 is half of a letter, and read as U+FFFD",
+        r":1:22: in this file: \ud800 is half of a letter, and read as U+FFFD",
     ),
 }
 
@@ -1209,7 +1209,7 @@ def test_a_member_whose_key_is_no_text_is_ignored(tmp_path: Path) -> None:
     found = [one.removeprefix(f"{file}:1:") for one in load_contract(file).warnings]
     key, merge = text.index("{{ name }}") + 2, text.index("<<") + 1
     assert found[1:] == [
-        f"{key}: /info/title/? 1:{key}: this is ignored: a key must be text",
+        f"{key}: /info/title: this is ignored: a key must be text",
         f"{merge}: GET /a: this is ignored: '<<' must name an object, or a list of objects",
     ]
     with serving(replace(FROZEN, contract=file, scenario=None)) as running:
@@ -3654,8 +3654,9 @@ def test_what_other_tools_read_is_read_with_a_warning(
     file.write_text(text)
     project = load_contract(file)
     assert [one.path for one in project.contract.operations.values()] == ["/a"]
-    first, second = project.warnings
-    assert said in first
+    lines = project.warnings
+    (second,) = [one for one in lines if "this is ignored" not in one and "not JSON" not in one]
+    assert any(one.startswith(f"{file}:{said}") for one in lines)
     before = text[: text.index("1]")]
     line, column = before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
     assert second.startswith(f"{file}:{line}:{column}: ")
@@ -3833,7 +3834,7 @@ def test_every_value_that_json_cannot_have_is_named(tmp_path: Path) -> None:
     text = json.dumps(document({"/a": {"get": {**OK, **texts}}}), indent=1)
     file = tmp_path / "api.json"
     file.write_text(text.replace("HALF", "\\ud83d"))
-    assert [one.removeprefix(f"{file}:1:1: ") for one in load_contract(file).warnings] == [
+    assert [one.removeprefix(f"{file}:") for one in load_contract(file).warnings] == [
         r"15:17: \ud83d is half of a letter, and read as U+FFFD",
         r"16:21: \ud83d is half of a letter, and read as U+FFFD",
         "17:12: NaN is no value of JSON, and read as null",

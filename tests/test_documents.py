@@ -232,7 +232,9 @@ def test_json_with_a_word_that_is_no_value_has_a_place(tmp_path: Path, word: str
         parse_text(text, "a.json")
     document, (fault,) = readable_document(str(tmp_path / "a.json"), text)
     assert document == {"a": f"é {word}", "b": [None]}
-    assert fault[1] == f"2:8: {word} is no value of JSON, and read as null"
+    pointer, clause = fault
+    assert place_of(tmp_path / "a.json", pointer) == f"{tmp_path / 'a.json'}:2:8"
+    assert clause == f"{word} is no value of JSON, and read as null"
 
 
 def test_a_number_of_json_that_is_too_large_has_a_place() -> None:

@@ -33,7 +33,7 @@ from invoice_sandbox.openapi.load.operations import (
 )
 from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
 from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
-from invoice_sandbox.openapi.load.text import DocumentError
+from invoice_sandbox.openapi.load.text import DocumentError, place_of_step
 from invoice_sandbox.openapi.load.validate import check_openapi, check_version
 from invoice_sandbox.openapi.operation import Contract, UncompilableError, compile_contract
 from invoice_sandbox.openapi.responses import (
@@ -279,7 +279,8 @@ def contract_warnings(
 def _located(place: str, pointer: Pointer, text: str) -> tuple[str, str]:
     """Place and text, which names the operation or component if the place is in the first line:
     nobody finds a place in a document of one line."""
-    name = subject(pointer) or pointer_text(pointer[:_COMPONENT])
+    named = pointer[:-1] if pointer and place_of_step(pointer[-1]) else pointer
+    name = subject(named) or pointer_text(named[:_COMPONENT])
     is_plain = _FIRST_LINE.search(place) is None or text.startswith(name)
     return place, text if is_plain else f"{name}: {text}"
 

@@ -26,6 +26,8 @@ from invoice_sandbox.openapi.load.text import (
     alike,
     finite,
     line_and_column,
+    place_of_step,
+    steps_to,
 )
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
@@ -56,8 +58,7 @@ def readable_document(name: str, text: str) -> tuple[Any, list[tuple[tuple[str |
     except UnrepresentableError:
         document, others = readable_document(name, _TEXT.sub(_representable, text))
         for one in _unrepresentable(text, name):
-            at = one.place.removeprefix(f"{name}:")
-            others.append(((), f"{at}: {one.problem}, and read as {one.meant}"))
+            others.append((steps_to(one.place), f"{one.problem}, and read as {one.meant}"))
         return document, others
     except DocumentError as error:
         from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
@@ -66,8 +67,8 @@ def readable_document(name: str, text: str) -> tuple[Any, list[tuple[tuple[str |
         with suppress(DocumentError):
             document = parse_yaml(text, name, faults)
             if error.problem.startswith(_NOT_JSON) and isinstance(document, dict):
-                at = error.place.removeprefix(f"{name}:")
-                faults.append(((), f"{at}: {error.problem}; this file is read as YAML"))
+                clause = f"{error.problem}; this file is read as YAML"
+                faults.append((steps_to(error.place), clause))
             if faults:
                 return document, faults
         raise
@@ -160,6 +161,8 @@ class Places:
         The name alone, if the file cannot be read.
         """
         name = str(name)
+        if pointer and place_of_step(pointer[-1]):
+            return f"{name}{place_of_step(pointer[-1])}"
         try:
             if name not in self._texts:
                 self._texts[name] = read_text(Path(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +36,27 @@ class DocumentError(UserError):
     def clause(self) -> str:
         """Problem and advice."""
         return self.problem + (f" ({self.advice})" if self.advice else "")
+
+
+def step_to(line: int, column: int) -> str:
+    """The last step to what no name leads to, such as a key that is no text: where it is
+    written."""
+    return f"? {line}:{column}"
+
+
+def steps_to(place: str) -> tuple[str, ...]:
+    """The same for the end of a place with line and column; no step without them."""
+    found = _NUMBERS.search(place)
+    return (step_to(int(found[1]), int(found[2])),) if found else ()
+
+
+def place_of_step(step: str | int) -> str:
+    """``:line:column`` that such a step has; nothing for any other."""
+    found = _NUMBERS.search(str(step)) if str(step).startswith("? ") else None
+    return f":{found[1]}:{found[2]}" if found else ""
+
+
+_NUMBERS: Final = re.compile(r"[ :](\d+):(\d+)$")
 
 
 def line_and_column(text: str, offset: int) -> str:

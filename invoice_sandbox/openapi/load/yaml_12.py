@@ -74,8 +74,7 @@ def parse_yaml(text: str, name: str, faults: list[Fault] | None = None) -> Any:
         for one in found[1:]:
             if faults is None:
                 raise _at(name, one.start_mark, "another document: a file may have one")
-            at = f"{one.start_mark.line + 1}:{one.start_mark.column + 1}"
-            faults.append(((), f"{at}: this is ignored: a file may have one document"))
+            faults.append(((_written(one),), "this is ignored: a file may have one document"))
         return _Builder(name, faults).value(next(iter(found), None))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -138,8 +137,11 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Mark, yaml.Nod
 
 def _step(key: yaml.Node) -> str:
     """The step to the value of a key; of one that is no text, where it is written."""
-    is_text, mark = isinstance(key, yaml.ScalarNode), key.start_mark
-    return str(key.value) if is_text else f"? {mark.line + 1}:{mark.column + 1}"
+    return str(key.value) if isinstance(key, yaml.ScalarNode) else _written(key)
+
+
+def _written(node: yaml.Node) -> str:
+    return texts.step_to(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 class _LeftOutError(Exception):

@@ -4156,3 +4156,32 @@ def test_a_deep_value_that_has_no_place_is_ignored(
     settings = replace(FROZEN, contract=tmp_path / "api.json", scenario=None)
     with serving(settings) as running:
         assert httpx.get(f"{running.url}/a", timeout=10).status_code == 200
+
+
+@pytest.mark.parametrize("raw", ["\t", "\n", "\x01"])
+def test_a_text_of_json_may_have_control_characters(tmp_path: Path, raw: str) -> None:
+    file = tmp_path / "api.json"
+    text = json.dumps(document({"/a": {"get": {**OK, "tags": [1]}}}), indent=1)
+    file.write_text(text.replace('"Toy"', f'"T{raw}{raw}oy"'))
+    project = load_contract(file)
+    first, second = project.warnings
+    shown = f"U+{ord(raw):04X} in a text is not escaped, and read as {json.dumps(raw)[1:-1]}"
+    assert first == f"{file}:4:14: {shown}"
+    row = file.read_text().split("\n").index("     1") + 1
+    assert second.startswith(f"{file}:{row}:6: ")
+    assert project.contract.document["info"]["title"] == f"T{raw}{raw}oy"
+
+
+def test_a_text_of_yaml_may_have_control_characters(tmp_path: Path) -> None:
+    file = tmp_path / "api.yaml"
+    file.write_text(json.dumps(document({"/a": FINE})).replace('"Toy"', '"T\to\n y"'))
+    project = load_contract(file)
+    assert project.contract.document["info"]["title"] == "T\to y"
+    assert not project.warnings
+
+
+def test_a_text_of_json_without_an_end_has_a_place(tmp_path: Path) -> None:
+    file = tmp_path / "api.json"
+    file.write_text(json.dumps(document({"/a": FINE}), indent=1).replace('"Toy"', '"Toy'))
+    with pytest.raises(ProjectError, match=r"json:4:17: U\+000A in a text is not escaped$"):
+        load_contract(file)

@@ -55,8 +55,11 @@ def readable_document(name: str, text: str) -> tuple[Any, list[tuple[tuple[str |
     """The same as far as JSON can represent it, with the faults of ``parse_yaml``."""
     try:
         return document_of(name, text), []
-    except UnrepresentableError:
-        document, others = readable_document(name, _TEXT.sub(_representable, text))
+    except UnrepresentableError as error:
+        try:
+            document, others = readable_document(name, _TEXT.sub(_representable, text))
+        except DocumentError:
+            raise error from None
         for one in _unrepresentable(text, name):
             others.append((steps_to(one.place), f"{one.problem}, and read as {one.meant}"))
         return document, others
@@ -241,7 +244,8 @@ class _Inside:
 
 
 _NOT_JSON: Final = "not JSON: "
-_DECODER: Final = json.JSONDecoder()
+_INVALID_CONTROL: Final = "Invalid control character"
+_DECODER: Final = json.JSONDecoder(strict=False)
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 
@@ -257,16 +261,17 @@ class _NeedsPlaceError(Exception):
 
 @dataclass
 class UnrepresentableError(DocumentError):
-    """What JSON cannot have: half of a surrogate pair (RFC 8259, 8.2), or NaN. ``meant`` is what
-    it is read as if it has to be read."""
+    """What JSON cannot have: half of a surrogate pair (RFC 8259, 8.2), NaN, or a control character
+    in a text. ``meant`` is what it is read as if it has to be read."""
 
     meant: str = ""
 
     __hash__ = Exception.__hash__
 
 
-_TEXT: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"|(?P<word>NaN|-?Infinity)')
+_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|(?P<word>NaN|-?Infinity)')
 """The texts of JSON, and words outside of them that are no value."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _ESCAPE: Final = re.compile(
     r"\\(?:u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(?P<half>u[dD][89a-fA-F]\w\w)|.)"
 )
@@ -276,15 +281,21 @@ _ESCAPE: Final = re.compile(
 def _representable(found: re.Match[str]) -> str:
     if found["word"]:
         return "null"
-    return _ESCAPE.sub(lambda one: "\\ufffd" if one["half"] else one[0], found[0])
+    text = _ESCAPE.sub(lambda one: "\\ufffd" if one["half"] else one[0], found[0])
+    return _CONTROL.sub(lambda one: json.dumps(one[0])[1:-1], text)
 
 
 def _unrepresentable(text: str, name: str) -> Iterator[UnrepresentableError]:
-    """An error for each place that JSON cannot have."""
+    """An error for each place that JSON cannot have; one for the control characters of a text."""
     for found in _TEXT.finditer(text):
         if found["word"]:
             place = f"{name}{line_and_column(text, found.start())}"
             yield UnrepresentableError(place, f"{found[0]} is no value of JSON", meant="null")
+        control = _CONTROL.search(found[0])
+        if control is not None:
+            place = f"{name}{line_and_column(text, found.start() + control.start())}"
+            problem = f"U+{ord(control[0]):04X} in a text is not escaped"
+            yield UnrepresentableError(place, problem, meant=json.dumps(control[0])[1:-1])
         for one in _ESCAPE.finditer(found[0]):
             if one["half"]:
                 place = f"{name}{line_and_column(text, found.start() + one.start())}"
@@ -330,8 +341,7 @@ def _parse_json(text: str, name: str) -> Any:
             text, object_pairs_hook=members, parse_float=number, parse_constant=constant
         )
     except json.JSONDecodeError as error:
-        place = f"{name}:{error.lineno}:{error.colno}"
-        raise DocumentError(place, f"{_NOT_JSON}{error.msg}") from None
+        raise _not_json(error, text, name) from None
     except (_NeedsPlaceError, RecursionError):
         for lone in _unrepresentable(text, name):  # which would be no YAML
             raise lone from None
@@ -339,6 +349,15 @@ def _parse_json(text: str, name: str) -> Any:
     except ValueError as error:
         raise DocumentError(name, f"{_NOT_JSON}{error}") from None
     return _checked(value, text, name)
+
+
+def _not_json(error: json.JSONDecodeError, text: str, name: str) -> DocumentError:
+    """The error of a text; what is no JSON for a control character may be YAML, unless its name
+    promises JSON."""
+    if Path(name).suffix == ".json" and error.msg.startswith(_INVALID_CONTROL):
+        for control in _unrepresentable(text, name):
+            return control
+    return DocumentError(f"{name}:{error.lineno}:{error.colno}", f"{_NOT_JSON}{error.msg}")
 
 
 def _checked(value: Any, text: str, name: str) -> Any:

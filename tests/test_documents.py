@@ -103,6 +103,18 @@ def test_numbers_booleans_and_null_are_what_they_look_like(written: str, value: 
     assert (type(read), read) == (type(value), value)
 
 
+ANCHORS: dict[str, tuple[str, Any]] = {
+    "of objects": ("[&a {b: 1}, *a, &a {b: 2}, *a]", [{"b": 1}, {"b": 1}, {"b": 2}, {"b": 2}]),
+    "of numbers and texts": ("[&a 012, *a, &a no, *a, &a ~, *a]", [12, 12, "no", "no", None, None]),
+    "one inside the other": ("[&a {b: &a 1, c: *a}, *a]", [{"b": 1, "c": 1}, 1]),
+}
+
+
+@pytest.mark.parametrize(("written", "value"), ANCHORS.values(), ids=ANCHORS)
+def test_of_anchors_with_one_name_the_last_one_counts(written: str, value: Any) -> None:
+    assert parse_yaml(f"x: {written}\ny: 1", "f") == {"x": value, "y": 1}
+
+
 KEYS = {
     "a status": ("200: x", "200"),
     "a quoted status": ("'200': x", "200"),
@@ -134,6 +146,11 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "colon in a plain text": ("a: b: c\n", "f:1:5", "mapping values are not allowed"),
     "two documents": ("a: 1\n---\nb: 2\n", "f:3:1", "another document"),
     "alias of nothing": ("a: *x\n", "f:1:4", "undefined alias"),
+    "alias of nothing beside an anchor twice": (
+        "a: &b 1\nb: &b 2\nc: *x\n",
+        "f:3:4",
+        "undefined alias",
+    ),
     "a list as key": ("? [a]\n: b\n", "f:1:3", "a key must be text"),
     "an object of Python": ("a: !!python/object:os.system x\n", "f:1:4", "tag"),
     "an unknown tag": ("a: !secret x\n", "f:1:4", "tag"),

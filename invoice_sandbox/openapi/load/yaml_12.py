@@ -257,13 +257,48 @@ _SCALARS: Final[Mapping[str, Callable[[str], Any]]] = {
 
 def _roots(text: str) -> list[yaml.Node]:
     """The documents of a text, without empty ones."""
-    loader, found = _Loader(text), list[yaml.Node | None]()
     try:
-        while loader.check_node():
-            found.append(loader.get_node())
-    finally:
-        loader.dispose()
+        found = _composed_by(_Loader(text))
+    except yaml.composer.ComposerError as error:
+        if "duplicate anchor" not in (error.context or ""):
+            raise
+        found = _composed_by(_Composer(_Loader(text)))
     return [one for one in found if one is not None and one.tag != f"{_TAG}null"]
+
+
+def _composed_by(composer: Any) -> list[yaml.Node | None]:
+    found = list[yaml.Node | None]()
+    try:
+        while composer.check_node():
+            found.append(composer.get_node())
+    finally:
+        composer.dispose()
+    return found
+
+
+class _Composer(yaml.composer.Composer):
+    """What PyYAML composes more slowly, and of several anchors with one name an alias means the
+    last one before it (YAML 1.2, section 7.1), which PyYAML rejects."""
+
+    def __init__(self, loader: Any) -> None:
+        """``loader`` has the events, and the rules for scalars."""
+        super().__init__()
+        for name in _OF_LOADERS:
+            setattr(self, name, getattr(loader, name))
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Forget the anchor of that name before, if there is one."""
+        composer: Any = self
+        if not composer.check_event(yaml.AliasEvent):
+            self.anchors.pop(composer.peek_event().anchor, None)
+        return super().compose_node(parent, index)
+
+
+_OF_LOADERS: Final = (
+    *("check_event", "get_event", "peek_event", "dispose"),
+    *("resolve", "descend_resolver", "ascend_resolver"),
+)
+"""What a composer of PyYAML takes from the rest of its loader."""
 
 
 def _at(name: str, mark: Any, problem: str, advice: str = "") -> DocumentError:

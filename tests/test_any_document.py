@@ -3841,21 +3841,34 @@ def test_every_value_that_json_cannot_have_is_named(tmp_path: Path) -> None:
     ]
 
 
-def test_an_identifier_of_a_file_has_no_effect_in_openapi_30(tmp_path: Path) -> None:
-    pet = {
+@pytest.mark.parametrize("reference", ["pet.json", "pet.json#/E"])
+def test_an_identifier_of_a_file_has_no_effect_in_openapi_30(
+    tmp_path: Path, reference: str
+) -> None:
+    pet: dict[str, Any] = {
         "$id": "https://toys.test/schemas/pet.json",
         "properties": {"owner": {"$ref": "owner.json"}, "tag": {"$ref": "#/x-defs/tag"}},
-        "x-defs": {"tag": {"type": "integer"}},
     }
-    (tmp_path / "pet.json").write_text(json.dumps(pet))
+    defs = {"x-defs": {"tag": {"type": "integer"}}}
+    content: dict[str, Any] = pet | defs if reference == "pet.json" else {"E": pet} | defs
+    (tmp_path / "pet.json").write_text(json.dumps(content, indent=1))
     (tmp_path / "owner.json").write_text(json.dumps({"type": "string"}))
-    content = contract({"$ref": "pet.json"}, openapi="3.0.3")
-    file = written(tmp_path, content)
+    file = written(tmp_path, contract({"$ref": reference}, openapi="3.0.3"))
     (line,) = load_contract(file).warnings
-    assert line == f"{tmp_path / 'pet.json'}:1:2: /$id: '$id' is ignored in OpenAPI 3.0"
+    place = "2:2" if reference == "pet.json" else "3:3"
+    assert line == f"{tmp_path / 'pet.json'}:{place}: '$id' is ignored in OpenAPI 3.0"
     with serving(replace(FROZEN, contract=file)) as running, running.client() as client:
         bodies = ({"owner": "a", "tag": 1}, {"owner": 1}, {"tag": "a"})
         assert [client.post("/check", json=one).status_code for one in bodies] == [204, 400, 400]
+
+
+def test_an_identifier_has_no_effect_in_openapi_30(tmp_path: Path) -> None:
+    part = {"$id": "https://toys.test/a", "items": {"$ref": "#/components/schemas/B"}}
+    content = contract(part, openapi="3.0.3", components={"schemas": {"B": {"type": "integer"}}})
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(": '$id' is ignored in OpenAPI 3.0")
+    with serving_contract(tmp_path, content) as client:
+        assert [client.post("/check", json=one).status_code for one in ([1], ["a"])] == [204, 400]
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])

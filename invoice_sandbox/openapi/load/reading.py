@@ -144,10 +144,6 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
     def parse(name: str, text: str) -> Any:
         content, faults = readable_document(name, text)
         notes.extend(Note((FILE, name, *at), text) for at, text in faults)
-        is_30 = document["openapi"].startswith("3.0.")
-        if is_30 and isinstance(content, dict) and isinstance(content.get("$id"), str):
-            del content["$id"]
-            notes.append(Note((FILE, name, "$id"), "'$id' is ignored in OpenAPI 3.0"))
         return content
 
     prepare(node(document))

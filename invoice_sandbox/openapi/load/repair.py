@@ -69,7 +69,8 @@ def correct(start: Node, *, is_30: bool) -> Iterator[Note]:
     """Change a document or a part of it, so that what is below a place is read as what it is: a
     name in capitals or small letters becomes the one that is meant, and a reference to a schema
     where there must be an object that has a schema is its schema. OpenAPI 3.0 has the types of 3.1
-    with null. What is deep in a value that has no place, and is ignored, is left out unnoted.
+    with null, and no addresses of schemas. What is deep in a value that has no place, and is
+    ignored, is left out unnoted.
 
     A schema may have a member of any name, but for OpenAPI 3.0.
     """
@@ -79,7 +80,7 @@ def correct(start: Node, *, is_30: bool) -> Iterator[Note]:
         if here.type in _WITH_SCHEMA and isinstance(here.value, dict):
             yield from _with_schema(here)
         if is_30 and here.is_schema and isinstance(here.value, dict):
-            yield from _with_types(here)
+            yield from _as_of_30(here)
         if here.type in {"operation", "pathItem"} and isinstance(here.value, dict):
             yield from _with_list(here)
         names = _names(here.type) if is_30 or here.type != SCHEMA else {}
@@ -115,8 +116,12 @@ def _with_list(here: Node) -> Iterator[Note]:
         yield Note((*here.pointer, "parameters"), "read as a list of this one parameter")
 
 
-def _with_types(here: Node) -> Iterator[Note]:
-    """Write the types that a schema has as in OpenAPI 3.1 as those of 3.0."""
+def _as_of_30(here: Node) -> Iterator[Note]:
+    """Write the types that a schema has as in OpenAPI 3.1 as those of 3.0; leave out its
+    address."""
+    if isinstance(here.value.get("$id"), str):
+        del here.value["$id"]
+        yield Note((*here.pointer, "$id"), "'$id' is ignored in OpenAPI 3.0")
     types = here.value.get("type")
     if types in ("null", ["null"]):
         del here.value["type"]

@@ -3735,21 +3735,27 @@ def test_a_wrong_keyword_of_other_members_takes_no_other_with_it(
         assert client.post("/check", json=wrong).status_code == 400
 
 
-def test_names_of_a_discriminator_without_a_schema_have_a_line(tmp_path: Path) -> None:
-    mapping = {
-        "right": "#/components/schemas/Named",
-        "short": "Named",
-        "lost": "#/components/schemas/Lost",
-        "lost name": "Lost",
-        "elsewhere": "https://toys.test/lost.json",
-    }
-    named = {"$ref": "#/components/schemas/Named"}
-    schema = {"oneOf": [named], "discriminator": {"propertyName": "a", "mapping": mapping}}
-    found = warnings(tmp_path, contract(schema, components={"schemas": {"Named": NAMED}}))
-    assert [one.partition(": ")[2] for one in found] == [
-        "'#/components/schemas/Lost' is no schema: this name has no effect",
-        "'Lost' is no schema: this name has no effect",
+@pytest.mark.parametrize("beside", ["", "named.json"], ids=["one file", "two files"])
+def test_names_of_a_discriminator_without_a_schema_have_a_line(tmp_path: Path, beside: str) -> None:
+    lost = [
+        *("#/components/schemas/Lost", "Lost", "#lost", "lost.yaml", "./lost.json#/Lost"),
+        *("https://toys.test/lost.json", "https://toys.test/Lost"),
     ]
+    right = ["#/components/schemas/Named", "Named", "https://toys.test/found", "#found"]
+    found = {"$id": "https://toys.test/found", "type": "object"}
+    schemas = {"Named": NAMED, "Found": found, "Anchored": {"$anchor": "found"}}
+    (tmp_path / "named.json").write_text(json.dumps({"N": NAMED}))
+    right += [f"{beside}#/N"] if beside else []
+    schema = {
+        "oneOf": [{"$ref": right[-1]}, {"$ref": "#/components/schemas/Named"}],
+        "discriminator": {
+            "propertyName": "a",
+            "mapping": {str(number): one for number, one in enumerate([*lost, *right])},
+        },
+    }
+    lines = warnings(tmp_path, contract(schema, components={"schemas": schemas}))
+    text = "is no schema: this name has no effect"
+    assert [one.partition(": ")[2] for one in lines] == [f"'{one}' {text}" for one in lost]
 
 
 def test_a_parameter_that_is_twice_in_a_path_has_a_line(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import groupby
 from typing import Any, Final
 from urllib.parse import unquote
@@ -33,7 +34,13 @@ from invoice_sandbox.openapi.load.operations import (
     server_url,
     without_names,
 )
-from invoice_sandbox.openapi.load.pointers import ContractError, at_pointer, dereference
+from invoice_sandbox.openapi.load.pointers import (
+    ContractError,
+    at_pointer,
+    dereference,
+    identified,
+    named,
+)
 
 BASE_PATH: Final[Pointer] = ("servers", 0, "url")
 """The place that the base path comes from."""
@@ -49,7 +56,8 @@ _OWN_PAGES: Final = re.compile(
 
 def limitations(document: Mapping[str, Any]) -> tuple[Note, ...]:
     """Everything in ``document`` that has no effect here, in order of its text."""
-    found = [one for here in walk(node(document)) for one in _limitations(document, here)]
+    known = cache(lambda: identified(document))
+    found = [one for here in walk(node(document)) for one in _limitations(document, here, known)]
     return tuple(sorted(found, key=lambda one: one.text))
 
 
@@ -77,7 +85,11 @@ _DONE: Final = ("this ", "read as ", "any ", "'")
 """How the clause begins that says what is done, between a name and the reason."""
 
 
-def _limitations(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
+Known = Callable[[], Mapping[str, Any]]
+"""What gives the schemas with an identifier, by it."""
+
+
+def _limitations(document: Mapping[str, Any], here: Node, known: Known) -> Iterator[Note]:
     pointer, value = here.pointer, here.value
     if not isinstance(value, Mapping):
         return
@@ -90,7 +102,7 @@ def _limitations(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
         yield from _beside_reference(document, here)
     if here.is_schema:
         yield from _of_schema(str(document["openapi"]), pointer, value)
-        yield from _of_mapping(document, pointer, value)
+        yield from _of_mapping(document, here, known)
         yield from _misspelt(str(document["openapi"]), pointer, value)
     yield from _of_example(here)
     if here.type == DOCUMENT:
@@ -139,22 +151,18 @@ def _of_schema(version: str, pointer: Pointer, schema: Mapping[str, Any]) -> Ite
         yield Note(place, "'nullable' has no effect: 'enum' does not list null")
 
 
-def _of_mapping(
-    document: Mapping[str, Any], pointer: Pointer, schema: Mapping[str, Any]
-) -> Iterator[Note]:
+def _of_mapping(document: Mapping[str, Any], here: Node, known: Known) -> Iterator[Note]:
     """Where a discriminator names no schema."""
-    discriminator = schema.get("discriminator")
+    discriminator = here.value.get("discriminator")
     mapping = discriminator.get("mapping") if isinstance(discriminator, Mapping) else None
-    known = document.get("components", {}).get("schemas", {})
+    schemas = document.get("components", {}).get("schemas", {})
     for name, target in mapping.items() if isinstance(mapping, Mapping) else ():
-        is_name = isinstance(target, str) and not _ADDRESS.search(target) and target not in known
-        is_lost = str(target).startswith("#/") and at_pointer(document, target[1:]) is None
-        if is_name or is_lost:
-            place = (*pointer, "discriminator", "mapping", name)
+        if not isinstance(target, str) or target in schemas:
+            continue
+        is_there = target.startswith("#/") and at_pointer(document, target[1:]) is not None
+        if not is_there and named(target, here.base, known()) is None:
+            place = (*here.pointer, "discriminator", "mapping", name)
             yield Note(place, f"'{target}' is no schema: this name has no effect")
-
-
-_ADDRESS: Final = re.compile("[#/.:]")
 
 
 def _beside_reference(document: Mapping[str, Any], here: Node) -> Iterator[Note]:

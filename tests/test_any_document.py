@@ -3901,6 +3901,23 @@ def test_members_in_other_letters_are_read_or_named(tmp_path: Path, version: str
         assert client.post("/a?q=1", json=1).status_code == (400 if version == "3.0.3" else 200)
 
 
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_the_members_of_a_discriminator_may_be_in_other_letters(
+    tmp_path: Path, version: str
+) -> None:
+    mapping = {"b": "#/components/schemas/B", "$ref": "#/components/schemas/B"}
+    schema: dict[str, Any] = {"oneOf": [{"$ref": mapping["b"]}]}
+    schema["discriminator"] = {"PropertyName": "k", "Mapping": mapping}
+    part = {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}
+    media = {"content": {"application/json": {"schema": schema}}, "description": ""}
+    content = document({"/a": {"get": {"responses": {"200": media}}}}, openapi=version)
+    content["components"] = {"schemas": {"B": part}}
+    found = [one.partition(": ")[2] for one in warnings(tmp_path, content)]
+    assert found == ["PropertyName is read as 'propertyName'", "Mapping is read as 'mapping'"]
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").json() == {"k": "b"}
+
+
 def test_an_example_beside_examples_and_nullable_of_31_have_a_line(tmp_path: Path) -> None:
     media = {"schema": {"nullable": "true"}, "example": 1, "examples": {"a": {"value": 2}}}
     get = {"responses": {"200": {"description": "ok", "content": {"application/json": media}}}}

@@ -85,7 +85,9 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "link": {"parameters": DATA, "requestBody": DATA},
     SCHEMA: dict.fromkeys((*_ONE, *_REST, "unevaluatedProperties"), SCHEMA)
     | dict.fromkeys(_LISTS, "[schema]")
-    | dict.fromkeys(_MAPS, "{schema}"),
+    | dict.fromkeys(_MAPS, "{schema}")
+    | {"discriminator": "discriminator"},
+    "discriminator": {"mapping": DATA},
 }
 BESIDE_REFERENCE: Final = frozenset(
     {"$ref", "$comment", "title", "summary", "description", "deprecated", "externalDocs", "xml"}
@@ -115,6 +117,7 @@ _PLAIN: Final[Mapping[str, Iterable[str]]] = {
     "response": ("description",),
     "operation": ("operationId", "tags"),
     "securityScheme": ("type", "name", "in", "scheme"),
+    "discriminator": ("propertyName",),
     SCHEMA: (
         *("type", "required", "enum", "format", "nullable", "default", "pattern", "multipleOf"),
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),

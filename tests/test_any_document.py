@@ -483,6 +483,8 @@ def test_a_parameter_has_the_name_that_its_path_has_in_other_letters(
     content = document({f"/b/{{{meant}}}": item})
     (line,) = warnings(tmp_path, content)
     assert line.endswith(f": parameter '{written}' is read as '{meant}'")
+    lines = (tmp_path / "api.json").read_text().splitlines()
+    assert f'"name": "{written}"' in lines[int(line.partition(":")[0])]
     with serving_contract(tmp_path, content) as client:
         assert client.get("/b/1").status_code == 200
         assert client.get("/b/a").status_code == 400
@@ -2319,10 +2321,10 @@ def test_no_warning_calls_an_unknown_part_by_a_type(
     assert re.search("FETCH /a: this (is ignored|part is not served): ", line)
 
 
-def test_a_list_that_refers_to_another_type_is_called_a_part(tmp_path: Path) -> None:
+def test_a_list_that_refers_to_another_type_is_ignored(tmp_path: Path) -> None:
     item = {"get": OK, "servers": {"$ref": "#/components/schemas/Pet"}}
     (line,) = warnings(tmp_path, document({"/a": item}, components=PARTS))
-    assert "this part is not served: the reference" in line
+    assert ": /a: this is ignored: the reference" in line
     assert line.endswith("does not name a part of this type")
 
 
@@ -4221,3 +4223,25 @@ def test_a_text_of_json_without_an_end_has_a_place(tmp_path: Path) -> None:
     file.write_text(json.dumps(document({"/a": FINE}), indent=1).replace('"Toy"', '"Toy'))
     with pytest.raises(ProjectError, match=r"json:4:17: U\+000A in a text is not escaped$"):
         load_contract(file)
+
+
+OF_A_PATH: dict[str, tuple[str, Any]] = {
+    "a description that is a list": ("description", ["x"]),
+    "a summary that is an object": ("summary", {}),
+    "servers that are a number": ("servers", 3),
+    "parameters that are a number": ("parameters", 3),
+    "a reference that is an object": ("$ref", {}),
+    "an unknown member": ("foo", 3),
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(("member", "value"), OF_A_PATH.values(), ids=OF_A_PATH)
+def test_a_wrong_member_of_a_path_is_ignored_alone(
+    tmp_path: Path, member: str, value: Any, version: str
+) -> None:
+    content = document({"/a": {**FINE, member: value}}, openapi=version)
+    (line,) = warnings(tmp_path, content)
+    assert ": /a: this is ignored: " in line
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200

@@ -285,6 +285,10 @@ REJECTED: dict[str, tuple[dict[str, str], str]] = {
         of("{$ref: none.yaml}"),
         "api.yaml:7:59: cannot resolve reference 'none.yaml': there is no file none.yaml",
     ),
+    "a folder": (
+        of("{$ref: a}") | {"a/b.yaml": "{}"},
+        "api.yaml:7:59: cannot resolve reference 'a': there is no file a; that is a folder",
+    ),
     "no such place in the file": (
         of("{$ref: 'a.yaml#/b'}", a_yaml="a: 1"),
         "api.yaml:7:59: cannot resolve reference 'a.yaml#/b'",

@@ -193,7 +193,8 @@ class Files:
                     "serve --allow-refs-outside DIR allows another folder",
                 )
             if not is_there:
-                raise FetchError(f"there is no file {path}")
+                folder = "; that is a folder" if path.is_dir() else ""
+                raise FetchError(f"there is no file {path}{folder}")
             text = self._keep(wanted, str(path), lambda: read_text(path))
             self.read = None if read is None else {**read, path.absolute(): content_of(text)}
         elif scheme in {"http", "https"}:

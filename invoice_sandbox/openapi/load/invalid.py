@@ -105,8 +105,9 @@ def _around_it(draft: Draft, around: list[Node], wrong: Invalid) -> Iterator[Not
             word = "this parameter" if here.type == "parameter" else "this"
             yield _left_out(draft, here, f"{_name(here)}{word} is ignored: {wrong.text}")
         elif here.type in {"operation", "pathItem"} or _is_component(here):
-            text = f"this {word_for(here.type)} {NOT_SERVED}{wrong.text}"
-            yield _left_out(draft, here, f"{_name(here)}{text}")
+            word = word_for(here.type)
+            done = "is ignored: " if word == "part" else f"{word} {NOT_SERVED}"
+            yield _left_out(draft, here, f"{_name(here)}this {done}{wrong.text}")
     if around[-1].pointer:
         yield _left_out(draft, around[-1], f"this is ignored: {wrong.text}")
 
@@ -359,17 +360,24 @@ def _is_component(here: Node) -> bool:
 
 
 def _name(here: Node) -> str:
-    """``GET /orders: `` for an operation, ``/orders: `` for a path."""
+    """``GET /orders: `` for an operation, ``/orders: `` for a path and its other members."""
     match here.type, here.pointer:
-        case _, ("paths", path, method) if here.type in {"operation", "other"}:
-            return f"{str(method).upper()} {path}: "
         case "parameter", _:
             return f"{subject(here.pointer)}: ".removeprefix(": ")
         case "operation", (*_, path, method):
             return f"{str(method).upper()} {path}: "
+        case "other", ("paths", path, str() as method) if _is_like_an_operation(method, here):
+            return f"{method.upper()} {path}: "
         case "pathItem", (*_, path):
             return f"{path}: " if path else "'': "
+        case _, ("paths", path, _):
+            return f"{path}: "
     return ""
+
+
+def _is_like_an_operation(name: str, here: Node) -> bool:
+    """Whether a member of a path may be that of a method of another version of OpenAPI."""
+    return isinstance(here.value, dict) and name.isalpha() and name not in _FOR_PEOPLE
 
 
 def _is_left_out_alone(here: Node, above: Node) -> bool:

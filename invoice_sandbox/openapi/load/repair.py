@@ -22,6 +22,7 @@ from invoice_sandbox.openapi.load.model import (
     METHODS,
     SCHEMA,
     Node,
+    Pointer,
     names_of,
     node,
     operations,
@@ -501,29 +502,32 @@ def _undeclared(document: dict[str, Any], here: Node) -> list[str]:
         return []
     if not isinstance(here.value.get("parameters", []), list):
         return []
-    every = (dereference(document, one) for one in _parameters_of(document, here))
+    every = (dereference(document, one) for _, one in _parameters_of(document, here))
     found = [one for one in every if isinstance(one, dict)]
     names = {str(one.get("name")) for one in found if one.get("in") == "path"}
     parts = dict.fromkeys(path_names(str(here.pointer[1])))
     return [one for one in parts if one and one not in names]
 
 
-def _parameters_of(document: dict[str, Any], here: Node) -> Iterator[dict[str, Any]]:
-    """The parameters of an operation and of its path."""
-    for one in (here.value, document["paths"][here.pointer[1]]):
-        found = one.get("parameters")
-        yield from (it for it in found if isinstance(it, dict)) if isinstance(found, list) else ()
+def _parameters_of(document: dict[str, Any], here: Node) -> Iterator[tuple[Pointer, Any]]:
+    """The parameters of an operation and of its path, with their places."""
+    for place in (here.pointer, here.pointer[:-1]):
+        around = here.value if place == here.pointer else document["paths"][place[1]]
+        found = around.get("parameters")
+        for index, one in enumerate(found if isinstance(found, list) else ()):
+            if isinstance(one, dict):
+                yield (*place, "parameters", index), one
 
 
 def _respelled(document: dict[str, Any], here: Node) -> Iterator[Note]:
     """Give a parameter the name that its path has in other letters: ``order_id``, ``orderId``."""
     for missing in _undeclared(document, here):
-        for one in _parameters_of(document, here):
+        for place, one in _parameters_of(document, here):
             written = str(one.get("name"))
             is_of_path = one.get("in") == "path" and written not in path_names(str(here.pointer[1]))
             if is_of_path and _letters(written) == _letters(missing):
                 one["name"] = missing
-                yield Note(here.pointer, f"parameter '{written}' is read as '{missing}'")
+                yield Note(place, f"parameter '{written}' is read as '{missing}'")
 
 
 def _letters(name: str) -> str:

@@ -1059,6 +1059,27 @@ def test_a_query_in_a_path_is_that_of_its_operations(tmp_path: Path, version: st
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize("query", ["{?q,r}", "{?q*,r:3}", "{?q}{&r}", "?sort=up{&q,r}"])
+def test_a_query_in_a_path_may_be_that_of_a_uri_template(
+    tmp_path: Path, query: str, version: str
+) -> None:
+    whole = {"type": "integer"}
+    given = [{"name": one, "in": "path", "required": True, "schema": whole} for one in ("q", "r")]
+    operation = {"get": {**OK, "parameters": given}}
+    paths = {f"/search{query}": operation, "/carts{?q,r}": operation, "/carts": {"get": OK}}
+    content = document(paths, openapi=version)
+    first, second = warnings(tmp_path, content)
+    assert first.endswith(f"'/search{query}' is read as '/search'")
+    assert second.endswith(
+        "/carts{?q,r}: this pathItem is not served: it has a query,"
+        " and there is another path without it"
+    )
+    with serving_contract(tmp_path, content) as client:
+        asked = ("/search?q=1&r=2", "/search?q=1&r=x", "/search?r=2", "/carts", "/cartsx")
+        assert [client.get(one).status_code for one in asked] == [200, 400, 400, 200, 404]
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 @pytest.mark.parametrize("name", ["a:int", "a:", "c!r", "d.e", "f[0]", "g:path"])
 def test_a_parameter_of_a_path_may_have_any_name(tmp_path: Path, version: str, name: str) -> None:
     parameter = {"name": name, "in": "path", "required": True, "schema": {"type": "integer"}}

@@ -204,7 +204,7 @@ def plain_paths(document: dict[str, Any]) -> tuple[dict[str, str], list[Note]]:
         if plain not in paths and plain not in meant.values():
             meant[path] = plain
             notes.append(Note(("paths", plain), f"{path!r} is read as {plain!r}"))
-            _move_to_query(paths[path], path_names(path.partition("?")[2]))
+            _move_to_query(paths[path], _query_names(path))
         elif path.startswith("/") and "?" not in path:
             text = f"the blanks around {path!r} are part of it: there is another path {plain!r}"
             notes.append(Note(("paths", path), text))
@@ -225,12 +225,23 @@ def plain_paths(document: dict[str, Any]) -> tuple[dict[str, str], list[Note]]:
 def _plain(path: str, item: Any) -> str | None:
     """What a member of ``paths`` is the path of: None if it has to begin with a slash, does not,
     and does not look like a path."""
-    plain = path.strip().partition("?")[0]
+    plain = _QUERY.sub("", path).strip().partition("?")[0]
     if plain.startswith("/"):
         return plain
     is_item = isinstance(item, dict) and not item.keys().isdisjoint({"$ref", *METHODS})
     is_other = plain.startswith("x-") or "://" in plain
     return f"/{plain}" if is_item and not is_other else None
+
+
+_QUERY: Final = re.compile(r"\{[?&]([^{}]*)\}")
+"""A query as a URI template has it: ``{?state,limit}`` (RFC 6570, sections 3.2.8 and 3.2.9)."""
+
+
+def _query_names(path: str) -> list[str]:
+    """The names of the parameters in the query of a path: ``?state={state}`` or ``{?state}``."""
+    listed = ",".join(_QUERY.findall(path)).split(",")
+    names = [one.strip().rstrip("*").partition(":")[0] for one in listed]
+    return [*path_names(_QUERY.sub("", path).partition("?")[2]), *names]
 
 
 def _move_to_query(item: Any, names: Collection[str]) -> None:

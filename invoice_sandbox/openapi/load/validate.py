@@ -58,7 +58,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 25
+_RULES: Final = 26
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -207,6 +207,9 @@ def _unusable(document: dict[str, Any]) -> Iterator[Invalid]:
     for path in document.get("paths", {}):
         if set("{}") & set(without_names(path).replace("{}", "")) or "" in path_names(path):
             text = "its braces are not in pairs, each around a name"
+            yield Invalid(("paths", path), text)
+        elif any(one.startswith(("?", "&")) for one in path_names(path)):
+            text = "it has a query, and there is another path without it"
             yield Invalid(("paths", path), text)
     try:
         base_path(document)

@@ -3204,6 +3204,26 @@ def test_the_command_lists_examples_that_are_not_used(tmp_path: Path) -> None:
     assert load_contract(file).warnings == ()
 
 
+def test_the_command_lists_an_example_that_operations_share_once(tmp_path: Path) -> None:
+    media = {"application/json": {"schema": {"type": "integer"}, "example": "wrong"}}
+    shared = {"$ref": "#/components/responses/Shared"}
+    operation = {"get": {"responses": {"200": shared, "404": shared}}}
+    content = document({"/a": operation, "/b": operation})
+    content["components"] = {
+        "responses": {
+            "Shared": {"$ref": "#/components/responses/R"},
+            "R": {"description": "", "content": media},
+        }
+    }
+    file = written(tmp_path, content)
+    shown = CliRunner().invoke(main, ["contract", "--limitations", str(file)])
+    line, count = shown.stdout.splitlines()
+    text = "get_a, response 200, example 'example': this example is not used: the value must be a"
+    row = file.read_text().splitlines().index('     "application/json": {') + 1
+    assert line.startswith(f"{file}:{row}:6: {text} whole number")
+    assert count == "1 places are not fully supported."
+
+
 def test_the_command_says_that_there_is_nothing(tmp_path: Path) -> None:
     file = written(tmp_path, document({"/a": {"get": OK}}))
     shown = CliRunner().invoke(main, ["contract", "--limitations", str(file)])

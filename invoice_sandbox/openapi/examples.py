@@ -13,7 +13,7 @@ from invoice_sandbox.openapi.load.operations import (
     operation_id,
     raw_operations,
 )
-from invoice_sandbox.openapi.load.pointers import dereference
+from invoice_sandbox.openapi.load.pointers import followed
 from invoice_sandbox.openapi.responses import NOT_USED, is_json
 from invoice_sandbox.openapi.schema.compile import Schemas
 
@@ -66,18 +66,34 @@ def unused_examples(document: Mapping[str, Any], schemas: Schemas) -> Iterator[N
 def _holders(
     document: Mapping[str, Any],
 ) -> Iterator[tuple[str, Pointer, Mapping[str, Any]]]:
-    """Media type and parameter objects: whatever may hold a schema and examples of it."""
+    """Media type and parameter objects: whatever may hold a schema and examples of it. What several
+    operations share is that of the first one."""
+    seen = set[Pointer]()
+    for subject, pointer, holder in _every_holder(document):
+        if pointer not in seen:
+            seen.add(pointer)
+            yield subject, pointer, holder
+
+
+def _every_holder(
+    document: Mapping[str, Any],
+) -> Iterator[tuple[str, Pointer, Mapping[str, Any]]]:
     for path, method, raw in raw_operations(document):
         name = operation_id(path, method, raw)
         start: Pointer = ("paths", path, method)
         for index, declared in enumerate(raw.get("parameters", [])):
-            parameter = dereference(document, declared)
-            yield f"{name}, parameter {parameter['name']}", (*start, "parameters", index), parameter
-        body = dereference(document, raw.get("requestBody", {}))
+            place, parameter = _found(document, (*start, "parameters", index), declared)
+            yield f"{name}, parameter {parameter['name']}", place, parameter
+        place, body = _found(document, (*start, "requestBody"), raw.get("requestBody", {}))
         for media_type, media in body.get("content", {}).items():
-            yield f"{name}, request body", (*start, "requestBody", "content", media_type), media
+            yield f"{name}, request body", (*place, "content", media_type), media
         for status, declared in raw.get("responses", {}).items():
-            response = dereference(document, declared)
+            place, response = _found(document, (*start, "responses", status), declared)
             for media_type, media in response.get("content", {}).items():
-                place = (*start, "responses", status, "content", media_type)
-                yield f"{name}, response {status}", place, media
+                yield f"{name}, response {status}", (*place, "content", media_type), media
+
+
+def _found(document: Mapping[str, Any], place: Pointer, declared: Any) -> tuple[Pointer, Any]:
+    """What is declared at a place, and where it is: a reference may lead to it."""
+    *_, found = (place, declared), *followed(document, declared)
+    return found

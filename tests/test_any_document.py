@@ -3221,7 +3221,7 @@ def test_the_command_lists_an_example_that_operations_share_once(tmp_path: Path)
     text = "get_a, response 200, example 'example': this example is not used: the value must be a"
     row = file.read_text().splitlines().index('     "application/json": {') + 1
     assert line.startswith(f"{file}:{row}:6: {text} whole number")
-    assert count == "1 places are not fully supported."
+    assert count == "1 place is not fully supported."
 
 
 def test_the_command_says_that_there_is_nothing(tmp_path: Path) -> None:

@@ -148,7 +148,8 @@ def print_limitations(file: Path) -> None:
     for line in contract_warnings(read, contract, every=True):
         count += 1
         click.echo(line)
-    click.echo(f"{count} places are not fully supported." if count else "fine")
+    places = "1 place is" if count == 1 else f"{count} places are"
+    click.echo(f"{places} not fully supported." if count else "fine")
 
 
 def check(project: Path | None, file: Path, *, as_json: bool) -> bool:

@@ -3154,6 +3154,8 @@ def test_after_three_places_of_a_type_their_number_is_reported() -> None:
         ((1,), "n1: wrong"),
         ((2,), "n2: wrong (and 2 more places like this)"),
     ]
+    *_, (_, last) = summarized(notes[:4])
+    assert last == "n2: wrong (and 1 more place like this)"
     lost = [Note((number,), f"GET /{number}: this operation is not served: x") for number in "abcd"]
     assert list(summarized(lost)) == [(one.pointer, one.text) for one in lost]
 

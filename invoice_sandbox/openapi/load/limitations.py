@@ -71,7 +71,8 @@ def summarized(found: Iterable[Note]) -> Iterator[tuple[Pointer, str]]:
         same = list(group)
         shown = len(same) if NOT_SERVED in same[0].text else _SHOWN
         more = len(same) - shown
-        last = f" (and {more} more places like this)" if more > 0 else ""
+        places = "place" if more == 1 else "places"
+        last = f" (and {more} more {places} like this)" if more > 0 else ""
         for index, one in enumerate(same[:shown], 1):
             yield one.pointer, one.text + (last if index == shown else "")
 

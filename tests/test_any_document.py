@@ -20,6 +20,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 from click.testing import CliRunner
+from jsonschema import Draft202012Validator
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.cli import main
@@ -857,6 +858,27 @@ def test_a_response_is_of_an_alternative_that_is_checked(tmp_path: Path) -> None
     get = {"get": {"responses": {"200": {"description": "", "content": shown}}}}
     with serving_contract(tmp_path, document({"/a": get})) as client:
         assert isinstance(client.get("/a").json()["a"], str)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_response_is_of_one_alternative_where_one_is_not_checked_deep_inside(
+    tmp_path: Path, *, named: bool
+) -> None:
+    """Otherwise, the first one would be, which allows what the second one is, too."""
+    loose = {"type": "object", "properties": {"b": {"type": "string", "pattern": "[["}}}
+    first = {"type": "object", "properties": {"a": {"type": "string", "examples": ["x"]}}}
+    second = {"required": ["a"], "properties": {"a": {"type": "string"}}, "type": "object"}
+    schemas = {"First": first, "Second": second, "Loose": loose}
+    every = [{"$ref": f"#/components/schemas/{one}"} for one in schemas]
+    either: dict[str, Any] = {"oneOf": every}
+    either |= {"discriminator": {"propertyName": "kind"}} if named else {}
+    get = {"responses": {"200": {"description": "", "content": {}}}}
+    get["responses"]["200"]["content"] = {"application/json": {"schema": either}}
+    content = document({"/a": {"get": get}}, components={"schemas": schemas})
+    with serving_contract(tmp_path, content) as client:
+        shown = client.get("/a").json()
+    allowed = [Draft202012Validator(one).is_valid(shown) for one in (first, second)]
+    assert allowed.count(True) < 2, shown
 
 
 def test_of_alternatives_that_are_checked_one_is_satisfied(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from invoice_sandbox.openapi.load.model import (
     DOCUMENT,
     METHODS,
     OBJECTS,
+    ONE_OF,
     SCHEMA,
     Node,
     Pointer,
@@ -461,7 +462,7 @@ def tolerate(draft: Draft) -> None:
             del here.value[name]
         alternatives = here.value.get("oneOf")
         if isinstance(alternatives, list) and not loose.isdisjoint(map(id, alternatives)):
-            of_any = {"anyOf": here.value.pop("oneOf")}
+            of_any = {"anyOf": here.value.pop("oneOf"), ONE_OF: True}
             others = here.value.get("allOf", [])
             here.value.update({"allOf": [*others, of_any]} if "anyOf" in here.value else of_any)
 

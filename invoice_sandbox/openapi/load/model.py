@@ -93,6 +93,9 @@ BESIDE_REFERENCE: Final = frozenset(
     {"$ref", "$comment", "title", "summary", "description", "deprecated", "externalDocs", "xml"}
 )
 """Members of a reference that change nothing of what it names."""
+ONE_OF: Final = "x-one-of"
+"""On a schema with ``anyOf``: it was ``oneOf``, and an alternative allows more than it was written
+to allow."""
 OBJECTS: Final = frozenset(_MEMBERS)
 """The types of which OpenAPI names the members: what is not a list or a map."""
 _RESOURCES: Final = frozenset({SCHEMA, FILE})

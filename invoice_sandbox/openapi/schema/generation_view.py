@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urldefrag
 
-from invoice_sandbox.openapi.load.model import SCHEMA, Node, address, node
+from invoice_sandbox.openapi.load.model import ONE_OF, SCHEMA, Node, address, node
 from invoice_sandbox.openapi.load.pointers import named
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT, marked_members, without
 
@@ -100,9 +100,9 @@ class GenerationView:
             self._resolve_dynamic(view, schema["$dynamicRef"], base)
         if isinstance(schema.get("discriminator"), Mapping):
             self._discriminate(view, schema, base)
-        if isinstance(view.get("anyOf"), list):  # one of which may be anything
-            said = [one for one in view["anyOf"] if one and one is not True]
-            view["anyOf"] = said or view["anyOf"]
+        elif isinstance(view.get("anyOf"), list):  # one of which may be anything
+            said = [one for one in view["anyOf"] if one and one is not True] or view["anyOf"]
+            view["anyOf"] = [{"oneOf": said}, *said] if schema.get(ONE_OF) is True else said
         return view
 
     def _below(self, here: Node, base: str) -> Any:
@@ -137,14 +137,15 @@ class GenerationView:
             branches = schema.get(key)
             if not isinstance(branches, list):
                 continue
-            plain = view.pop(key)
-            named_branches = [
-                self._with_name(one, raw, schema, base)
-                for raw, one in zip(branches, plain, strict=True)
-            ]
+            pairs = [*zip(branches, view.pop(key), strict=True)]
+            said = [(raw, one) for raw, one in pairs if one and one is not True] or pairs
+            plain = [one for _, one in said]
+            named_branches = [self._with_name(one, raw, schema, base) for raw, one in said]
             choices = [{key: named_branches}]
             if key == "oneOf" and named_branches != plain:
                 choices.append({"oneOf": plain, "anyOf": named_branches})
+            if schema.get(ONE_OF) is True:
+                choices.insert(0, {"oneOf": plain, "anyOf": named_branches})
             _add_choices(view, choices)
 
     def _with_name(self, view: Schema, branch: Any, schema: Mapping[str, Any], base: str) -> Schema:

@@ -698,6 +698,7 @@ POSITIONS = {
     "bookmark": "bookmark",
     "next": "next",
     "$skipToken": "skipToken",
+    "$skiptoken": "next_cursor",
     "page[after]": "after_cursor",
 }
 
@@ -747,3 +748,11 @@ def test_a_page_may_be_asked_for_by_members_of_an_object_as_names(tmp_path: Path
         with_five(client)
         asked = {"pagination[page]": 2, "paging.pageSize": 2}
         assert ids(client.get("/things", params=asked)) == [3, 4]
+
+
+def test_a_count_beside_a_total_is_that_of_the_page(tmp_path: Path) -> None:
+    meta = closed(totalItems=WHOLE, itemCount=WHOLE)
+    with served(tmp_path, things({"meta": meta}, page=WHOLE, limit=WHOLE)) as client:
+        with_five(client)
+        found = client.get("/things", params={"limit": 2, "page": 3}).json()
+        assert found["meta"] == {"totalItems": 5, "itemCount": 1}

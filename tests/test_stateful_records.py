@@ -1112,3 +1112,126 @@ def test_what_requests_alone_declare_is_in_no_response_that_declares_the_rest(
         made = client.post("/users", json=posted).json()
         assert made == client.get("/users/1").json() == shown
         assert client.get("/users").json() == [shown]
+
+
+NUMBER: dict[str, Any] = {"type": "number"}
+DECIMAL = {"anyOf": [{**TEXT, "pattern": "^[0-9.]+$"}, {"type": "null"}]}
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_number_is_a_text_where_only_a_text_is_allowed(tmp_path: Path, method: str) -> None:
+    """Neither the record nor the example has a value that shows that."""
+    sent = closed(title=TEXT, price=NUMBER, count=TEXT, discount=NUMBER)
+    thing = closed("id", id=WHOLE, title=TEXT, price=TEXT, count=WHOLE, discount=DECIMAL)
+    paths = collection("/things", "id", thing, sent)
+    paths["/things/{id}"][method.lower()] = operation("change", thing, "200", sent)
+    with served(tmp_path, with_paths(paths)) as client:
+        posted = {"price": 7.5, "count": "4", "discount": 2.5}
+        shown = {"price": "7.5", "count": 4, "discount": "2.5"}
+        assert client.post("/things", json=posted).json() == {"id": 1, **shown}
+        client.post("/things", json={"title": "a"})
+        assert client.request(method, "/things/2", json=posted).json().items() >= shown.items()
+        assert client.get("/things/2").json().items() >= shown.items()
+
+
+def test_a_text_that_is_no_number_is_none(tmp_path: Path) -> None:
+    sent = closed(count=TEXT, day=TEXT)
+    thing = closed("id", id=WHOLE, count=WHOLE, day={**TEXT, "format": "date"})
+    with served(tmp_path, with_paths(collection("/things", "id", thing, sent))) as client:
+        made = client.post("/things", json={"count": "four", "day": "12"}).json()
+        assert "four" not in made.values()
+        assert "12" not in made.values()
+        assert 12 not in made.values()
+
+
+SECRET_PARTS: dict[str, Any] = {
+    "an object": {"type": "object", "properties": {"host": TEXT, "password": TEXT}},
+    "a list": {
+        "type": "array",
+        "items": {"type": "object", "properties": {"host": TEXT, "password": TEXT}},
+    },
+}
+
+
+@pytest.mark.parametrize("part", SECRET_PARTS.values(), ids=SECRET_PARTS)
+def test_what_only_requests_declare_of_a_part_is_in_no_response(tmp_path: Path, part: Any) -> None:
+    host = {"type": "object", "properties": {"host": TEXT}}
+    of_part = {"type": "array", "items": host} if "items" in part else host
+    thing = {"type": "object", "required": ["id"], "properties": {"id": WHOLE, "part": of_part}}
+    sent = {"type": "object", "properties": {"part": part}}
+    paths = collection("/things", "id", thing, sent)
+    paths["/things"]["get"] = operation("list", listed(thing), "200")
+    secret, plain = {"host": "h", "password": "hunter2"}, {"host": "h"}
+    posted, shown = ([secret], [plain]) if "items" in part else (secret, plain)
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/things", json={"part": posted}).json()
+        assert made == client.get("/things/1").json() == {"id": 1, "part": shown}
+        assert client.get("/things").json() == [made]
+
+
+def test_a_response_with_the_id_alone_shows_no_secret(tmp_path: Path) -> None:
+    sent = {"type": "object", "properties": {"id": WHOLE, "email": TEXT, "password": TEXT}}
+    user = {"type": "object", "required": ["id"], "properties": {"id": WHOLE, "email": TEXT}}
+    only = {"type": "object", "required": ["id"], "properties": {"id": WHOLE}}
+    gone = {"type": "object", "properties": {"id": WHOLE, "deleted": FLAG}}
+    paths = collection("/users", "id", user, sent)
+    paths["/users"]["post"] = operation("create", only, "201", sent)
+    paths["/users/{id}"]["delete"] = operation("delete", gone, "200")
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/users", json={"email": "a@b.c", "password": "hunter2"}).json()
+        assert made == {"id": 1}
+        assert client.get("/users/1").json() == {"id": 1, "email": "a@b.c"}
+        assert client.delete("/users/1").json() == {"id": 1, "deleted": True}
+
+
+def test_a_document_whose_responses_declare_the_id_alone_shows_what_is_posted(
+    tmp_path: Path,
+) -> None:
+    sent = {"type": "object", "properties": {"id": WHOLE, "title": TEXT}}
+    only = {"type": "object", "required": ["id"], "properties": {"id": WHOLE}}
+    with served(tmp_path, with_paths(collection("/things", "id", only, sent))) as client:
+        assert client.post("/things", json={"title": "a"}).json() == {"id": 1, "title": "a"}
+
+
+def test_a_list_of_itself_has_no_end_of_its_members(tmp_path: Path) -> None:
+    tree = {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}}
+    thing = {"type": "object", "required": ["id"], "properties": {"id": WHOLE, "tree": tree}}
+    content = with_paths(collection("/things", "id", thing, thing | {"required": []}))
+    with served(tmp_path, {**content, "components": {"schemas": {"Tree": tree}}}) as client:
+        made = client.post("/things", json={"tree": [[[]]]}).json()
+        assert made == {"id": 1, "tree": [[[]]]}
+
+
+def test_a_patch_that_leaves_no_object_changes_nothing(tmp_path: Path) -> None:
+    paths = collection("/things", "id", THING, TITLE)
+    body = {"type": ["object", "array"]}
+    paths["/things/{id}"]["patch"] = operation("change", THING, "200", body)
+    with served(tmp_path, with_paths(paths)) as client:
+        made = client.post("/things", json={"title": "a"}).json()
+        patch = [{"op": "replace", "path": "", "value": [1]}]
+        assert client.patch("/things/1", json=patch).status_code == 400
+        assert client.get("/things/1").json() == made
+
+
+SEVERAL: dict[str, tuple[Any, Any, bool]] = {
+    "a list that the record has, too": (
+        closed(title=TEXT, assignees=listed(TEXT)),
+        closed("id", id=WHOLE, title=TEXT, assignee=TEXT, assignees=listed(TEXT)),
+        False,
+    ),
+    "ids of others": (closed(title=TEXT, ids=listed(TEXT)), THING, False),
+    "a list of what the record has one of": (
+        closed(emails=listed(TEXT), role=TEXT),
+        closed("id", id=WHOLE, email=TEXT, role=TEXT),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "record", "is_several"), SEVERAL.values(), ids=SEVERAL)
+def test_a_list_of_texts_is_of_several_records_if_the_record_has_one_of_them(
+    tmp_path: Path, sent: Any, record: Any, *, is_several: bool
+) -> None:
+    content = with_paths(collection("/things", "id", record, sent))
+    found = load_contract(written(tmp_path, content), stateful=True).inferred
+    assert [one.path for one in found.collections] == ([] if is_several else ["/things"])

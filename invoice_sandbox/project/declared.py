@@ -14,6 +14,7 @@ from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT, Mark
 from invoice_sandbox.openapi.schema.canonical import matches
 
 _DEEPEST: Final = 8
+_LEVELS_OF_FOREIGN: Final = 3
 _MOST: Final = 100
 _PARTS: Final = ("allOf", "oneOf", "anyOf")
 
@@ -34,10 +35,47 @@ def schemas_at(document: Document, schema: Any, steps: Sequence[str]) -> list[An
     return found
 
 
-def names_of(document: Document, schemas: Sequence[Any]) -> frozenset[str]:
-    """The members that schemas declare by their names; none if they declare others, too, by a
-    pattern or a schema for all."""
+Foreign = Mapping[str, Any]
+"""Members that a response does not show, with None; and those in others of its members, by name."""
+
+
+def foreign(
+    document: Document,
+    own: Sequence[Any],
+    others: Sequence[Sequence[Any]],
+    sent: Sequence[Any] = (),
+    key: str = "",
+    levels: int = _LEVELS_OF_FOREIGN,
+) -> Foreign:
+    """The members that the ``own`` schemas of a response do not declare, if they declare any, but
+    those of ``others`` do; also what only requests declare, which are ``sent``, if a response
+    declares anything that they have, but for the ``key``. Those of a list are in its items."""
+    parts = [[*_objects(document, one)] for one in (own, sent, *others)]
+    names, posted, *rest = map(_names_of, parts)
+    declared = names.union(*rest)
+    is_shown = not declared.isdisjoint(posted - {key})
+    every = declared | posted if is_shown else declared
+    found: dict[str, Any] = dict.fromkeys(every - names) if names else {}
+    members = [*map(_members_of, parts)]
+    for name in members[0] if levels else ():
+        inner, inner_sent, *inner_rest = (one.get(name, []) for one in members)
+        below = foreign(document, inner, inner_rest, inner_sent, levels=levels - 1)
+        found |= {name: below} if below else {}
+    return found
+
+
+def _objects(
+    document: Document, schemas: Sequence[Any], levels: int = _LEVELS_OF_FOREIGN
+) -> Iterator[Mapping[str, Any]]:
+    """The parts of schemas of an object, or of the items of a list."""
     parts = [*_every(document, schemas)]
+    items = [part["items"] for part in parts if "items" in part]
+    yield from _objects(document, items, levels - 1) if items and levels else parts
+
+
+def _names_of(parts: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """The members that the parts of a schema declare by their names; none if they declare others,
+    too, by a pattern or a schema for all."""
     is_open = any("patternProperties" in part for part in parts)
     is_open |= any(isinstance(part.get(one), Mapping) for part in parts for one in _OTHERS)
     return frozenset() if is_open else frozenset(_members_of(parts))

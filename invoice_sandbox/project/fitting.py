@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import count
 from typing import Any, Final
@@ -12,6 +12,7 @@ from uuid import NAMESPACE_URL, uuid5
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.schema.compile import Checker
+from invoice_sandbox.project.declared import Foreign
 
 ABSENT: Final = object()
 """The value of a member that is not there."""
@@ -56,12 +57,17 @@ def members(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def without_all(value: Any, place: Sequence[str], names: Set[str]) -> Any:
-    """A copy of ``value`` whose object at a place has none of these members."""
-    found = members(at_steps(value, place))
-    if names.isdisjoint(found):
+def without_foreign(value: Any, foreign: Foreign) -> Any:
+    """A copy of ``value`` without members that are ``foreign``, also in its objects and in the
+    items of its lists."""
+    if not foreign:
         return value
-    return placed(value, place, {name: one for name, one in found.items() if name not in names})
+    if isinstance(value, list):
+        return [without_foreign(one, foreign) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    left = ((name, one) for name, one in value.items() if foreign.get(name, {}) is not None)
+    return {name: without_foreign(one, foreign.get(name) or {}) for name, one in left}
 
 
 def is_valid(checker: Checker | None, value: Any) -> bool:
@@ -129,8 +135,8 @@ def containers_like(value: Any, declared: Any, levels: int = _LEVELS) -> dict[st
 
 def fitted(checker: Checker | None, value: Any, example: Any) -> Any:
     """``value`` without members that the schema does not allow, and with those of the example
-    that it lacks, or has with a value that is not allowed: a number that has to be a text is that
-    text, and the other way round. None if that is not allowed either."""
+    that it lacks, or has with a value that is not allowed: but a number that has to be a text is
+    that text, and the other way round. None if that is not allowed either."""
     if checker is None or checker.is_valid(value):
         return value
     text = jsonio.dumps(value)
@@ -143,7 +149,8 @@ def fitted(checker: Checker | None, value: Any, example: Any) -> Any:
         for one in {(one.pointer, one.undeclared): one for one in problems}.values():
             steps = [_unescaped(step) for step in one.pointer.split("/")[1:]]
             if not any(steps[: len(at)] == at for at in changed):
-                at = _solved(value, example, steps, one.undeclared)
+                is_other = _is_other(checker, value, steps, one.pointer)
+                at = steps if is_other else _solved(value, example, steps, one.undeclared)
                 changed += [at] if at else []
         if not changed:
             return _with_one_of(checker, value, members(example))
@@ -224,19 +231,35 @@ def _taken(holder: Any, last: str, example: Any) -> bool:
     own, shown = holder.get(last, ABSENT), members(example).get(last, ABSENT)
     if own == shown:
         return False
-    holder[last] = _as_other(own, shown)
+    holder[last] = shown
     if shown is ABSENT:
         del holder[last]
     return True
 
 
-def _as_other(own: Any, other: Any) -> Any:
-    """A number as text if the other one is a text, and the other way round; else the other one."""
-    if _is_number(own) and isinstance(other, str):
-        return jsonio.dumps(own).decode()
-    if isinstance(own, str) and _is_number(other) and _NUMBER.fullmatch(own):
-        return jsonio.loads(own.encode())
-    return other
+def _is_other(checker: Checker, value: Any, steps: Sequence[str], pointer: str) -> bool:
+    """Whether a number was made a text there, or a text a number, as that is what has to be
+    there."""
+    own, other = _exactly(value, steps), ABSENT
+    if _is_number(own):
+        other = jsonio.dumps(own).decode()
+    elif isinstance(own, str) and _NUMBER.fullmatch(own):
+        other = jsonio.loads(own.encode())
+    holder = _exactly(value, steps[:-1])
+    if other is ABSENT or not isinstance(holder, dict | list):
+        return False
+    _put(holder, steps[-1], other)
+    if all(one.pointer != pointer for one in checker.problems(value)):
+        return True
+    _put(holder, steps[-1], own)
+    return False
+
+
+def _put(holder: dict[str, Any] | list[Any], step: str, value: Any) -> None:
+    if isinstance(holder, list):
+        holder[int(step)] = value
+    else:
+        holder[step] = value
 
 
 def _is_number(value: Any) -> bool:

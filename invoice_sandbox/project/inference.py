@@ -423,6 +423,7 @@ def _takes_several(
     got = [members(body) for body in bodies.get("get", ())]
     known = [*got, *(inner for body in got if len(body) == 1 for inner in body.values())]
     records = [{*members(it)} for it in (*known, *_listed(bodies.get("page", ())))]
+    known_names = {name for it in records for name in it}
     for name, each in members(sent).items():
         first = next(iter(each), None) if isinstance(each, list) else None
         item, is_called = {*members(first)}, nouns(name) == nouns(one.base)
@@ -431,9 +432,8 @@ def _takes_several(
         like = [*whole, *(it for it in records if it == item)]
         if item and any(it.isdisjoint(members(sent)) for it in like):
             return True
-        if isinstance(first, str) and any(
-            name not in it and nouns(name) in map(words, it) for it in records
-        ):
+        is_of_many = isinstance(first, str) and name not in known_names and nouns(name) != ["id"]
+        if is_of_many and nouns(name) in map(words, known_names):
             return True
     return False
 

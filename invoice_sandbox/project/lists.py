@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
-from invoice_sandbox.project.declared import keywords_at, names_of, schemas_at
-from invoice_sandbox.project.fitting import at_steps, fitted, is_valid, members, placed, without_all
+from invoice_sandbox.project.declared import Foreign, keywords_at, schemas_at
+from invoice_sandbox.project.fitting import (
+    at_steps,
+    fitted,
+    is_valid,
+    members,
+    placed,
+    without_foreign,
+)
 from invoice_sandbox.project.naming import LISTS, lists_in, singular, words
 from invoice_sandbox.project.page import COUNTS, MORE, Page, plain
 from invoice_sandbox.project.view import View
@@ -58,17 +65,21 @@ class ListView(View):
         return body if is_valid(self.checker, body) and None not in shown else None
 
     @property
-    def named_in_items(self) -> frozenset[str]:
-        """The members that the items of its list declare by their names."""
-        document, steps = self.contract.document, self.list_place or ()
-        return names_of(document, schemas_at(document, self._item_schema(steps), self.item_place))
+    def item_schemas(self) -> list[Any]:
+        """The schemas of the record in the items of its list."""
+        item = self._item_schema(self.list_place or ())
+        return schemas_at(self.contract.document, item, self.item_place)
 
-    def with_own_items(self, body: Any, foreign: Set[str]) -> Any:
-        """The body without members of items that are ``foreign``."""
+    def with_own_items(self, body: Any, record: Foreign) -> Any:
+        """The body without members of the records in its list that are foreign."""
         items = at_steps(body, self.list_place or ())
-        if not foreign or not isinstance(items, list):
+        if not record or not isinstance(items, list):
             return body
-        left = [without_all(one, self.item_place, foreign) for one in items]
+        owns = (at_steps(one, self.item_place) for one in items)
+        left = [
+            placed(one, self.item_place, without_foreign(own, record))
+            for one, own in zip(items, owns, strict=True)
+        ]
         shown = placed(body, self.list_place or (), left)
         return shown if is_valid(self.checker, shown) else body
 

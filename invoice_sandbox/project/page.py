@@ -24,6 +24,9 @@ COUNTS: Final = frozenset(
         *("item_count", "items_count", "record_count", "records_count", "entries_count"),
     }
 )
+_TOTALS: Final = frozenset(one for one in COUNTS if "total" in one)
+_OF_PAGE: Final = frozenset({"count", "item_count", "items_count", "record_count"})
+"""Members with the number of records of the page, if one of all records is beside them."""
 _PAGES: Final = frozenset({"pages", "total_pages", "page_count", "pages_total", "last_page"})
 NUMBERS: Final = ("page", "page_number", "page_num", "page_no", "pagenumber", "current_page", "p")
 _PAGE: Final = frozenset({*NUMBERS, "page_index", "skip_pages", "number"})
@@ -164,6 +167,8 @@ class Page:
                 is_address = any(_is_address(one.get(name), own) for one in (shown, outlined))
                 is_address = is_address or (has_urls and itself != "")
                 facts = self._facts(of_this=not above, has_range=has_range)
+                if own in _OF_PAGE and not _TOTALS.isdisjoint(map(_own_name, names)):
+                    facts = iter([(_OF_PAGE, self.shown)])
                 found = [fact for names, fact in facts if own in names and not is_address]
                 nothing = (ABSENT, None, "") if has_urls else (None, ABSENT, "")
                 values = self._ways(own, other, nothing, is_address=is_address)

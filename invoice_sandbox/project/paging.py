@@ -31,6 +31,7 @@ _TOKENS: Final = (
     "start_cursor",
     "batch_token",
     "skip_token",
+    "skiptoken",
     "continue",
 )
 _MORE_TOKENS: Final = (

@@ -31,7 +31,6 @@ from invoice_sandbox.project.declared import (
     WriteOnly,
     files_of,
     keywords_at,
-    names_of,
     outline,
     schemas_at,
 )
@@ -320,11 +319,6 @@ class Shape:
                 schema = media.get("schema", True)
                 place = self.place_of(outline(contract.document, schema), what)
                 yield schemas_at(contract.document, schema, place)
-
-    def posted_names(self, contract: Contract) -> frozenset[str]:
-        """The members of the record that requests declare by their names."""
-        every = self.posted_schemas(contract)
-        return frozenset[str]().union(*(names_of(contract.document, one) for one in every))
 
     def _posted(self, contract: Contract) -> frozenset[str]:
         """The members of a record that its creation takes, without its id."""

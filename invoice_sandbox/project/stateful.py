@@ -20,7 +20,7 @@ from invoice_sandbox.openapi.load.operations import path_names, without_names
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import allowed_headers
 from invoice_sandbox.openapi.schema.problems import short_name
-from invoice_sandbox.project.declared import WriteOnly, schemas_at
+from invoice_sandbox.project.declared import Foreign, WriteOnly, foreign, schemas_at
 from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
 from invoice_sandbox.project.lists import ListView
 from invoice_sandbox.project.naming import as_ids, named_like, nouns, plain_id, words
@@ -82,9 +82,6 @@ class _Call(Protocol):
     def timestamp(self) -> str: ...
 
 
-_Foreign = tuple[frozenset[str], frozenset[str]]
-"""Members that a response does not show: of the record, and at the top."""
-_NO_NAMES: Final = frozenset[str]()
 Handler = Callable[[Any], Awaitable[Response]]
 
 
@@ -200,8 +197,8 @@ class Collection(Shape):
         address = f"{call.base_url}{call.url}"
         page = page_of(call.contract, view.operation, call.query, keys, address, view.most_items)
         body = view.listed(records[page.start :][: page.limit], page)
-        foreign, _ = self._foreign(call, view, in_list=True)
-        body = view.with_own_items(body, foreign)
+        record, _ = self._foreign(call, view, in_list=True)
+        body = view.with_own_items(body, record)
         own = page.headers(view.header_names) if body is not None else {}
         if page.is_only and "link" not in view.required_headers:
             own["link"] = ""
@@ -260,6 +257,8 @@ class Collection(Shape):
         place = () if place and [place[0]] not in paths else place
         try:
             patched = jsonio.json_patch(placed({}, place, record), call.body)
+            if not isinstance(at_steps(patched, place), Mapping):
+                raise jsonio.PatchError("the record is no object then")
         except jsonio.PatchError as error:
             status = _first_declared(view.operation, (*_CONFLICT_STATUSES, 400)) or 400
             rejected = replace(ERRORS["patch_does_not_apply"], status=status)
@@ -434,26 +433,28 @@ class Collection(Shape):
 
     def _own(self, call: _Call, view: ListView, body: Any) -> Any:
         """The body without what other responses alone declare."""
-        return view.with_own(body, self._foreign(call, view))
+        return view.with_own(body, *self._foreign(call, view))
 
-    def _foreign(self, call: _Call, view: ListView, *, in_list: bool = False) -> _Foreign:
-        """The members that other responses declare and this one does not, if it declares any: what
-        POST alone shows, such as a secret, is in no other response. Nor is what requests alone
-        declare, if the response declares anything else that is posted."""
+    def _foreign(
+        self, call: _Call, view: ListView, *, in_list: bool = False
+    ) -> tuple[Foreign, Foreign]:
+        """Members of the record, and at the top, that other responses declare and this one does
+        not: what POST alone shows, such as a secret, is in no other response. Nor is what only
+        requests declare, if a response declares anything else that is posted."""
         response = (view.operation.id, view.example.status, view.example.media_type)
         if response not in self._foreign_members:
-            record, top = (view.named_in_items, _NO_NAMES) if in_list else view.named
-            every = [one.named for one in self.views(call.contract, view.seed)]
-            posted = self.posted_names(call.contract)
-            is_shown = not record.isdisjoint(posted - {self.key[0]})
-            others = _NO_NAMES.union(*(one for one, _ in every), posted if is_shown else ())
-            around = _NO_NAMES.union(*(one for _, one in every))
-            found = (others - record if record else _NO_NAMES, around - top if top else _NO_NAMES)
-            self._foreign_members[response] = found
+            document, views = call.contract.document, self.views(call.contract, view.seed)
+            sent = [*chain.from_iterable(self.posted_schemas(call.contract))]
+            own = view.item_schemas if in_list else view.record_schemas
+            others = [one.record_schemas for one in views]
+            record = foreign(document, own, others, sent, self.key[0])
+            above = [[one.schema] for one in views]
+            top = {} if in_list else foreign(document, [view.schema], above, levels=0)
+            self._foreign_members[response] = record, top
         return self._foreign_members[response]
 
     @cached_property
-    def _foreign_members(self) -> dict[tuple[str, int, str], _Foreign]:
+    def _foreign_members(self) -> dict[tuple[str, int, str], tuple[Foreign, Foreign]]:
         """What was found, by operation, status and media type: these are in the document."""
         return {}
 

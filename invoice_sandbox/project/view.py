@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache, partial
@@ -14,10 +14,10 @@ from invoice_sandbox.openapi.schema.annotations import OF_THE_SERVER
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 from invoice_sandbox.project.declared import (
+    Foreign,
     items_of,
     keywords_at,
     marked_at,
-    names_of,
     outline,
     required_at,
     schemas_at,
@@ -33,7 +33,7 @@ from invoice_sandbox.project.fitting import (
     placed,
     with_own_ids,
     without,
-    without_all,
+    without_foreign,
 )
 from invoice_sandbox.project.naming import (
     IDS,
@@ -419,17 +419,18 @@ class View:
             body = marked if is_valid(self.checker, marked) else body
         return body if is_valid(self.checker, body) else None
 
-    @cached_property
-    def named(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The members that the schema declares by their names: of the record, and at the top."""
-        document = self.contract.document
-        record, top = schemas_at(document, self.schema, self.place), [self.schema]
-        return names_of(document, record), names_of(document, top)
+    @property
+    def record_schemas(self) -> list[Any]:
+        """The schemas of the record in the response."""
+        return schemas_at(self.contract.document, self.schema, self.place)
 
-    def with_own(self, body: Any, foreign: tuple[Set[str], Set[str]]) -> Any:
-        """The body without members that are ``foreign``: of the record, and at the top."""
-        shown = without_all(without_all(body, self.place, foreign[0]), (), foreign[1])
-        return shown if shown is body or is_valid(self.checker, shown) else body
+    def with_own(self, body: Any, record: Foreign, top: Foreign) -> Any:
+        """The body without members of the record, and at the top, that are foreign."""
+        own = at_steps(body, self.place)
+        shown = without_foreign(body, top)
+        if own is not None:
+            shown = placed(shown, self.place, without_foreign(own, record))
+        return shown if shown == body or is_valid(self.checker, shown) else body
 
     def kept(
         self, record: Mapping[str, Any], body: Any, *, is_last: bool = False

@@ -3730,6 +3730,80 @@ def test_what_other_tools_read_is_read_with_a_warning(
     assert "read as" in second
 
 
+SHORT_SERVERS = {
+    "localhost:8080/api": "/api",
+    "localhost:3000": "",
+    "127.0.0.1:8000/v1": "/v1",
+    "api.example.com/v1": "/v1",
+    "backend:8080/v2": "/v2",
+    "v1.0": "/v1.0",
+    "api/v1": "/api/v1",
+    "localhost": "",
+}
+
+
+@pytest.mark.parametrize(("url", "base"), SHORT_SERVERS.items())
+def test_the_address_of_a_server_may_lack_its_scheme(tmp_path: Path, url: str, base: str) -> None:
+    project = load_contract(
+        written(tmp_path, document({"/a": {"get": OK}}, servers=[{"url": url}]))
+    )
+    assert project.contract.base_path == base
+    is_path = url in {"v1.0", "api/v1"}
+    assert [f'read as "http://{url}"' in one for one in project.warnings] == [True] * (not is_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [("/a/{id?}", "/a/{id}"), ("/a/{id?}/b", "/a/{id}/b"), ("/{kind?}/{id}", "/{kind}/{id}")],
+)
+def test_a_parameter_of_a_path_that_may_be_missing_is_one_of_it(
+    tmp_path: Path, name: str, path: str
+) -> None:
+    given = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}
+    kind = {"name": "kind", "in": "path", "required": True, "schema": {"type": "string"}}
+    every = [given, kind] if "kind" in name else [given]
+    content = document({name: {"get": {**OK, "parameters": every}}})
+    (line,) = warnings(tmp_path, content)
+    assert line.endswith(f"'{name}' is read as '{path}'")
+    with serving_contract(tmp_path, content) as client:
+        paths = [path.replace("{id}", one).replace("{kind}", "k") for one in ("1", "x")]
+        assert [client.get(one).status_code for one in paths] == [200, 400]
+
+
+@pytest.mark.parametrize("suffix", ["json", "yaml"])
+def test_the_halves_of_a_letter_are_one_in_yaml_too(tmp_path: Path, suffix: str) -> None:
+    content = document({"/a": {"get": {**OK, "tags": [1]}}})
+    content["info"]["title"] = "\U0001f600"
+    file = tmp_path / f"api.{suffix}"
+    file.write_text(json.dumps(content)[:-1] + ",}")
+    project = load_contract(file)
+    assert project.contract.document["info"]["title"] == "\U0001f600"
+    assert all(one.startswith(f"{file}:1:") for one in project.warnings)
+    assert not any(one.startswith(f"{file}:1:1:") for one in project.warnings)
+    assert len(project.warnings) == (2 if suffix == "json" else 1)
+
+
+def test_a_line_has_its_place_beside_halves_of_a_letter(tmp_path: Path) -> None:
+    file = tmp_path / "api.yaml"
+    info = 'info: {title: "\\ud83d\\ude00", version: "1"}'
+    file.write_text(f"openapi: 3.1.0\n{info}\npaths:\n  /a: {FINE_ROW}\ntags: [1]\n")
+    (line,) = load_contract(file).warnings
+    assert line.startswith(f"{file}:5:8: ")
+
+
+def test_each_line_about_a_member_has_the_name_of_that_one(tmp_path: Path) -> None:
+    response = {"description": "ok", "in": 1, "scheme": 2}
+    found = warnings(tmp_path, document({"/a": {"get": {"responses": {"200": response}}}}))
+    assert ["('in' was unexpected)" in one for one in found] == [True, False]
+    assert ["('scheme' was unexpected)" in one for one in found] == [False, True]
+
+
+def test_items_that_are_wrong_are_not_missing(tmp_path: Path) -> None:
+    content = contract({"type": "array", "items": [{"type": "string"}]}, openapi="3.0.3")
+    (line,) = warnings(tmp_path, content)
+    assert "this schema is read without 'items': " in line
+
+
 def test_empty_documents_of_a_file_are_nothing(tmp_path: Path) -> None:
     file = tmp_path / "api.yaml"
     file.write_text(f"---\n---\n{json.dumps(document({'/a': {'get': OK}}))}\n---\n")

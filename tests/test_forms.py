@@ -67,6 +67,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/application": {"application/*": {"schema": PERSON_HERE}},
     "/vendor": {"application/vnd.toy.v2+json": {"schema": PERSON_HERE}},
     "/suffix": {"application/*+json": {"schema": PERSON_HERE}},
+    "/ranges": {"application/*": {}, "application/*+json": {"schema": PERSON_HERE}},
     "/json-text": {"text/json": {"schema": PERSON_HERE}},
     "/version": {
         "application/json;version=1": {"schema": {"const": 1}},
@@ -251,6 +252,8 @@ TYPES: dict[str, tuple[str, str | None, bytes, int]] = {
     "another version of a vendor": ("/vendor", "application/vnd.toy.v1+json", ADA, 415),
     "a range of a suffix": ("/suffix", "application/vnd.x+json", ADA, 204),
     "what a range of a suffix takes is checked": ("/suffix", "application/x+json", b"{}", 400),
+    "the range of a suffix is more specific": ("/ranges", "application/x+json", b"{}", 400),
+    "the range of all types takes the rest": ("/ranges", "application/x", b"{}", 204),
     "a range of a suffix does not take all": ("/suffix", "application/json", ADA, 415),
     "JSON as text": ("/json-text", "text/json", ADA, 204),
     "JSON as text is checked": ("/json-text", "text/json", b"{}", 400),

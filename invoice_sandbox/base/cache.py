@@ -8,6 +8,7 @@ cannot be read or written costs time and nothing else.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ Value = TypeVar("Value")
 MOST: Final = 1000
 """When there are more entries, the older half of them is deleted."""
 
+_TOO_LARGE: Final = "Integer exceeds"
+_LARGE: Final = b"+"
 _OTHERS_MAY_WRITE: Final = 0o022
 
 
@@ -41,18 +44,20 @@ class Entry:
             digest, _, text = self.file.read_bytes().partition(b"\n")
         except OSError:
             return None
-        return orjson.loads(text) if digest == _digest(text).encode() else None
+        if digest.rstrip(_LARGE) != _digest(text).encode():
+            return None
+        return json.loads(text) if digest.endswith(_LARGE) else orjson.loads(text)
 
     def write(self, value: Any) -> None:
-        """Keep a value: text, numbers of at most 64 bits, lists and objects. Others are not kept.
+        """Keep a value: text, numbers, lists and objects. Others are not kept.
 
         The file is complete from its first moment, whoever else writes it at the same time.
         """
         if self.file is None:
             return
         with suppress(TypeError, OSError):  # orjson's error is a TypeError
-            text = orjson.dumps(value)
-            _write(self.file, _digest(text).encode() + b"\n" + text)
+            text, mark = _json(value)
+            _write(self.file, _digest(text).encode() + mark + b"\n" + text)
 
 
 def kept(make: Callable[[], Value], kind: str, *inputs: Any) -> Value:
@@ -73,11 +78,25 @@ def entry(kind: str, *inputs: Any) -> Entry:
 
 
 def content_of(value: Any) -> str:
-    """A hash of a JSON value; empty if it has a number of more than 64 bits."""
+    """A hash of a JSON value; empty if it is none."""
     try:
-        return _digest(orjson.dumps(value))
+        return _digest(_json(value)[0])
     except TypeError:
         return ""
+
+
+def _json(value: Any) -> tuple[bytes, bytes]:
+    """A value as JSON, and the mark of one that has an integer of more than 64 bits, which orjson
+    neither writes nor reads as it is. Raises TypeError."""
+    try:
+        return orjson.dumps(value), b""
+    except TypeError as error:
+        if not str(error).startswith(_TOO_LARGE):
+            raise
+    try:
+        return json.dumps(value).encode(), _LARGE
+    except (ValueError, RecursionError) as error:
+        raise TypeError(str(error)) from None
 
 
 @cache

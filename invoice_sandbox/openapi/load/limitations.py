@@ -48,6 +48,9 @@ BASE_PATH: Final[Pointer] = ("servers", 0, "url")
 OWN_PAGES: Final = "the sandbox has pages of its own at this path"
 """What is noted of a path whose GET is that of a page of the sandbox."""
 
+NO_ITEMS: Final = "'items' is missing: items of every type are allowed"
+"""What is noted of a list of OpenAPI 3.0, unless its items were left out."""
+
 _SHOWN: Final = 3
 _OWN_PAGES: Final = re.compile(
     r"/(?:openapi\.(?:json|yaml)|(?:docs|console)(?:/.*)?|sandbox/openapi\..*)"
@@ -140,7 +143,7 @@ def _of_schema(version: str, pointer: Pointer, schema: Mapping[str, Any]) -> Ite
     """Where ``nullable`` allows nothing, or ``items`` is missing (OpenAPI 3.0.3)."""
     is_30 = version.startswith("3.0.")
     if is_30 and schema.get("type") == "array" and not schema.keys() & {"items", "$ref"}:
-        yield Note(pointer, "'items' is missing: items of every type are allowed")
+        yield Note(pointer, NO_ITEMS)
     if schema.get("nullable", False) is False or (is_30 and schema["nullable"] is not True):
         return
     place = (*pointer, "nullable")

@@ -20,7 +20,7 @@ from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.files import UnreadableError, is_inside
 from invoice_sandbox.openapi.load.invalid import last_words, of_references, take_out, tolerate
-from invoice_sandbox.openapi.load.limitations import limitations
+from invoice_sandbox.openapi.load.limitations import NO_ITEMS, limitations
 from invoice_sandbox.openapi.load.model import FILE, METHODS, Node, Pointer, node
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Draft, Note
@@ -218,8 +218,11 @@ def _check(document: Any, file: Path) -> None:
 
 def _as_read(bundled: Bundle, draft: Draft, repairs: Iterable[Note]) -> ReadContract:
     notes, repaired = draft.as_written(limitations(bundled.document)), tuple(repairs)
-    document = as_31(bundled.document)
-    limits = (*repaired, *notes)
+    document, left_out = as_31(bundled.document), {one.pointer for one in repaired}
+    known = [
+        one for one in notes if one.text != NO_ITEMS or (*one.pointer, "items") not in left_out
+    ]
+    limits = (*repaired, *known)
     return ReadContract(document, bundled.place, limits, repaired, draft.as_written)
 
 

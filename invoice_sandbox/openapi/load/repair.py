@@ -225,7 +225,7 @@ def plain_paths(document: dict[str, Any]) -> tuple[dict[str, str], list[Note]]:
 def _plain(path: str, item: Any) -> str | None:
     """What a member of ``paths`` is the path of: None if it has to begin with a slash, does not,
     and does not look like a path."""
-    plain = _QUERY.sub("", path).strip().partition("?")[0]
+    plain = _OPTIONAL.sub(r"{\1}", _QUERY.sub("", path)).strip().partition("?")[0]
     if plain.startswith("/"):
         return plain
     is_item = isinstance(item, dict) and not item.keys().isdisjoint({"$ref", *METHODS})
@@ -237,11 +237,15 @@ _QUERY: Final = re.compile(r"\{[?&]([^{}]*)\}")
 """A query as a URI template has it: ``{?state,limit}`` (RFC 6570, sections 3.2.8 and 3.2.9)."""
 
 
+_OPTIONAL: Final = re.compile(r"\{([^{}/]*[^{}/?])\?\}")
+"""A parameter that may be missing, as frameworks have them: ``{id?}``."""
+
+
 def _query_names(path: str) -> list[str]:
     """The names of the parameters in the query of a path: ``?state={state}`` or ``{?state}``."""
     listed = ",".join(_QUERY.findall(path)).split(",")
     names = [one.strip().rstrip("*").partition(":")[0] for one in listed]
-    return [*path_names(_QUERY.sub("", path).partition("?")[2]), *names]
+    return [*path_names(_OPTIONAL.sub("", _QUERY.sub("", path)).partition("?")[2]), *names]
 
 
 def _move_to_query(item: Any, names: Collection[str]) -> None:
@@ -290,9 +294,12 @@ def _repair_sent(here: Node) -> Iterator[Note]:
     if here.type in _SHORT and isinstance(here.value, dict):
         for member in _SHORT[here.type]:
             text = here.value.get(member)
-            if isinstance(text, str) and text != text.strip():
-                here.value[member] = text.strip()
-                yield Note((*here.pointer, member), f"read as {json.dumps(text.strip())}")
+            plain = text.strip() if isinstance(text, str) else text
+            if here.type == "server" and isinstance(plain, str) and _HOST.fullmatch(plain):
+                plain = f"http://{plain}"
+            if plain != text:
+                here.value[member] = plain
+                yield Note((*here.pointer, member), f"read as {json.dumps(plain)}")
     if here.type == "securityScheme" and isinstance(here.value, dict):
         named = here.value.get(_NAMES_OF_SCHEMES.get(str(here.value.get("type")), ""), "none")
         form = _PRINTABLE if here.value.get("in") == "query" else _TOKEN
@@ -332,6 +339,11 @@ _FORMS: Final = {
 }
 """What the name of a parameter can be, by its location."""
 
+_HOST: Final = re.compile(
+    r"(?:localhost|\d+(?:\.\d+){3}|(?:[\w-]+\.)+[a-z]{2,}|[\w-]+(?=:\d))(?::\d+)?(?:/.*)?",
+    re.IGNORECASE,
+)
+"""An address without its scheme: ``localhost:8080/v1``."""
 _SHORT: Final = {"securityScheme": ("name", "scheme"), "server": ("url",)}
 _NAMES_OF_SCHEMES: Final = {"apiKey": "name", "http": "scheme"}
 

@@ -58,7 +58,7 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 26
+_RULES: Final = 27
 """Raise it whenever this module finds more: documents are validated again."""
 
 _MOST: Final = 1000
@@ -409,10 +409,15 @@ def _as_invalid(start: Node, found: jsonschema_rs.ValidationError) -> Iterator[I
         extra, text = ("example",), "'example' cannot be beside 'examples'"
     text = "a path begins with '/'" if extra and pointer == ("paths",) else text
     text = "an item before it is equal" if isinstance(found.instance, list) and extra else text
-    yield from [Invalid((*pointer, one), text, is_extra=True) for one in extra]
+    for one in extra:
+        own = _UNEXPECTED.sub(f"('{one}' was unexpected)", text)
+        yield Invalid((*pointer, one), own, is_extra=True)
     if not extra:
         types = tuple(getattr(found.kind, "types", ()))
         yield Invalid(pointer, text, types=types, missing=_missing(found))
+
+
+_UNEXPECTED: Final = re.compile(r"\('.*' were unexpected\)")
 
 
 def _with_empty_names(value: Any, path: Sequence[str | int], end: Any) -> Pointer | None:

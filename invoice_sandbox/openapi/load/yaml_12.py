@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,6 +78,8 @@ def parse_yaml(text: str, name: str, faults: list[Fault] | None = None) -> Any:
             faults.append(((_written(one),), "this is ignored: a file may have one document"))
         return _Builder(name, faults).value(next(iter(found), None))
     except yaml.MarkedYAMLError as error:
+        if (whole := _with_whole_letters(text)) != text:
+            return parse_yaml(whole, name, faults)
         mark = error.problem_mark or error.context_mark
         advice = _NO_TABS if mark and text[mark.index : mark.index + 1] == "\t" else ""
         raise _at(name, mark, error.problem or "", advice) from None
@@ -105,7 +108,21 @@ def composed(text: str) -> yaml.Node | None:
     try:
         return next(iter(_roots(text)), None)
     except yaml.YAMLError:
-        return None
+        whole = _with_whole_letters(text)
+        return composed(whole) if whole != text else None
+
+
+def _with_whole_letters(text: str) -> str:
+    """A text in which the two halves of a letter, as JSON escapes them, are one, as in YAML."""
+
+    def whole(found: re.Match[str]) -> str:
+        letter = json.loads('"' + found[0] + '"')
+        return f"\\U{ord(letter):08x}"
+
+    return _HALVES.sub(whole, text)
+
+
+_HALVES: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
 def line_and_column(node: yaml.Node | None, pointer: Sequence[str | int]) -> str:

@@ -44,9 +44,9 @@ class MediaType:
         return is_named and self.parameters.items() <= other.parameters.items()
 
     @property
-    def rank(self) -> tuple[int, int]:
+    def rank(self) -> tuple[int, int, int]:
         """How specific it is: the larger, the more."""
-        return (2 - self.name.count("*"), len(self.parameters))
+        return (2 - self.name.count("*"), "*+" in self.name, len(self.parameters))
 
 
 def parse(text: str) -> MediaType:
@@ -125,4 +125,4 @@ def _weight(text: str) -> float:
 def _quality(ranges: Iterable[tuple[MediaType, float]], given: MediaType) -> float:
     """The weight of the most exact range that covers the type; 0 if there is none."""
     fitting = [(one.rank, weight) for one, weight in ranges if one.covers(given)]
-    return max(fitting, default=((0, 0), 0.0))[1]
+    return max(fitting, default=((0, 0, 0), 0.0))[1]

@@ -492,6 +492,20 @@ def test_the_timer_looks_at_the_workspace_that_is_due_first(flowing: Running) ->
         until(lambda: due(late) == [], "the timer did not do the step")
 
 
+def test_the_timer_goes_on_behind_a_workspace_that_is_deleted(flowing: Running) -> None:
+    with flowing.client() as first, in_scenario(flowing, "long") as other:
+        gone = make_workspace(first, scenario="long")
+        with flowing.client(gone["key"]) as client:
+            write_note(client)
+            advance(client, by="PT0.3S")  # which plans it a second time
+        write_note(other)
+        data(first.delete(f"/sandbox/workspaces/{gone['id']}"), 200)
+        flowing.system_clock.pass_seconds(21 * 3600)
+        with in_scenario(flowing, "soon") as another:  # its timer finds the others due as well
+            write_note(another)
+        until(lambda: due(other) == [], "the timer did not do the step")
+
+
 def test_the_timer_heeds_a_step_that_is_due_before_the_one_it_waits_for(flowing: Running) -> None:
     with in_scenario(flowing, "long") as client:
         write_note(client)

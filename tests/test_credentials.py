@@ -535,6 +535,16 @@ def test_what_is_wrong_around_a_key_is_what_the_error_is_about(
     )
 
 
+def test_of_two_credentials_the_error_is_about_the_one_that_is_almost_right(
+    server: Running,
+) -> None:
+    headers = {"Authorization": "Bearer unknown", "X-API-Key": f"'{DEMO_KEY}'"}
+    with server.client(None) as client:
+        response = client.get("/api/invoices", headers=headers)
+    assert response.status_code == 401
+    assert "the key is in quotes" in response.json()["error"]["message"]
+
+
 @pytest.mark.parametrize("value", ["Bearer unknown", f"Bearer Bearer {DEMO_KEY}"])
 def test_an_error_never_says_that_a_scheme_is_missing_which_is_there(
     server: Running, value: str

@@ -229,6 +229,26 @@ def test_whoever_logs_in_a_password_is_compared_with_a_hash(
         assert [one.result().status_code for one in logins] == [200, 401, 401]
 
 
+def test_a_password_that_is_changed_while_it_is_hashed_lets_nobody_in(
+    place: Place, client: httpx.Client
+) -> None:
+    user, other = added(client), hash_password("another password")
+    server = place.runs(client)
+
+    async def change(state: Transaction) -> None:
+        kept = await state.get("users", user["id"])
+        assert kept is not None
+        await state.put("users", user["id"], {**kept, "passwordHash": other})
+
+    with ThreadPoolExecutor(1) as pool:
+        with hashing_held(server) as waiting:
+            login = pool.submit(log_in, client)
+            waiting(1)
+            server.in_transaction(change, client)
+        assert error(login.result()) == REJECTED
+    assert log_in(client, password="another password").status_code == 200
+
+
 def test_a_public_password_that_a_database_has_kept_lets_nobody_in(tmp_path: Path) -> None:
     """Earlier versions kept the demo users in each workspace."""
     with serving(replace(FROZEN, store=tmp_path / "state.db")) as running:
@@ -561,6 +581,25 @@ def test_a_seller_s_user_sees_and_does_what_is_that_seller_s(place: Place) -> No
             assert other["id"] not in upload.text
             for path in ("/api/webhooks", "/api/audit-log", "/sandbox/requests"):
                 assert seller.get(path).status_code in {401, 403}
+
+
+def test_a_seller_s_user_sees_no_request_with_an_invoice_of_another(place: Place) -> None:
+    with place.servers[0].client(place.key()) as client:
+        added(client, sellerId="org_seller_acme")
+        sellers = ("org_seller_acme", "org_seller_hooli")
+        invoices = [
+            client.post("/api/invoices", json={**INVOICE, "sellerId": one, "invoiceNumber": one})
+            for one in sellers
+        ]
+        ids = [one.json()["data"]["id"] for one in invoices]
+        for one in ids:
+            client.post("/api/verification/run", json={"invoiceId": one})
+        shared = client.post("/api/financing-requests", json={"invoiceIds": ids}).json()["data"]
+        assert shared["invoiceIds"] == ids
+        with session(place.servers[1], log_in(client)) as seller:
+            requests = seller.get("/api/financing-requests").json()["data"]
+            assert shared["id"] not in {one["id"] for one in requests}
+            assert error(seller.get(f"/api/financing-requests/{shared['id']}"))[0] == 404
 
 
 def test_a_partner_s_user_sees_the_partner_s_only(client: httpx.Client, place: Place) -> None:

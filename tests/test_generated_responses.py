@@ -375,3 +375,9 @@ def test_an_example_says_that_it_is_a_success() -> None:
     assert {one["archived"] for one in made} == {True, False}
     never = {"type": "object", "required": ["ok"], "properties": {"ok": {"const": False}}}
     assert all(one == {"ok": False} for one in responses(document(never)))
+
+
+def test_an_example_has_up_to_twelve_members_that_are_not_required() -> None:
+    names = [f"m{number}" for number in range(20)]
+    schema = {"type": "object", "properties": dict.fromkeys(names, TEXT), "required": names[15:17]}
+    assert all({*one} == {*names[:12], *names[15:17]} for one in responses(document(schema)))

@@ -381,3 +381,10 @@ def test_an_example_has_up_to_twelve_members_that_are_not_required() -> None:
     names = [f"m{number}" for number in range(20)]
     schema = {"type": "object", "properties": dict.fromkeys(names, TEXT), "required": names[15:17]}
     assert all({*one} == {*names[:12], *names[15:17]} for one in responses(document(schema)))
+
+
+def test_of_an_example_that_would_be_too_large_each_part_has_three_such_members() -> None:
+    names = [f"m{number}" for number in range(12)]
+    parts = {f"L{level}": obj(dict.fromkeys(names, ref(f"L{level + 1}"))) for level in range(4)}
+    for one in responses(document(ref("L0"), **parts, L4=TEXT)):
+        assert len(one) == len(one["m0"]["m0"]["m0"]) == 3

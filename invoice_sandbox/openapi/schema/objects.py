@@ -25,8 +25,6 @@ from invoice_sandbox.openapi.schema.values import (
 )
 
 _MAX_SPARE: Final = 60
-_MOST_OPTIONAL: Final = 12
-"""How many members that are not required a generated object has at first."""
 
 
 def object_value(run: Attempt, _form: CanonicalSchema, view: Any, place: Place) -> dict[str, Any]:
@@ -113,7 +111,7 @@ class _ObjectBuilder:
             for name in self.declared
             if name not in self.value and is_wanted(self.run, self.form(name), self.place)
         ]
-        return names[:_MOST_OPTIONAL] if self.run.style.few else names
+        return names[: self.run.style.most]
 
     def spare_names(self) -> Iterator[str]:
         """Names of further members, to reach minProperties."""

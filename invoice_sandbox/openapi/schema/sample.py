@@ -66,7 +66,8 @@ _TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "n
 
 
 _STYLES: Final = (
-    Style(optional=1, annotated=1, few=True),
+    Style(optional=1, annotated=1, most=12),
+    Style(optional=1, annotated=1, most=3),
     Style(optional=0, annotated=0),
     Style(optional=1, annotated=0),
 )

@@ -43,11 +43,12 @@ class ExhaustedError(Exception):
 
 @dataclass(frozen=True)
 class Style:
-    """How one attempt makes its choices; the numbers are probabilities."""
+    """How one attempt makes its choices: probabilities, and at ``most`` how many members that are
+    not required an object has."""
 
     optional: float
     annotated: float
-    few: bool = False
+    most: int | None = None
     vary: bool = False
 
 

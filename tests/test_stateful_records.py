@@ -1237,3 +1237,23 @@ def test_a_list_of_texts_is_of_several_records_if_the_record_has_one_of_them(
     content = with_paths(collection("/things", "id", record, sent))
     found = load_contract(written(tmp_path, content), stateful=True).inferred
     assert [one.path for one in found.collections] == ([] if is_several else ["/things"])
+
+
+@pytest.mark.parametrize("is_same", [False, True])
+def test_items_elsewhere_that_show_another_schema_have_a_line(
+    tmp_path: Path, *, is_same: bool
+) -> None:
+    """As the meetings of Zoom do."""
+    other = closed("id", id=WHOLE, title=TEXT, uuid=TEXT)
+    user = {"name": "userId", "in": "path", "required": True, "schema": TEXT}
+    item = collection("/meetings", "meetingId", THING if is_same else other, None)
+    del item["/meetings"]
+    path = {
+        "parameters": [user],
+        "post": operation("plan", THING, "201", TITLE),
+        "get": operation("list", listed(THING), "200"),
+    }
+    content = with_paths({"/users/{userId}/meetings": path, **item})
+    lines = [*load_contract(written(tmp_path, content), stateful=True).inferred.lines()]
+    apart = "GET /meetings/{meetingId}: it does not show what POST /users/{userId}/meetings does"
+    assert lines[1:] == ([] if is_same else [f"Not stateful: {apart}"])

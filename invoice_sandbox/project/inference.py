@@ -90,7 +90,7 @@ def _inferred(contract: Contract) -> Inferred:
             left_out += reasons
     left_out += [*_in_brackets(paths), *_of_all_parents(contract, paths, collections)]
     left_out += [*hidden, *_below_changes(contract, paths, collections)]
-    left_out += _of_all_records(paths, collections)
+    left_out += [*_of_all_records(paths, collections), *_apart(paths, collections)]
     kept_lines = tuple(f"{it.method} {it.path}: " for it in _operations(contract, collections))
     first = dict[str, str]()
     for line in left_out:
@@ -329,6 +329,20 @@ def _of_all_records(paths: _Paths, collections: Sequence[Collection]) -> Iterato
         for method, operation in paths.get(path, {}).items():
             if method in {"PUT", "PATCH", "DELETE"}:
                 yield f"{method} {operation.path}: it is not about one record"
+
+
+def _apart(paths: _Paths, collections: Sequence[Collection]) -> Iterator[str]:
+    """A line for each path of items that are called like those of a collection without such a path,
+    and show another schema: ``/meetings/{id}`` of ``/users/{userId}/meetings``."""
+    alone = [one for one in collections if not (one.parameter or one.items)]
+    for path, on_item in paths.items():
+        parts, first = _ITEM.fullmatch(path), next(iter(on_item.values()), None)
+        if parts is None or first is None:
+            continue
+        end, names = f"/{parts[1].rpartition('/')[2]}", {*path_names(parts[1])}
+        like = (it for it in alone if it.base.endswith(end) and {*path_names(it.base)} > names)
+        for one in [*like][:1]:
+            yield f"{first.method} {first.path}: it does not show what POST {one.path} does"
 
 
 def _singletons(paths: _Paths, collections: Set[str]) -> Iterator[str]:

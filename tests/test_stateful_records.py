@@ -1094,9 +1094,10 @@ def test_a_list_that_is_posted_alone_in_an_object_is_of_several_records(tmp_path
     assert [*found.lines()] == ["Not stateful: POST /whitelist: it takes several records"]
 
 
+@pytest.mark.parametrize("is_patched", [False, True])
 @pytest.mark.parametrize("is_declared", [False, True])
 def test_what_requests_alone_declare_is_in_no_response_that_declares_the_rest(
-    tmp_path: Path, *, is_declared: bool
+    tmp_path: Path, *, is_declared: bool, is_patched: bool
 ) -> None:
     """Documents of FastAPI have a password that is not ``writeOnly``."""
     sent = {"type": "object", "properties": {"email": TEXT, "password": TEXT}}
@@ -1104,6 +1105,9 @@ def test_what_requests_alone_declare_is_in_no_response_that_declares_the_rest(
     user["properties"] |= {"email": TEXT} if is_declared else {}
     paths = collection("/users", "id", user, sent)
     paths["/users"]["get"] = operation("list", listed(user), "200")
+    if is_patched:
+        change = listed({"type": "object", "properties": {"op": TEXT, "path": TEXT}})
+        paths["/users/{id}"]["patch"] = operation("patch", user, "200", change)
     posted = {"email": "a@b.c", "password": "hunter2", "more": 1}
     shown = {"id": 1, **posted}
     if is_declared:

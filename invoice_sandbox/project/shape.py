@@ -317,8 +317,9 @@ class Shape:
             operation = contract.operations[self.operations[what]]
             for media in content_of(contract, operation).values():
                 schema = media.get("schema", True)
-                place = self.place_of(outline(contract.document, schema), what)
-                yield schemas_at(contract.document, schema, place)
+                sent = outline(contract.document, schema)
+                if not isinstance(sent, list):  # as a JSON Patch is
+                    yield schemas_at(contract.document, schema, self.place_of(sent, what))
 
     def _posted(self, contract: Contract) -> frozenset[str]:
         """The members of a record that its creation takes, without its id."""

@@ -30,6 +30,7 @@ from invoice_sandbox.openapi.load.operations import Note, base_path
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.operation import compile_contract
+from invoice_sandbox.project import contracts
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.contracts import contract_warnings
 from invoice_sandbox.project.loader import load_contract, load_project
@@ -3796,6 +3797,38 @@ def test_each_line_about_a_member_has_the_name_of_that_one(tmp_path: Path) -> No
     found = warnings(tmp_path, document({"/a": {"get": {"responses": {"200": response}}}}))
     assert ["('in' was unexpected)" in one for one in found] == [True, False]
     assert ["('scheme' was unexpected)" in one for one in found] == [False, True]
+
+
+def test_a_member_of_any_name_has_a_line(tmp_path: Path) -> None:
+    names = ["\\d", "\\g<9>", "a (b"]
+    response = {"description": "ok", **dict.fromkeys(names, 1)}
+    found = warnings(tmp_path, document({"/a": {"get": {"responses": {"200": response}}}}))
+    assert [one.partition("allowed ")[2] for one in found] == [
+        f"('{one}' was unexpected)" for one in names
+    ]
+
+
+def test_a_way_below_an_empty_name_that_leads_nowhere_is_left(tmp_path: Path) -> None:
+    properties = {"items": 5, "": {"items": {"type": "int"}}}
+    found = warnings(tmp_path, contract({"type": "object", "properties": properties}))
+    assert any("this schema is not checked: 5 is not" in one for one in found)
+    assert any("this schema is read without 'type': \"int\"" in one for one in found)
+
+
+def test_all_addresses_that_are_none_are_found_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schemas = {f"S{n}": {"$schema": DRAFT_04, "id": f"//[{n}"} for n in range(3)}
+    content = document({"/a": {"get": OK}}, components={"schemas": schemas})
+    rounds, once = list[Any](), contracts.compile_apart
+
+    def counted(one: dict[str, Any]) -> Any:
+        rounds.append(one)
+        return once(one)
+
+    monkeypatch.setattr(contracts, "compile_apart", counted)
+    assert sum("not checked" in one for one in warnings(tmp_path, content)) == 3
+    assert len(rounds) == 2
 
 
 def test_items_that_are_wrong_are_not_missing(tmp_path: Path) -> None:

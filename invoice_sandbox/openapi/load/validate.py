@@ -410,14 +410,15 @@ def _as_invalid(start: Node, found: jsonschema_rs.ValidationError) -> Iterator[I
     text = "a path begins with '/'" if extra and pointer == ("paths",) else text
     text = "an item before it is equal" if isinstance(found.instance, list) and extra else text
     for one in extra:
-        own = _UNEXPECTED.sub(f"('{one}' was unexpected)", text)
-        yield Invalid((*pointer, one), own, is_extra=True)
+        before, _, names = text.partition(" ('")
+        own = f"{before} ('{one}' was unexpected)" if names.endswith(_SEVERAL) else text
+        yield Invalid((*pointer, one), _short(own), is_extra=True)
     if not extra:
         types = tuple(getattr(found.kind, "types", ()))
         yield Invalid(pointer, text, types=types, missing=_missing(found))
 
 
-_UNEXPECTED: Final = re.compile(r"\('.*' were unexpected\)")
+_SEVERAL: Final = "' were unexpected)"
 
 
 def _with_empty_names(value: Any, path: Sequence[str | int], end: Any) -> Pointer | None:
@@ -429,7 +430,7 @@ def _with_empty_names(value: Any, path: Sequence[str | int], end: Any) -> Pointe
     if isinstance(value, dict):
         ways = [*((str(one), rest) for one, rest in ways), ("", path)]
     for step, rest in ways:
-        if not isinstance(value, dict) or step in value:
+        with suppress(LookupError, TypeError):  # of a way that leads nowhere
             found = _with_empty_names(value[step], rest, end)
             if found is not None:
                 return (step, *found)

@@ -231,14 +231,15 @@ class Schemas:
         return self._registry
 
     def _with_error(self, defs: Mapping[str, Any], text: str) -> Iterator[tuple[Schema, str]]:
-        """The components with which a registry has an error of this text, and the reason."""
+        """The components with which a registry has an error of this text, or one of their own, and
+        the reason: what one refers to may be found in another one."""
         others = dict.fromkeys(defs, True)
         for name, one in defs.items():
             try:
                 resource = {"$schema": self._dialect, "$defs": {**others, name: one}}
                 jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft)
             except _ERRORS as error:
-                if str(error) == text:
+                if str(error) == text or not _LOST.match(str(error)):
                     yield self._components[name], _reason(error)
 
     def checker(self, schema: Schema, place: str) -> Checker:

@@ -697,13 +697,22 @@ def test_a_whole_number_is_an_id_however_it_is_written(tmp_path: Path) -> None:
     number = {"type": "number"}
     record = closed("id", id=number, title=TEXT)
     paths = collection("/things", "id", record, closed(id=number, title=TEXT))
-    paths["/things/{id}"]["parameters"][0]["schema"] = number
+    given = paths["/things/{id}"]["parameters"]
+    given[0]["schema"] = number
+    notes = operation("notes", listed(THING), "200")
+    notes["responses"]["404"] = {"description": "none"}
+    note = operation("note", THING, "201", TITLE)
+    note["responses"]["404"] = {"description": "none"}
+    paths["/things/{id}/notes"] = {"parameters": given, "get": notes, "post": note}
     with served(tmp_path, with_paths(paths)) as client:
         assert client.post("/things", content='{"id": 1.0, "title": "a"}', headers=JSON).json() == {
             "id": 1,
             "title": "a",
         }
         assert [client.get(one).status_code for one in ("/things/1", "/things/1.0")] == [200, 200]
+        client.post("/things/1.0/notes", json={"title": "n"})
+        assert [one["title"] for one in client.get("/things/1/notes").json()] == ["n"]
+        assert client.get("/things/2/notes").status_code == 404
         assert client.get("/things/2").status_code == 404
 
 

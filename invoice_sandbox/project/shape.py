@@ -235,13 +235,17 @@ class Shape:
         showing = self.showing(view.contract, view)
         shown = showing[0]
         lists = self._only_lists(view.contract, showing)
-        bounds = self._bounds(view.contract, shown)
-        others = _new(f"{unique}/{number}", bounds, self._samples(shown, number))
+        others = self._others(shown, unique, number)
         for one in chain(wanted, (unique, number, str(number)), others):
             is_able = all(any(map(each.may_have, as_ids(one))) for each in showing)
             is_able &= all(it.lists(placed({}, (*self.within, *self.key), one)) for it in lists)
             if view.may_have(one) and is_able and self.is_in_path(view.contract, one):
                 yield one
+
+    def _others(self, shown: View, unique: str, number: int) -> Iterator[Any]:
+        """Ids for schemas that do not allow the usual ones, which most do."""
+        bounds = self._bounds(shown.contract, shown)
+        yield from _new(f"{unique}/{number}", bounds, self._samples(shown, number))
 
     def _bounds(self, contract: Contract, shown: View) -> tuple[int, int]:
         """How long the text of an id is at least and at most, by a response and by its paths."""

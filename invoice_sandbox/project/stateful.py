@@ -213,8 +213,8 @@ class Collection(Shape):
         """A body in its place, without files that no response declares, and without what a request
         of the collection declares as ``writeOnly``, unless a response that shows the record
         declares it otherwise: the first one that declares it, of the operation's own and those of
-        others. Members have the names of the
-        response, if these are the same words: ``FriendlyName`` is its ``friendly_name``."""
+        others. Members have the names of the response, if these are the same words:
+        ``FriendlyName`` is its ``friendly_name``."""
         if files := uploaded(call.contract, view.operation).intersection(members(body)):
             every = self.showing(call.contract, view, call.accept)
             shown_files = (members(at_steps(one.declared, one.place)) for one in every)

@@ -3815,6 +3815,14 @@ def test_a_way_below_an_empty_name_that_leads_nowhere_is_left(tmp_path: Path) ->
     assert any("this schema is read without 'type': \"int\"" in one for one in found)
 
 
+@pytest.mark.parametrize("wrong", [{"properties": -1}, {"properties": [{}]}, {"enum": 5}], ids=str)
+def test_a_wrong_keyword_of_a_schema_that_leads_back_to_itself_has_a_line(
+    tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    schema = {"$anchor": "a", "not": {"$ref": "#a"}, **wrong}
+    assert warnings(tmp_path, contract(schema))
+
+
 def test_all_addresses_that_are_none_are_found_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,14 +161,15 @@ class Efforts:
 
     def _fill(self, applied: Applied, here: Node, waiting: list[Node]) -> None:
         schema = here.value
-        applied.steps += len(schema.get("enum", ())) // 16 if "enum" in schema else 0
+        values = schema.get("enum")
+        applied.steps += len(values) // 16 if isinstance(values, list) else 0
         applied.has_alternatives = "anyOf" in schema or "oneOf" in schema
         applied.steps += _BACKTRACKING_STEPS if _backtracks(schema.get("pattern")) else 0
         for key, child in _applying(here):
             entries = [self._entry(one, waiting) for one in _schemas(child)]
             if key in _HERE:
                 applied.here += entries
-            elif key == "properties":
+            elif key == "properties" and isinstance(child.value, dict):
                 applied.members = dict(zip(child.value, entries, strict=True))
             elif key == "prefixItems" or (key == "items" and isinstance(child.value, list)):
                 applied.prefix += entries

@@ -246,6 +246,7 @@ def test_every_declared_type_of_fault_can_be_chosen(
         {"method": "POST", "path": "https://evil.example/"},
         {"method": "POST", "path": "//evil.example/"},
         {"method": "POST", "path": "/console/sign-out"},
+        {"method": "POST", "path": "/%63onsole/call"},
         {"method": "POST"},
         {"method": "POST", "path": "/sandbox/clock/advance", "body": "{"},
         {"method": "POST", "path": "/sandbox/clock/advance", "body": "[1]", "field.by": "P1D"},

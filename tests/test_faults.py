@@ -368,6 +368,8 @@ class TestCorruptedResponses:
         inject(client, "content-type")
         response = create(client)
         assert response.headers.get_list("content-type") == ["text/html"]
+        assert response.headers["content-security-policy"] == "sandbox; default-src 'none'"
+        assert response.headers["x-content-type-options"] == "nosniff"
         assert response.json()["data"]["status"]
         assert created(client) == 1
 

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, Final
 from urllib.parse import unquote
 
+import httpx
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -175,6 +176,41 @@ def test_a_caller_in_this_process_that_gives_up_gets_no_response() -> None:
 
     asyncio.run(give_up())
     assert messages == []
+
+
+def test_an_error_beside_the_request_has_the_envelope() -> None:
+    """Here the journal of a rejected credential has no workspace any more."""
+    messages: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    async def serve() -> None:
+        app = await create_app(FROZEN, url="http://127.0.0.1:8080")
+        await app.engine.store.delete_workspace(app.engine.first_workspace)
+        unknown = {"host": "127.0.0.1:8080", "authorization": "Bearer unknown"}
+        await app(scope("GET", "/api/invoices", unknown), receive, send)
+
+    asyncio.run(serve())
+    assert messages[0]["status"] == 500
+    error = json.loads(messages[1]["body"])["error"]
+    assert (error["code"], error["requestId"]) == (
+        "internal_error",
+        dict(messages[0]["headers"])[b"x-request-id"].decode(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "policy"),
+    [("/api/health", "sandbox; default-src 'none'"), ("/docs", "default-src 'none'; script-src")],
+)
+def test_only_pages_of_ours_may_run_anything(server: Running, path: str, policy: str) -> None:
+    response = httpx.get(f"{server.url}{path}", follow_redirects=True)
+    assert response.headers["content-security-policy"].startswith(policy)
+    assert response.headers["x-content-type-options"] == "nosniff"
 
 
 async def calls() -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from flask import g, redirect, render_template, request
 
@@ -41,7 +42,7 @@ def call() -> Redirect:
     form = request.form
     method, path = form.get("method", ""), form.get("path", "")
     body = parsed(form.get("body") or "{}")
-    is_own = path.startswith("/") and not path.startswith(CONSOLE)
+    is_own = path.startswith("/") and not unquote(path).startswith(CONSOLE)
     if method not in _METHODS or not is_own or not isinstance(body, dict):
         return back("400", "This form is incomplete. Nothing was sent.")
     for names, text in _fields(form):

@@ -15,6 +15,9 @@ from invoice_sandbox.console.visitor import NOBODY, Identity
 from invoice_sandbox.http.pages import ASGIApplication, ask
 from invoice_sandbox.http.pipeline import CALLER, OBSERVER, Request
 
+FROM_CONSOLE: Final = "invoice_sandbox.console"
+"""The extension of the ASGI scope of every request that the console sends."""
+
 CLIENT: Final = "invoice_sandbox.console.client"
 VISITOR: Final = "invoice_sandbox.console.visitor"
 POSITION: Final = "invoice_sandbox.console.position"
@@ -160,7 +163,9 @@ class Client:
         return Received(reply.status, dict(reply.headers), reply.body)
 
     def _extensions(self, *, observes: bool) -> dict[str, Any]:
-        extensions: dict[str, Any] = {OBSERVER: {}} if observes else {}
+        extensions: dict[str, Any] = {FROM_CONSOLE: {}}
+        if observes:
+            extensions[OBSERVER] = {}
         if self.identity.type == "session" and self.identity.credential is not None:
             extensions[CALLER] = self.identity.credential
         return extensions

@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.bundles.control import REPLAYS_LOG
-from invoice_sandbox.console.client import CLIENT, POSITION, VISITOR, Client
+from invoice_sandbox.console.client import CLIENT, FROM_CONSOLE, POSITION, VISITOR, Client
 from invoice_sandbox.console.records import Contents
 from invoice_sandbox.console.visitor import visitor_of
 from invoice_sandbox.http.admit import check_reader, check_site
@@ -93,6 +93,8 @@ class Console:
         return cast("ASGIApplication", served)
 
     async def _respond(self, request: Request) -> Reply:
+        if FROM_CONSOLE in request.scope.get("extensions", {}):
+            raise reject("unknown_path")  # a page that asks for a page would wait for itself
         check_site(request, self.engine.url)
         client = request.scope[CLIENT] = await self._client(request)
         request.scope[POSITION] = _text(await self._position(client.identity.workspace))

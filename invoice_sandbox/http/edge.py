@@ -131,7 +131,22 @@ class Edge:
         self._version = (self._conventions.version_header, engine.project.contract.version)
 
     async def __call__(self, request: Request, proceed: Proceed) -> Reply:
-        """The response, recorded. Raises ClientGoneError.
+        """Return the response, recorded. Raises ClientGoneError.
+
+        Whatever goes wrong beside the request itself, such as in its recording, is an internal
+        error in the format of the project.
+        """
+        try:
+            return await self._recorded(request, proceed)
+        except ClientGoneError:
+            raise
+        except Exception as error:
+            request.trace.endpoint = None  # what its document shows may be the reason
+            reply = await self._failed(request, error)
+            return structs.replace(reply, headers=(*self._common(request), *reply.headers))
+
+    async def _recorded(self, request: Request, proceed: Proceed) -> Reply:
+        """Return the response, recorded. Raises ClientGoneError.
 
         The request id is random until the credential is known, then drawn from the workspace's
         seed.
@@ -159,13 +174,9 @@ class Edge:
             why = self._why(trace, workspace)
         finally:
             release_time(token)
-        common = (
-            (self._conventions.request_id_header, trace.drawn_id or trace.request_id),
-            self._version,
-            *trace.headers,
-        )
+        common = self._common(request)
         headers = (*common, *reply.headers)
-        reply = Reply(reply.status, reply.body, reply.media_type, headers, reply.stream)
+        reply = structs.replace(reply, headers=headers)
         await self._cover(request, reply, workspace)
         started = readings.taken[0].seconds
         reply = await self._record(request, reply, workspace, why)
@@ -179,6 +190,11 @@ class Edge:
             line, members = self._engine.journal.logged(_entry(request, reply, seconds, why))
             REQUESTS.info("%s", line, extra={MEMBERS: members})
         return reply
+
+    def _common(self, request: Request) -> Headers:
+        """Return the headers that every response to the request has."""
+        id_header = (self._conventions.request_id_header, request.trace.request_id)
+        return (id_header, self._version, *request.trace.headers)
 
     async def _kept(self, request: Request, reply: Reply, common: Headers) -> Reply:
         """The response, once everything that it may be about outlives the process; until then an

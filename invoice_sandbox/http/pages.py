@@ -11,6 +11,8 @@ from functools import cache, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from msgspec import structs
+
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.http.pipeline import JSON, Message, Receive, Reply, Request, Scope, Send
@@ -165,7 +167,7 @@ async def respond_with(app: ASGIApplication, request: Request, content: bytes = 
     reply = await ask(app, {**request.scope, "method": method}, content)
     if reply.status == 404:
         raise reject("unknown_path")
-    return reply
+    return structs.replace(reply, is_page=True)
 
 
 async def ask(app: ASGIApplication, scope: Scope, content: bytes) -> Reply:

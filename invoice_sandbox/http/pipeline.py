@@ -76,6 +76,13 @@ _KEPT_HEADS: Final = 128
 """A client sends the same headers again and again, so those of the latest requests are kept, each
 with everything that was read from them."""
 
+_INERT: Final = (
+    ("x-content-type-options", "nosniff"),
+    ("content-security-policy", "sandbox; default-src 'none'"),
+)
+"""Headers of every response that is not a page of ours: a browser runs nothing of what a client
+stored, even where an injected fault declares it as HTML."""
+
 _SECONDS_TO_FINISH: Final = 5
 """Time for deliveries under way when the server is stopped."""
 
@@ -109,7 +116,8 @@ def printable(text: str) -> str:
 class Reply(Struct, frozen=True):
     """A response: its status, its body as bytes, and its headers besides the common ones.
 
-    With a ``stream`` the body consists of its parts, until it ends or the client is gone.
+    With a ``stream`` the body consists of its parts, until it ends or the client is gone. A page of
+    ours (``is_page``) has a policy of its own for what may run in it.
     """
 
     status: int
@@ -117,6 +125,7 @@ class Reply(Struct, frozen=True):
     media_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
     stream: AsyncGenerator[bytes, None] | None = None
+    is_page: bool = False
 
 
 @dataclass(frozen=True)
@@ -512,6 +521,8 @@ def response_start(reply: Reply) -> Message:
 
 def _headers(reply: Reply) -> list[tuple[str, str]]:
     headers = list(reply.headers)
+    if not reply.is_page:
+        headers += _INERT
     if reply.body or reply.stream is not None:
         headers.append(("content-type", reply.media_type))
     if reply.stream is None and reply.status not in {204, 304}:

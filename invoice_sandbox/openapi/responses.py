@@ -49,7 +49,8 @@ _FIRST_FINAL: Final = 200
 SET_BY_SERVER: Final = frozenset(
     {
         *("connection", "content-encoding", "content-length", "content-type", "date"),
-        *("keep-alive", "trailer", "transfer-encoding", "upgrade"),
+        *("content-security-policy", "keep-alive", "trailer", "transfer-encoding", "upgrade"),
+        "x-content-type-options",
     }
 )
 """Headers that the server writes itself; a contract that declares them has no effect."""

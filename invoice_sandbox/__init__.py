@@ -4,8 +4,4 @@ The engine in this package knows contracts, workspaces and credentials. What the
 about (its contract, handlers, fixtures and scenarios) lives in the project folder it is given.
 """
 
-from invoice_sandbox.base import renamed
-
 __version__ = "0.1.0"
-
-renamed.install()

@@ -1,6 +1,6 @@
-"""Generates the tables of docs/scenarios.md, the sessions of docs/scenario-tutorial.md, pictures.
+"""Generates the tables of docs/scenarios.md and the sessions of docs/scenario-tutorial.md.
 
-``python -m tests.scenario_docs`` updates both pages and docs/pictures. A block after
+``python -m tests.scenario_docs`` updates both pages. A block after
 ``<!-- file: NAME -->`` is written to that file, a line ``invoice-sandbox serve ...`` starts a
 server, and the console blocks after it use that server, all in one empty folder.
 """
@@ -24,14 +24,11 @@ from typing import Any, Final
 from invoice_sandbox.project.loader import Project, default_project, load_project
 from invoice_sandbox.scenarios.actions import Action, Parameter
 from invoice_sandbox.scenarios.checks import scenario_file_problems
-from invoice_sandbox.scenarios.drawing import mermaid
 from invoice_sandbox.scenarios.lifecycle import PREVIOUS
-from invoice_sandbox.scenarios.simulation import main_run
 from tests.readme import commands, outputs, with_outputs
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "scenarios.md"
 TUTORIAL: Final = PAGE.parent / "scenario-tutorial.md"
-PICTURES: Final = PAGE.parent / "pictures"
 
 _FILE: Final = re.compile(r"<!-- file: (\S+) -->\n```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SERVE: Final = re.compile(r"^```sh\n(invoice-sandbox serve .*)\n```$", re.MULTILINE)
@@ -77,15 +74,6 @@ def with_generated(page: str) -> str:
     return page
 
 
-def pictures() -> dict[str, str]:
-    """The picture of every scenario, by the name of its file."""
-    vocabulary = project().vocabulary
-    return {
-        f"{name}.mmd": mermaid(one, main_run(one, vocabulary.machine, vocabulary.actions))
-        for name, one in project().scenarios.items()
-    }
-
-
 def _table(titles: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     head, *lines = (f"| {' | '.join(line)} |\n" for line in (titles, *rows))
     return f"{head}|{'---|' * len(titles)}\n{''.join(lines)}"
@@ -93,10 +81,9 @@ def _table(titles: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
 
 def _scenario_rows() -> Iterator[Sequence[str]]:
     for name, one in sorted(project().scenarios.items()):
-        picture = f"[`{name}`]({PICTURES.name}/{name}.mmd)"
         ids = ", ".join(f"`{member}: {value}`" for member, value in one.begins.items())
         happens = f"{one.purpose} Magic id: {ids}." if ids else one.purpose
-        yield picture, happens, (one.passes or "-").removeprefix("The client ")
+        yield f"`{name}`", happens, (one.passes or "-").removeprefix("The client ")
 
 
 def _not_for_one_invoice() -> str:
@@ -321,16 +308,9 @@ def _environment(**variables: str) -> Iterator[None]:
 
 
 def main() -> None:
-    """Write the page and the pictures as they should be now."""
+    """Write the pages as they should be now."""
     PAGE.write_text(with_generated(PAGE.read_text()))
     TUTORIAL.write_text(played(TUTORIAL.read_text()))
-    PICTURES.mkdir(exist_ok=True)
-    drawn = pictures()
-    for file in PICTURES.glob("*.mmd"):
-        if file.name not in drawn:
-            file.unlink()
-    for name, text in drawn.items():
-        (PICTURES / name).write_text(text)
 
 
 if __name__ == "__main__":

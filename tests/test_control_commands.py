@@ -350,7 +350,6 @@ def test_commands_and_operations_are_equal() -> None:
         ("clock advance --by P1D", "Error: No such option '--by'.\n"),
         ("clock --jsno", "No such option '--jsno'. Did you mean '--json'?"),
         ("clock advance --urk x", "No such option '--urk'. Did you mean '--url'?"),
-        ("coverage --levers", "--levers is now --control-api"),
     ],
 )
 def test_an_error_names_what_was_typed(line: str, message: str) -> None:
@@ -1411,7 +1410,7 @@ def in_terminal(server: Running, key: str, *arguments: str) -> str:
 @pytest.mark.process
 def test_a_terminal_folds_prose_and_keeps_identifiers_whole(server: Running, key: str) -> None:
     registered(server, key)
-    scenarios = re.sub(r"\x1b\[\d+m", "", in_terminal(server, key, "scenario"))
+    scenarios = re.sub(r"\x1b\[\d+m", "", in_terminal(server, key, "scenarios"))
     assert max(map(len, scenarios.splitlines())) <= 60
     assert re.search(r"manual +Nothing happens", scenarios)
     requests = in_terminal(server, key, "requests")

@@ -20,7 +20,6 @@ NOT_ON_THE_PAGE = {
     "close",  # the fixture does it
     "prepare",  # the fixture does it
     "forget",  # what reset does
-    "lever",  # the old name of control
 }
 
 

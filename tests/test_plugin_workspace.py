@@ -188,11 +188,6 @@ def test_an_error_about_the_length_of_a_password_does_not_repeat_it(
     assert "s3cret" not in str(caught.value)
 
 
-def test_the_old_name_of_control_names_the_new_one(invoice_sandbox: InvoiceSandbox) -> None:
-    with pytest.raises(AttributeError, match=r"lever is now InvoiceSandbox\.control"):
-        invoice_sandbox.lever("GET", "/clock")
-
-
 # --- scenarios, faults, moves
 
 

@@ -22,7 +22,7 @@ from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.scenarios.drawing import trigger_in_words
 from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.simulation import main_run
-from tests.scenario_docs import pictures, project
+from tests.scenario_docs import project
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = {file.stem: load_document(file) for file in scenario_files(ROOT / "scenarios")}
@@ -353,7 +353,7 @@ def test_a_folder_without_scenarios_is_misuse(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_scenario_can_be_drawn_as_mermaid(name: str) -> None:
-    first, *lines = pictures()[f"{name}.mmd"].splitlines()
+    first, *lines = fine(f"diagram {name}").splitlines()
     assert first == "stateDiagram-v2"
     state = r'state "[^"]+" as s\d+'
     arrow = r"(\[\*\]|s\d+) --> s\d+ : [^#;:\"<>{}]+"
@@ -428,19 +428,3 @@ def test_the_installed_program_does_it_too() -> None:
 
 
 # One group, two names
-
-
-def test_the_help_lists_one_of_the_two_names() -> None:
-    listed = CliRunner().invoke(main, ["--help"]).output.partition("Commands:\n")[2]
-    assert re.findall(r"^  (scenarios?) ", listed, re.MULTILINE) == ["scenarios"]
-
-
-@pytest.mark.parametrize("words", ["", "list", "use manual --url http://127.0.0.1:1", "--help"])
-def test_both_names_do_the_same(words: str) -> None:
-    usual = {"INVOICE_SANDBOX_SCENARIOS": None, "INVOICE_SANDBOX_URL": "http://127.0.0.1:1"}
-    ran = [
-        CliRunner().invoke(main, [name, *words.split()], env=usual)
-        for name in ("scenario", "scenarios")
-    ]
-    assert ran[0].exit_code == ran[1].exit_code
-    assert ran[0].output.replace("main scenario ", "main scenarios ") == ran[1].output

@@ -173,16 +173,12 @@ def test_a_contract_uses_the_words_of_the_field(file: Path) -> None:
     assert wrong == []
 
 
-OLD_NAMES: Final = {"invoice_sandbox/base/renamed.py", "invoice_sandbox/testing/workspace.py"}
-"""Files whose messages contain names that are gone."""
-
-
 def test_messages_and_help_use_the_words_of_the_field() -> None:
     wrong = []
     for file in sources():
         name = file.relative_to(ROOT).as_posix()
-        if file.suffix == ".py" and name not in OLD_NAMES:
-            for line, text in messages_of(file.read_text(), with_docstrings="cli" in file.parts):
+        if file.suffix == ".py":
+            for line, text in messages_of(file.read_text(), with_docstrings="/cli/" in name):
                 wrong += [f"{name}:{line}: {one}" for _, one, _ in found(text)]
     assert wrong == []
 
@@ -206,9 +202,6 @@ IN_CODE: Final = re.compile(
 )
 
 CODE_EXCEPTIONS: Final = {
-    "invoice_sandbox/base/renamed.py": (r".*", "the names that are gone, and the new ones"),
-    "invoice_sandbox/cli/coverage.py": (r"--levers", "an option that is gone; its error message"),
-    "invoice_sandbox/testing/workspace.py": (r"lever\b", "a method that is gone; its message"),
     "invoice_sandbox/cli/forwarding.py": (r"/answers|secondsToAnswer", "names on the wire"),
     "invoice_sandbox/control/listeners.py": (r"secondsToAnswer|answer_message", "operation id"),
     "invoice_sandbox/http/admit.py": (r"answerMessage", "operation id"),

@@ -34,9 +34,6 @@ _LAST: Final = {
 """Commands with a module of their own, each with the first sentence of its help, so that the help
 of the whole imports no module. The others come from the contract of the control API."""
 
-_ALIASES: Final = {"scenario": "scenarios"}
-"""Other names of commands, which no help lists."""
-
 _INTERRUPTED: Final = 130
 _ANY: Final = 1000
 _AFTER_COMMANDS: Final = ("--url", "--key", "--json")
@@ -217,11 +214,10 @@ class _Main(Commands):
         return [*dict.fromkeys([*_FIRST, *_control_commands(), *_LAST])]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        name = _ALIASES.get(cmd_name, cmd_name)
-        if name in _FIRST or name in _LAST:
-            command: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
+        if cmd_name in _FIRST or cmd_name in _LAST:
+            command: click.Command = getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name)
             return command
-        return _control_commands().get(name)
+        return _control_commands().get(cmd_name)
 
     def listed(self, ctx: click.Context) -> Mapping[str, click.Command]:
         """Its commands by name, without importing their modules."""

@@ -19,7 +19,6 @@ from invoice_sandbox.cli.options import (
     OneOf,
     client,
     options,
-    renamed,
     wants_json,
     with_connection,
 )
@@ -52,7 +51,6 @@ _COVERAGE: Final[dict[str, dict[str, Any]]] = {
         "is_flag": True,
         "help": "Include the operations of the control API.",
     },
-    "--levers": {"is_flag": True, **renamed("--levers", "--control-api")},
     "--html": {
         "metavar": "FILE",
         "type": click.Path(dir_okay=False, path_type=Path),

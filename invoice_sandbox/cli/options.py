@@ -75,21 +75,6 @@ def options(rows: dict[str, dict[str, Any]], **common: Any) -> Callable[[Command
     return add
 
 
-def renamed(old: str, new: str) -> dict[str, Any]:
-    """The properties of an option that got a new name; using the old one is an error."""
-
-    def fail(_context: click.Context, _parameter: click.Parameter, value: Any) -> None:
-        if value:
-            raise click.UsageError(f"{old} is now {new}")
-
-    return {
-        "hidden": True,
-        "expose_value": False,
-        "callback": fail,
-        "help": f"Renamed to {new}.",
-    }
-
-
 FOLDER: Final = click.Path(exists=True, file_okay=False, path_type=Path)
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 OFFLINE: Final[dict[str, dict[str, Any]]] = {

@@ -19,7 +19,6 @@ from invoice_sandbox.base.errors import ApiError, ErrorType, reject, suggestion
 from invoice_sandbox.base.ids import new_key, new_secret
 from invoice_sandbox.base.jsonio import Written
 from invoice_sandbox.base.jsonio import dumps as dump_json
-from invoice_sandbox.base.renamed import missing
 from invoice_sandbox.openapi.message.parameters import query_of
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.project.conventions import Conventions
@@ -498,7 +497,3 @@ def _position(cursor: str) -> int:
     if word != "before" or not digits.isascii() or not digits.isdigit() or len(digits) > 15:
         return 0
     return int(digits)
-
-
-def __getattr__(name: str) -> Any:
-    return missing(__name__, name)

@@ -19,7 +19,6 @@ from unicodedata import is_normalized, normalize
 
 from invoice_sandbox.base.errors import ApiError, UserError, suggestion
 from invoice_sandbox.base.ids import snake_case
-from invoice_sandbox.base.renamed import HOOKS
 from invoice_sandbox.openapi.load.operations import named_operations
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.project.api import Context, Handler, Step, event_type_problem
@@ -159,8 +158,8 @@ def load_hooks(folder: Path) -> Hooks:
     known = {one.name for one in fields(Hooks)}
     if functions.keys() - known:
         name = min(functions.keys() - known)
-        instead = f"it is now {HOOKS[name]}" if name in HOOKS else suggestion(name, sorted(known))
-        raise ProjectError(f"{folder / 'hooks.py'}: there is no hook '{name}'; {instead}")
+        advice = suggestion(name, sorted(known))
+        raise ProjectError(f"{folder / 'hooks.py'}: there is no hook '{name}'; {advice}")
     return Hooks(**functions)
 
 

@@ -218,10 +218,6 @@ class InvoiceSandbox:
         __tracebackhide__ = True
         return self._client.ask(method, path, body)
 
-    def lever(self, *_: Any) -> Any:
-        """Removed: it is ``control`` now."""
-        raise AttributeError("InvoiceSandbox.lever is now InvoiceSandbox.control")
-
     def judge(
         self,
         check: str,

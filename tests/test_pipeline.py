@@ -54,7 +54,6 @@ from invoice_sandbox.openapi.operation import (
     Operation,
     compile_contract,
 )
-from invoice_sandbox.openapi.schema.compile import Checker, Compiled
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.runtime.control_call import PublicControlCall, Raw
@@ -609,30 +608,6 @@ def test_the_same_data_have_an_envelope_or_none() -> None:
         responses.reply(Response(1, status=200, bare=bare)).body for bare in (True, False, True)
     ]
     assert bodies == [b"1", b'{"data":1}', b"1"]
-
-
-def test_a_response_is_validated_once_and_an_invalid_one_every_time() -> None:
-    """Bytes that were valid for a status are valid for it, and for no other."""
-    checked: list[Any] = []
-    operation = compile_contract(document_of({"/a": ["get"]})).operations["get /a"]
-
-    def is_valid(body: object) -> bool:
-        checked.append(body)
-        return body != "bad"
-
-    compiled = Compiled(is_valid, lambda _: [], lambda _: None, lambda _, __: 1, {})
-    checker = Checker(lambda: compiled)
-    content = {"application/json": checker}
-    declared = {status: DeclaredResponse(content, {}) for status in ("200", "201")}
-    responses = JsonResponses(replace(operation, responses=declared), Conventions())
-    first = responses.reply("good").body
-    assert responses.reply("good").body is first
-    assert responses.reply(Response("good", status=201)).body == first
-    assert checked == ["good", "good"]
-    for _ in range(2):
-        with pytest.raises(ContractViolationError):
-            responses.reply("bad")
-    assert checked == ["good", "good", "bad", "bad"]
 
 
 RAW: Final = {"200": DeclaredResponse({"text/plain": None}, {})}

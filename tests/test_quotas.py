@@ -13,7 +13,7 @@ import pytest
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.jsonio import packed
+from invoice_sandbox.base.jsonio import dumps, packed
 from invoice_sandbox.state import Quotas, Workspace
 from invoice_sandbox.state.collection import RECORD_BYTES
 from invoice_sandbox.state.memory import NO_QUOTAS, STEP_BYTES, MemoryStore
@@ -145,10 +145,9 @@ def counted(running: Running) -> int:
     """The size of a workspace, counted once more from its records, steps and counters."""
     state = running.space().state
     records = sum(
-        len(key) + len(packed(record)) + RECORD_BYTES
-        for one in state.collections.values()
-        for key in one.keys.names[: one.rows.length]
-        if (record := one.get(key)) is not None
+        len(key) + len(dumps(row.record)) + RECORD_BYTES
+        for collection in state.collections.values()
+        for key, row in collection.rows.items()
     )
     waiting = [step for lane, queue in state.steps.items() for step in queue.in_order(lane)]
     texts = [(step.action, step.arguments, step.scenario, step.place) for step in waiting]

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
-import sys
 import tracemalloc
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
-from itertools import permutations, product
 from pathlib import Path
-from types import FrameType
 from typing import Any, ParamSpec
-from weakref import ref
 
 import pytest
 from hypothesis import given, settings
@@ -42,16 +37,14 @@ from invoice_sandbox.state import (
     Snapshot,
     Transaction,
     Workspace,
-    collection,
     memory,
 )
-from invoice_sandbox.state.collection import Rows, record_of, size_of, stored
 from invoice_sandbox.state.memory import NO_QUOTAS, BoundedLog, Lock, MemoryStore
 from invoice_sandbox.state.persistent import open_store
 from invoice_sandbox.state.shared import open_shared_store
 from invoice_sandbox.state.steps import StepQueue
 from tests.databases import new_database
-from tests.support import PATIENCE, ManualSystemClock, little_work
+from tests.support import PATIENCE, ManualSystemClock
 
 P = ParamSpec("P")
 
@@ -483,36 +476,6 @@ async def test_a_record_comes_out_as_a_copy() -> None:
         got["tags"][0]["a"] = 2
         (await state.page("k", limit=1)).records[0]["tags"].append(3)
         assert await state.get("k", "0") == {"n": 0, "tags": [{"a": 1}]}
-
-
-@on_a_loop
-async def test_a_page_is_written_once_while_nothing_changes() -> None:
-    presented: list[Any] = []
-
-    def number(record: Any) -> Any:
-        presented.append(record["n"])
-        return record["n"]
-
-    async def written(state: Any, present: Any = number) -> bytes:
-        page = await state.page("k", limit=2)
-        return bytes(page.written(present))
-
-    async def change_and_fail() -> None:
-        async with store.transaction("one") as state:
-            await state.put("k", "1", {"n": 5})
-            assert await written(state) == b"[5,0]"
-            raise ZeroDivisionError
-
-    store = await store_of("one")
-    await put_all(store, 2)
-    async with store.transaction("one") as state:
-        assert [await written(state), await written(state)] == [b"[1,0]", b"[1,0]"]
-    assert presented == [1, 0]
-    with pytest.raises(ZeroDivisionError):
-        await change_and_fail()
-    async with store.transaction("one") as state:
-        assert await written(state) == b"[1,0]"
-        assert await written(state, str) == b"[\"{'n': 1}\",\"{'n': 0}\"]"
 
 
 # --- all or nothing
@@ -1061,57 +1024,6 @@ async def test_all_conditions_must_hold() -> None:
     assert (await page_of(store, limit=9, where=where)).records == ()
 
 
-async def lines_run(work: Awaitable[Any]) -> int:
-    """How many lines of the store's own code ``work`` runs, each turn of a loop counted."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
-        nonlocal count
-        if frame.f_code.co_filename not in {memory.__file__, collection.__file__}:
-            return None
-        count += event == "line"
-        return trace
-
-    collection._lines.cache_clear()  # noqa: SLF001  other tests may have read the same
-    previous = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        await work
-    finally:
-        sys.settrace(previous)
-    return count
-
-
-@pytest.mark.slow
-@on_a_loop
-async def test_30_000_records_are_no_more_work_than_100() -> None:
-    """Neither the first page, nor one in the middle, nor a single record needs a search."""
-    store, all_match = await store_of("one"), (Condition("status", "=", "Paid"),)
-
-    async def get_and_put() -> None:
-        async with store.transaction("one") as state:
-            await state.put("k", "5", {"n": 5, **(await state.get("k", "5") or {})})
-            await state.count("k")
-
-    async def work(middle: int) -> dict[str, int]:
-        return {
-            "no condition": await lines_run(page_of(store, limit=20)),
-            "all match": await lines_run(page_of(store, limit=20, where=all_match)),
-            "middle": await lines_run(page_of(store, limit=20, before=middle)),
-            "middle, all match": await lines_run(
-                page_of(store, limit=20, before=middle, where=all_match)
-            ),
-            "get and put": await lines_run(get_and_put()),
-        }
-
-    await put_all(store, 100, status="Paid")
-    few = await work(50)
-    await put_all(store, 29_904, status="Paid")  # as many beyond the last whole block of 16
-    many = await work(15_000)
-    assert min(many.values()) > 0
-    assert {name: lines for name, lines in many.items() if lines > few[name]} == {}
-
-
 # --- deleting
 
 
@@ -1346,47 +1258,6 @@ async def test_an_index_of_instants_knows_who_has_another_instant_and_who_is_gon
     assert await found(odd, after) == [n for n, at in times.items() if n % 2 and at >= 60]
 
 
-@in_memory
-def test_instants_need_no_order() -> None:
-    def counts(*minutes: int, replaced: tuple[int, int] | None = None) -> None:
-        found = collection.Collection((Instant("t"),))
-        changes = [*enumerate(minutes), *([] if replaced is None else [replaced])]
-        for key, minute in changes:
-            record = {"t": instant_text(NOON + timedelta(minutes=minute))}
-            found = found.with_record(str(key), record)
-        present = dict(changes).values()
-        for minute in range(7):
-            limit = NOON + timedelta(minutes=minute)
-            expected = [
-                sum(one >= minute for one in present),
-                sum(one <= minute for one in present),
-            ]
-            where = [(Condition("t", ">=", limit),), (Condition("t", "<=", limit),)]
-            assert list(map(found.count, where)) == expected, (minutes, replaced, minute)
-
-    for order in permutations(range(1, 6)):
-        counts(*order)
-    for position, minute in product(range(5), range(7)):
-        counts(*range(1, 6), replaced=(position, minute))
-
-
-@pytest.mark.slow
-@in_memory
-@on_a_loop
-async def test_a_condition_on_an_instant_reads_no_other_records() -> None:
-    store = await store_of("one", indexes=(Instant("t"),))
-    where = (Condition("t", ">=", NOON), Condition("t", "<=", NOON))
-
-    async def lines(count: int) -> int:
-        async with store.transaction("one") as state:
-            for n in range(count):
-                await state.put("k", str(n), {"t": instant_text(NOON + timedelta(seconds=n))})
-            return await lines_run(state.page("k", limit=20, where=where))
-
-    few = await lines(100)
-    assert few - 2 <= await lines(20_000) <= few + 2
-
-
 @pytest.mark.parametrize("_backend", ["sqlite", _POSTGRESQL], indirect=True)
 @settings(max_examples=20, deadline=None)
 @given(history=HISTORIES, where=SELECTIONS)
@@ -1467,60 +1338,6 @@ async def test_an_index_of_thousands_of_records_has_the_same_pages() -> None:
                 ]
             )
     assert pages[0] == pages[1]
-
-
-@pytest.mark.slow
-@on_a_loop
-async def test_a_rare_value_among_20_000_records_is_found_without_a_search() -> None:
-    store = await store_of("one", indexes=("owner",))
-    rare = (Condition("owner", "=", "rare"),)
-
-    async def page_and_count() -> None:
-        async with store.transaction("one") as state:
-            assert len((await state.page("k", limit=20, where=rare)).records) == 3
-            assert await state.count("k", rare) == 3
-
-    await put_all(store, 3, owner="rare")
-    await put_all(store, 97, owner="frequent")
-    few = await lines_run(page_and_count())
-    await put_all(store, 19_900, owner="frequent")
-    assert await lines_run(page_and_count()) <= few
-
-
-@in_memory
-@on_a_loop
-async def test_a_snapshot_shares_the_records_that_did_not_change() -> None:
-    store = await store_of("one", indexes=("owner",))
-    clock = ClockState("frozen")
-
-    async def snapshot() -> None:
-        await store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
-
-    await put_all(store, 100, owner="a")
-    few = await lines_run(snapshot())
-    await put_all(store, 9_900, owner="a")
-    tracemalloc.start()
-    try:
-        assert await lines_run(snapshot()) <= few
-        assert tracemalloc.get_traced_memory()[0] < 20_000
-    finally:
-        tracemalloc.stop()
-
-
-@on_a_loop
-async def test_a_restore_of_10_000_records_is_no_more_work_than_of_100() -> None:
-    store = await store_of("one", indexes=("owner",))
-    clock = ClockState("frozen")
-
-    async def lines_of_restore(count: int) -> int:
-        await put_all(store, count, owner="a")
-        await store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
-        await put_all(store, 1, owner="b")
-        return await lines_run(store.restore_snapshot("one", "s", clock))
-
-    few = await lines_of_restore(100)
-    assert 0 < await lines_of_restore(9_900) <= few
-    assert len((await page_of(store)).records) == 10_000
 
 
 @on_a_loop
@@ -1637,33 +1454,6 @@ async def test_an_index_knows_which_of_many_records_have_lost_a_term() -> None:
             assert await state.count("k", where) == (59 if text == "a" else 58)
 
 
-@pytest.mark.slow
-@on_a_loop
-async def test_a_rollback_of_many_steps_is_little_work() -> None:
-    """It grows with their number: with its square, it would take fifty times as much."""
-    store = await store_of("a")
-    with little_work(2), suppress(ZeroDivisionError):
-        async with store.transaction("a") as state:
-            for number in range(30_000):
-                await state.schedule(FROZEN_START, "x", {"number": number})
-            raise ZeroDivisionError
-
-
-@on_a_loop
-async def test_a_committed_transaction_is_freed_at_once() -> None:
-    """Not when the garbage collector looks next: it holds every version it has made."""
-    store = await store_of("one")
-    gc.disable()
-    try:
-        async with store.transaction("one") as state:
-            await state.schedule(NOW, "x", {})
-        freed = ref(state)
-        del state
-        assert freed() is None
-    finally:
-        gc.enable()
-
-
 @in_memory
 @on_a_loop
 async def test_discarded_steps_take_no_memory() -> None:
@@ -1682,63 +1472,6 @@ async def test_discarded_steps_take_no_memory() -> None:
 
 
 # --- records as bytes
-
-
-@pytest.mark.slow
-@in_memory
-@given(JSON_VALUES)
-def test_a_record_comes_back_from_its_text(value: Any) -> None:
-    assert record_of(stored({"": value})) == {"": value}
-
-
-@in_memory
-@given(st.data())
-def test_texts_are_kept_as_in_a_list_whatever_replaces_or_deletes_them(data: st.DataObject) -> None:
-    texts = st.sampled_from([stored({"n": n, "text": "long" * n}) for n in (0, 1, 3, 3000)])
-    rows, model, versions = Rows(), list[bytes | None](), list[tuple[Rows, list[bytes | None]]]()
-    for text in data.draw(st.lists(texts, max_size=40)):
-        rows = rows.appended(text)
-        model.append(text)
-    for position in data.draw(st.lists(st.sampled_from(range(len(model) or 1)), max_size=30)):
-        if position < len(model) and model[position] is not None:
-            versions.append((rows, model.copy()))
-            model[position] = data.draw(st.none() | texts)
-            rows = rows.replaced(position, model[position])
-    for one, expected in [*versions, (rows, model)]:
-        assert [one[at] for at in range(one.length)] == expected
-        gaps = [first + at for first, gone in one.gaps(0, 99) for at in range(16) if gone >> at & 1]
-        assert gaps == [at for at, text in enumerate(expected) if text is None]
-
-
-@in_memory
-def test_a_collection_keeps_few_of_the_records_that_were_read() -> None:
-    before = collection.Collection()
-    for n in range(100):
-        before = before.with_record(f"key_{n}", {"n": n})
-    assert [before.get(f"key_{n}") for n in range(100)] == [{"n": n} for n in range(100)]
-    assert (before.get("key_100"), before.get("key_100")) == (None, None)
-    assert len(before.texts) <= 16
-    after = before.with_record("key_99", {"n": 0}).with_record("key_100", {"n": 100})
-    assert [after.get("key_99"), after.get("key_100")] == [{"n": 0}, {"n": 100}]
-    assert before.get("key_99") == {"n": 99}
-
-
-@in_memory
-def test_records_that_are_like_earlier_ones_take_little_room() -> None:
-    record = {f"member-{n}": "text" for n in range(30)}
-    size = size_of(stored(record))
-    tracemalloc.start()
-    try:
-        found = collection.Collection()
-        for n in range(2000):
-            found = found.with_record(f"key_{n}", {**record, "n": n})
-        for n in range(2000):
-            found = found.with_record(f"key_{n}", {**record, "n": -n})
-        kept = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    assert found.get("key_7") == {**record, "n": -7}
-    assert kept < 2000 * size
 
 
 def test_steps_are_due_in_their_order_when_most_were_taken_out() -> None:

@@ -291,23 +291,7 @@ def _decoder(raw: bytes) -> json.JSONDecoder:
     return _OF_SHORT_INTEGERS if has_many else _DECODER
 
 
-class Written:
-    """A value that is JSON text already, as ``to_json`` returns it."""
-
-    __slots__ = ()
-
-    def to_json(self) -> bytes:
-        """The text."""
-        raise NotImplementedError
-
-    def plain(self) -> Any:
-        """The value."""
-        raise NotImplementedError
-
-
 def _raw_number(value: Any) -> orjson.Fragment:
-    if isinstance(value, Written):
-        return orjson.Fragment(value.to_json())
     if isinstance(value, Decimal) and value.is_finite():
         return orjson.Fragment(str(value))
     raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import key_digest
-from invoice_sandbox.base.jsonio import Written
 from invoice_sandbox.base.turns import waited_for
 from invoice_sandbox.http import idempotency
 from invoice_sandbox.http.declared_errors import declared_status
@@ -347,26 +346,19 @@ async def _explain(trace: Trace, call: Call, machine: Machine, data: Mapping[str
 
 
 class _Declared(NamedTuple):
-    """The JSON response of a status. ``valid`` are the last bodies that its checker has allowed, by
-    the text of their data."""
+    """The JSON response of a status."""
 
     media_type: str
     checker: Checker | None
-    valid: dict[bytes, bytes]
 
 
 class JsonResponses:
-    """Writes the responses of one operation as JSON, and validates them.
-
-    Data of the same bytes as some that were valid for the same status are valid.
-    """
+    """Writes the responses of one operation as JSON, and validates them."""
 
     def __init__(self, operation: Operation, conventions: Conventions) -> None:
         self._operation = operation
         self._conventions = conventions
         self._declared: dict[tuple[int, bool, str | None], _Declared] = {}
-        envelope = jsonio.dumps(conventions.success_body(_DATA))
-        self._around = envelope.split(jsonio.dumps(_DATA))
 
     def reply(self, result: Any) -> Reply:
         """A response, in the envelope of the conventions unless it is bare.
@@ -382,27 +374,11 @@ class JsonResponses:
             if given.data is None and (not response.content or status in WITHOUT_BODY):
                 return Reply(status, headers=given.headers)
             name = _json_type(self._operation, status, response, given.media_type)
-            declared = _Declared(concrete(name), response.content[name], {})
+            declared = _Declared(concrete(name), response.content[name])
             self._declared[key] = declared
-        is_written = isinstance(given.data, Written)
-        text = given.data.to_json() if is_written else jsonio.dumps(given.data)
-        body = declared.valid.get(text)
-        if body is None:
-            plain = given.data.plain() if is_written else given.data
-            whole = plain if given.bare else self._conventions.success_body(plain)
-            _check(self._operation, status, declared.checker, whole)
-            body = text if given.bare else text.join(self._around)
-            if len(body) <= _MAX_KEPT:
-                if len(declared.valid) >= _KEPT:
-                    del declared.valid[next(iter(declared.valid))]
-                declared.valid[text] = body
-        return Reply(status, body, declared.media_type, given.headers)
-
-
-_DATA: Final = "the data, which no envelope holds as a text"
-_KEPT: Final = 64
-_MAX_KEPT: Final = 8 * 1024
-"""How many valid bodies are kept for each status of an operation, and of how many bytes."""
+        body = given.data if given.bare else self._conventions.success_body(given.data)
+        _check(self._operation, status, declared.checker, body)
+        return Reply(status, jsonio.dumps(body), declared.media_type, given.headers)
 
 
 def _response(operation: Operation, status: int) -> DeclaredResponse:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -17,7 +17,6 @@ from msgspec import Struct
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError, ErrorType, reject, suggestion
 from invoice_sandbox.base.ids import new_key, new_secret
-from invoice_sandbox.base.jsonio import Written
 from invoice_sandbox.base.jsonio import dumps as dump_json
 from invoice_sandbox.openapi.message.parameters import query_of
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -154,38 +153,6 @@ __all__ = [
     "signing_secrets",
     "url_problem",
 ]
-
-
-class Presented(Sequence[Any], Written):
-    """What ``present`` makes of the records of a page."""
-
-    __slots__ = ("_page", "_present")
-
-    def __init__(self, page: Page, present: Callable[[Record], Any]) -> None:
-        self._page = page
-        self._present = present
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._page.records)
-
-    def __getitem__(self, index: Any) -> Any:
-        """One of them, or some."""
-        return [self._present(one) for one in self._page.records][index]
-
-    def __iter__(self) -> Iterator[Any]:
-        """All of them."""
-        return iter([self._present(one) for one in self._page.records])
-
-    def plain(self) -> Any:
-        """As a list."""
-        return list(self)
-
-    def to_json(self) -> bytes:
-        """As a JSON array."""
-        if self._page.written is None:
-            return dump_json(self.plain())
-        return self._page.written(self._present)
 
 
 def _as_it_is(record: Record) -> Record:
@@ -410,7 +377,6 @@ class Call(Context, kw_only=True, eq=False):
 
         Headers say how many records match (``X-Total-Count``) and where the next page is
         (``Link``, RFC 8288). A cursor that this service never gave out names an empty page.
-        ``present`` must depend on the record alone: a page is written once while nothing changes.
         """
         names = self.conventions
         limit = int(self.query.get(names.limit_parameter, names.page_size))
@@ -419,7 +385,7 @@ class Call(Context, kw_only=True, eq=False):
         page = await self.state.page(collection, limit=limit, before=before, where=where)
         total = await self.state.count(collection, where)
         headers = ((names.total_header, str(total)), *self._link(page, limit))
-        return Response(Presented(page, present), headers)
+        return Response([present(record) for record in page.records], headers)
 
     def _link(self, page: Page, limit: int) -> tuple[tuple[str, str], ...]:
         if page.next_position is None:

@@ -186,13 +186,11 @@ class Instant(str):
 class Page:
     """Records, and the position where the next page begins; None: no next page.
 
-    The records belong to whoever reads them. ``written``, if the store has it, returns what a
-    function makes of them as a JSON array, which it writes once while nothing changes.
+    The records belong to whoever reads them.
     """
 
     records: Sequence[Record]
     next_position: int | None
-    written: Callable[[Callable[[Record], Any]], bytes] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -1,182 +1,173 @@
-"""One collection of records as a persistent value: another version shares what did not change.
+"""One collection of records: dicts by key, with an index entry for each value of an indexed field.
 
-Keeping a version is a snapshot, going back to a version is a rollback. Records are stored as texts,
-in blocks that are compressed once they are full: texts of one block are like each other, so they
-take a tenth of their room together. Reading one takes as long as reading its block, so the last
-blocks that were read are kept.
+A record is copied when it is written and when it is read. A change returns what undoes it. The
+position of a record never changes, so that cursors stay valid. A snapshot shares the collection
+until the next change, which copies it.
 """
 
 from __future__ import annotations
 
-import zlib
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from functools import lru_cache
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from itertools import islice
+from typing import Any, Final
 
-import orjson
-from msgspec import Struct
+from msgspec import to_builtins
 
-from invoice_sandbox.base.jsonio import dumps, fitted, packed_bytes, unpacked
+from invoice_sandbox.base.clock import parse_instant
+from invoice_sandbox.base.jsonio import dumps
 from invoice_sandbox.state import Condition, Instant, Page, Record
-from invoice_sandbox.state.index import (
-    Hints,
-    Index,
-    Instants,
-    Keys,
-    Term,
-    ascending,
-    descending,
-    intersection,
-    matches,
-    union,
-    without,
-)
 
 RECORD_BYTES: Final = 250
 """What a record takes besides its text and its key."""
 
-_Asked = tuple[int | None, int | None, tuple[Condition, ...], bool]
-"""The limit, position and conditions of a page, and whether its oldest record is first."""
-
-_MAX_COMPARED: Final = 1000
+_MOST_COMPARED: Final = 1000
 """Records of a collection that is compared with another."""
 
-_KEPT_PAGES: Final = 16
-_KEPT_RECORDS: Final = 100
-_KEPT_TEXTS: Final = 16
-"""How many pages a version keeps, and of how many records; and how many records that were read by
-their keys."""
+Term = tuple[str, ...]
+"""A field and its value; of a list, a field, one of its items, and ``_ITEM``."""
 
-T = TypeVar("T")
+_ITEM: Final = "item"
+_NEVER: Final = -(2**63)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
-Stored = bytes
-"""A record as JSON text, after a space if its numbers have digits that only a Decimal keeps."""
+copied: Final = partial(to_builtins, builtin_types=(Decimal,))
+"""An independent copy of a record, with lists for tuples."""
 
-_EXACT: Final = b" "
-_BLOCK: Final = 16
-_GROUP: Final = 64
-"""Texts of a block, and blocks of a group."""
 
-_ALL: Final = 2**_BLOCK - 1
-_LONGEST: Final = 8 * 1024
-"""Bytes of a text that is compressed with others."""
+@dataclass(slots=True, eq=False)
+class Row:
+    """A record in its position, with the bytes of its JSON text and its index terms."""
 
-_MOST_LOOSE: Final = 4
-_KEPT: Final = 32
-"""Blocks that were read last, of 128 KB each at most."""
-
-_WINDOW_BITS: Final = -14
-"""Negative, as the texts need neither zlib's header nor its checksum."""
-
-_MEMORY_LEVEL: Final = 6
+    position: int
+    key: str
+    record: Record
+    size: int
+    terms: tuple[Term, ...]
+    instants: tuple[tuple[str, int], ...]
 
 
 class Collection:
-    """Records by key, in the order of their positions.
+    """Records by key and by position, and the positions of each index term.
 
-    The position of a record never changes, so that cursors stay valid. ``rows`` has the record of
-    each position, None where it was deleted. ``keys``, ``instants`` and the hints of
-    ``index`` are only added to, and shared by the versions until one ``is_detached``. ``count_all``
-    is the number of records, ``size`` that of all keys and records in bytes.
+    ``terms`` has a position for a term of one record, as most are, and a sorted list for others.
+    ``instants`` has pairs of an instant and a position for each indexed field, sorted.
     """
 
-    __slots__ = (
-        *("count_all", "index", "instants", "is_detached", "keys", "pages", "rows", "size"),
-        "texts",
-    )
+    __slots__ = ("fields", "instants", "is_shared", "positions", "rows", "size", "terms")
 
     def __init__(self, fields: Iterable[str] = ()) -> None:
-        self.rows = Rows()
-        self.keys = Keys()
-        self.count_all = 0
-        self.size = 0
         fields = tuple(fields)
-        self.index = Index(tuple(one for one in fields if not isinstance(one, Instant)), Hints())
-        self.instants = {str(one): Instants() for one in fields if isinstance(one, Instant)}
-        self.pages: dict[_Asked, Page] = {}
-        self.texts: dict[str, Stored | None] = {}
-        self.is_detached = False
+        self.fields = tuple(field for field in fields if not isinstance(field, Instant))
+        self.instants: dict[str, list[tuple[int, int]]] = {
+            str(field): [] for field in fields if isinstance(field, Instant)
+        }
+        self.rows: dict[str, Row] = {}
+        self.positions: list[Row | None] = []
+        self.terms: dict[Term, int | list[int]] = {}
+        self.size = 0
+        self.is_shared = False
 
-    def position(self, key: str) -> int | None:
-        """The position of the record, or None."""
-        position, _ = self.keys.find(key, self.rows)
-        return None if position < 0 else position
-
-    def with_record(self, key: str, record: Mapping[str, Any]) -> Collection:
-        """The collection with the record at its end, or replaced in its position."""
-        text, is_exact = packed_bytes(record)
-        size = len(text)
-        if is_exact:
-            text = _EXACT + text
-        position, number = self.keys.find(key, self.rows)
-        changed = self._version()
-        if position < 0:
-            position = self.rows.length
-            changed.rows = self.rows.appended(text)
-            changed.keys.add(key, number, position)
-            changed.count_all += 1
-            changed.size += size + len(key) + RECORD_BYTES
-            if (index := changed.index).fields:
-                terms = index.terms_of(record)
-                changed.index = index.with_terms(position, terms, changed._has)  # noqa: SLF001
-            for field, instants in changed.instants.items():
-                instants.add(position, record.get(field))
-        else:
-            before = self.rows.known(position)
-            changed.rows = self.rows.replaced(position, text)
-            changed.size += size - size_of(before)
-            changed._index(position, before, record)  # noqa: SLF001
-            for field, instants in self.instants.items():
-                after = instants.replaced(position, record.get(field), self.rows.length)
-                if after is not instants:
-                    changed.instants = {**changed.instants, field: after}
-        return changed
-
-    def without(self, key: str) -> Collection:
-        """The collection without the record, which must exist."""
-        position, _ = self.keys.find(key, self.rows)
-        if position < 0:
-            raise KeyError(key)
-        before, changed = self.rows.known(position), self._version()
-        changed.rows = self.rows.replaced(position, None)
-        changed.count_all -= 1
-        changed.size -= size_of(before) + len(key) + RECORD_BYTES
-        changed._index(position, before, _NO_MEMBERS)  # noqa: SLF001
-        return changed
-
-    def detached(self) -> Collection:
-        """The same version, to continue from while others continue from a later one."""
-        version = Collection.__new__(Collection)
-        for name in self.__slots__:
-            setattr(version, name, getattr(self, name))
-        version.pages, version.texts, version.is_detached = {}, {}, True
-        return version
+    def copy(self) -> Collection:
+        """Return an independent collection with the same rows."""
+        other = Collection()
+        other.fields = self.fields
+        other.instants = {field: pairs.copy() for field, pairs in self.instants.items()}
+        other.rows, other.positions = self.rows.copy(), self.positions.copy()
+        other.terms = {
+            term: found if isinstance(found, int) else found.copy()
+            for term, found in self.terms.items()
+        }
+        other.size = self.size
+        return other
 
     def is_like(self, other: Collection) -> bool:
-        """Whether both are small, and have the same records in the same positions.
-
-        Both must have the same indexed fields.
-        """
-        length = self.rows.length
+        """True if both are small and have the same records in the same positions."""
         return (
-            length == other.rows.length
-            and length <= _MAX_COMPARED
-            and all(self.keys.names[one] == other.keys.names[one] for one in range(length))
-            and all(self.rows[one] == other.rows[one] for one in range(length))
+            len(self.positions) == len(other.positions) == len(self.rows) <= _MOST_COMPARED
+            and self.rows.keys() == other.rows.keys()
+            and all(
+                row.position == other.rows[key].position and row.record == other.rows[key].record
+                for key, row in self.rows.items()
+            )
         )
 
+    def position(self, key: str) -> int | None:
+        """Return the position of the record, or None."""
+        row = self.rows.get(key)
+        return None if row is None else row.position
+
     def get(self, key: str) -> Record | None:
-        """A copy of the record, or None. A version keeps where it found the last ones."""
-        try:
-            text = self.texts[key]
-        except KeyError:
-            position, _ = self.keys.find(key, self.rows)
-            text = None if position < 0 else self.rows[position]
-            if len(self.texts) >= _KEPT_TEXTS:
-                self.texts.clear()
-            self.texts[key] = text
-        return None if text is None else record_of(text)
+        """Return a copy of the record, or None."""
+        row = self.rows.get(key)
+        return None if row is None else copied(row.record)
+
+    def row_of(self, key: str, record: Mapping[str, Any]) -> Row:
+        """Return the row that the record would have: in its position, or at the end."""
+        before = self.rows.get(key)
+        kept = copied(record)
+        return Row(
+            len(self.positions) if before is None else before.position,
+            key,
+            kept,
+            len(dumps(kept)),
+            tuple(term for field in self.fields for term in _terms(field, kept.get(field))),
+            tuple((field, _instant(kept.get(field))) for field in self.instants),
+        )
+
+    def replace(self, key: str, row: Row | None) -> Row | None:
+        """Put the row in the place of the one of that key, which is returned. None: remove it."""
+        before = self.rows.get(key)
+        if before is not None:
+            self._remove_entries(before, () if row is None else row.terms)
+            self.size -= before.size + len(key) + RECORD_BYTES
+        if row is not None:
+            self.rows[key] = row
+            if row.position == len(self.positions):
+                self.positions.append(row)
+            self.positions[row.position] = row
+            self._add_entries(row, () if before is None else before.terms)
+            self.size += row.size + len(key) + RECORD_BYTES
+        elif before is not None:
+            del self.rows[key]
+            self.positions[before.position] = None
+        return before
+
+    def _add_entries(self, row: Row, present: tuple[Term, ...]) -> None:
+        for term in row.terms:
+            if term not in present:
+                self._add_position(term, row.position)
+        for field, instant in row.instants:
+            insort(self.instants[field], (instant, row.position))
+
+    def _remove_entries(self, row: Row, kept: tuple[Term, ...]) -> None:
+        for term in row.terms:
+            if term not in kept:
+                self._remove_position(term, row.position)
+        for field, instant in row.instants:
+            pairs = self.instants[field]
+            del pairs[bisect_left(pairs, (instant, row.position))]
+
+    def _add_position(self, term: Term, position: int) -> None:
+        found = self.terms.get(term)
+        if found is None:
+            self.terms[term] = position
+        elif isinstance(found, int):
+            self.terms[term] = sorted((found, position))
+        else:
+            insort(found, position)
+
+    def _remove_position(self, term: Term, position: int) -> None:
+        found = self.terms[term]
+        if isinstance(found, int) or len(found) == 1:
+            del self.terms[term]
+        else:
+            del found[bisect_left(found, position)]
 
     def page(
         self,
@@ -185,284 +176,118 @@ class Collection:
         where: tuple[Condition, ...],
         oldest_first: bool = False,
     ) -> Page:
-        """At most ``limit`` records, newest first or ``oldest_first``, from ``start`` on.
+        """Return at most ``limit`` records, newest first or ``oldest_first``.
 
-        A version keeps its last small pages.
+        ``start`` is the ``next_position`` of the page before: the first one with ``oldest_first``,
+        else the one after the first.
         """
-        if not self.count_all:
-            return NO_RECORDS
-        asked = (limit, start, where, oldest_first)
-        if asked not in self.pages:
-            page = self._page(*asked)
-            if len(page.records) > _KEPT_RECORDS:
-                return page
-            if len(self.pages) >= _KEPT_PAGES:
-                self.pages.clear()
-            self.pages[asked] = page
-        return self.pages[asked]
-
-    def _page(
-        self,
-        limit: int | None,
-        start: int | None,
-        where: tuple[Condition, ...],
-        oldest_first: bool,
-    ) -> Page:
-        found: list[Stored] = []
-        blocks, others = self._blocks(where)
-        if blocks is not None and not blocks:
-            return NO_RECORDS
-        if oldest_first:
-            positions = self._ascending(max(start or 0, 0), blocks)
-        else:
-            length = self.rows.length
-            positions = self._descending(length if start is None else min(start, length), blocks)
-        for position, text in self._matching(positions, others):
-            if len(found) == limit:
-                return _page(found, position if oldest_first else position + 1)
-            found.append(text)
-        return _page(found, None)
+        rows = self._matching(where, start, oldest_first)
+        records = tuple(copied(row.record) for row in islice(rows, limit))
+        following = None if limit is None else next(rows, None)
+        if following is None:
+            return Page(records, None)
+        return Page(records, following.position + (not oldest_first))
 
     def count(self, where: tuple[Condition, ...]) -> int:
-        """How many records match."""
+        """Return how many records match."""
         if not where:
-            return self.count_all
-        blocks, others = self._blocks(where)
-        if blocks is not None and not others:
-            return sum(bits.bit_count() for bits in blocks.values())
-        return sum(1 for _ in self._matching(self._descending(self.rows.length, blocks), others))
-
-    def _ascending(self, start: int, blocks: dict[int, int] | None) -> Iterable[int]:
-        """The positions from ``start`` on that ``_blocks`` allows, the lowest first."""
-        return range(start, self.rows.length) if blocks is None else ascending(blocks, start)
-
-    def _descending(self, start: int, blocks: dict[int, int] | None) -> Iterable[int]:
-        """The positions below ``start`` that ``_blocks`` allows, the highest first."""
-        return range(start - 1, -1, -1) if blocks is None else descending(blocks, start)
+            return len(self.rows)
+        return sum(1 for _ in self._matching(where, None, oldest_first=True))
 
     def _matching(
-        self, positions: Iterable[int], others: tuple[Condition, ...]
-    ) -> Iterator[tuple[int, Stored]]:
-        """The records of the positions that meet the conditions."""
-        for position in positions:
-            found = self.rows[position]
-            if found is not None and (not others or matches(record_of(found), others)):
-                yield position, found
+        self, where: tuple[Condition, ...], start: int | None, oldest_first: bool
+    ) -> Iterator[Row]:
+        found, conditions = self._candidates(where)
+        low, high = 0, len(found)
+        if start is not None and oldest_first:
+            low = bisect_left(found, start)
+        elif start is not None:
+            high = bisect_left(found, start)
+        for index in range(low, high) if oldest_first else range(high - 1, low - 1, -1):
+            row = self.positions[found[index]]
+            if row is not None and matches(row.record, conditions):
+                yield row
 
-    def _blocks(
+    def _candidates(
         self, where: tuple[Condition, ...]
-    ) -> tuple[dict[int, int] | None, tuple[Condition, ...]]:
-        """What the indexes know: bits by block, None if nothing; and the other conditions."""
-        blocks: dict[int, int] | None = None
-        others: list[Condition] = []
+    ) -> tuple[Sequence[int], tuple[Condition, ...]]:
+        """Return the positions that the most selective index has, and the other conditions."""
+        best: Sequence[int] = range(len(self.positions))
+        used = None
         for condition in where:
-            if isinstance(condition.value, datetime) and condition.field in self.instants:
-                one = self._dated(condition, condition.value)
-                blocks = one if blocks is None else intersection(blocks, one)
-                continue
-            terms = self.index.wanted(condition)
-            if terms is None:
-                others.append(condition)
-                continue
-            one = union([self.index.positions(term, self._has) for term in terms])
-            blocks = one if blocks is None else intersection(blocks, one)
-        return blocks, tuple(others)
+            found = self._indexed(condition)
+            if found is not None and len(found) <= len(best):
+                best, used = found, condition
+        return best, tuple(condition for condition in where if condition is not used)
 
-    def _dated(self, condition: Condition, instant: datetime) -> dict[int, int]:
-        """The bits of the records that meet a condition on an instant."""
-        length = self.rows.length
-        blocks = self.instants[condition.field].blocks(condition.operator, instant, length)
-        if self.count_all == length:
-            return blocks
-        return without(blocks, self.rows.gaps)
-
-    def _has(self, position: int, term: Term) -> bool:
-        found = self.rows[position] if position < self.rows.length else None
-        return found is not None and term in self.index.terms_of(record_of(found))
-
-    def _index(self, position: int, before: Stored, after: Mapping[str, Any]) -> None:
-        if self.index.fields:
-            old = self.index.terms_of(record_of(before))
-            new = self.index.terms_of(after)
-            left = self.index.without_terms(position, [one for one in old if one not in new])
-            added = [one for one in new if one not in old]
-            self.index = left.with_terms(position, added, self._has)
-
-    def _version(self) -> Collection:
-        """The same, to be changed."""
-        version = Collection.__new__(Collection)
-        version.rows, version.keys = self.rows, self.keys
-        version.count_all, version.size = self.count_all, self.size
-        version.index, version.instants = self.index, self.instants
-        version.pages, version.texts, version.is_detached = {}, {}, False
-        if self.is_detached:
-            length = self.rows.length
-            version.keys, version.index = self.keys.copy(length), self.index.copy()
-            version.instants = {name: one.copy(length) for name, one in self.instants.items()}
-        return version
-
-
-def stored(record: Any) -> Stored:
-    """A record as text."""
-    text, is_exact = packed_bytes(record)
-    return _EXACT + text if is_exact else text
-
-
-def record_of(text: Stored) -> Any:
-    """A new record like the one that was stored, with lists for tuples and dicts for mappings."""
-    return unpacked(text[1:].decode()) if text[:1] == _EXACT else orjson.loads(text)
-
-
-def size_of(text: Stored) -> int:
-    """The bytes of a record as JSON."""
-    return len(text) - text.startswith(_EXACT)
-
-
-class _Block(Struct, gc=False, frozen=True):
-    """``lines`` are compressed texts. ``loose`` has those that took the place of a line, and long
-    ones. ``gone`` are bits of the places that have none."""
-
-    lines: bytes
-    loose: dict[int, Stored]
-    gone: int
-
-    def texts(self) -> list[Stored | None]:
-        found: list[Stored | None] = [*_lines(self.lines)] if self.lines else [None] * _BLOCK
-        for at in range(_BLOCK):
-            if self.gone >> at & 1:
-                found[at] = None
-            elif at in self.loose:
-                found[at] = self.loose[at]
-        return found
-
-
-def _closed(texts: Sequence[Stored | None]) -> _Block:
-    """A block of these texts."""
-    gone = sum(1 << at for at, one in enumerate(texts) if one is None)
-    loose = {at: one for at, one in enumerate(texts) if one is not None and len(one) > _LONGEST}
-    lines = b"\n".join([b"" if at in loose else one or b"" for at, one in enumerate(texts)])
-    deflate = zlib.compressobj(1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL)
-    return _Block(deflate.compress(lines) + deflate.flush(), loose, gone)
-
-
-@lru_cache(maxsize=_KEPT)
-def _lines(block: bytes) -> list[Stored]:
-    return zlib.decompress(block, _WINDOW_BITS).split(b"\n")
-
-
-class Rows(Struct, eq=False, gc=False):
-    """Texts as a persistent list: another version shares the blocks that did not change.
-
-    A text that was deleted is None.
-    """
-
-    length: int = 0
-    _groups: tuple[tuple[_Block, ...], ...] = ()
-    _last: tuple[Stored | None, ...] = ()
-
-    def __getitem__(self, position: int) -> Stored | None:
-        """The text in a position, which must exist."""
-        in_last = position - self.length + len(self._last)
-        if in_last >= 0:
-            return self._last[in_last]
-        number, at = divmod(position, _BLOCK)
-        block = self._groups[number // _GROUP][number % _GROUP]
-        if block.gone >> at & 1:
+    def _indexed(self, condition: Condition) -> Sequence[int] | None:
+        """Return the sorted positions of the records that match; None: no index has them."""
+        field, operator, value = condition
+        if isinstance(value, datetime):
+            return self._dated(field, operator, _milliseconds(value))
+        if field not in self.fields or (operator == "in") is isinstance(value, str):
             return None
-        return block.loose[at] if at in block.loose else _lines(block.lines)[at]
+        item = (_ITEM,) if operator == "has" else ()
+        values = (value,) if isinstance(value, str) else value
+        found = [self._positions((field, text, *item)) for text in values]
+        return found[0] if len(found) == 1 else sorted(set().union(*found))
 
-    def known(self, position: int) -> Stored:
-        """The text in a position, which must have one."""
-        text = self[position]
-        assert text is not None  # noqa: S101  whoever asks has found it
-        return text
+    def _positions(self, term: Term) -> Sequence[int]:
+        found = self.terms.get(term, ())
+        return (found,) if isinstance(found, int) else found
 
-    def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The positions of None between those two, as bits of each block that has any.
-
-        ``start`` must be the beginning of a block.
-        """
-        for first in range(start, min(end, self.length), _BLOCK):
-            group, number = divmod(first // _BLOCK, _GROUP)
-            if first + _BLOCK <= self.length:
-                gone = self._groups[group][number].gone
-            else:
-                gone = sum(1 << at for at, one in enumerate(self._last) if one is None)
-            if gone:
-                yield first, gone
-
-    def appended(self, text: Stored) -> Rows:
-        """With one more text."""
-        length, last = self.length + 1, (*self._last, text)
-        if len(last) < _BLOCK:
-            return Rows(length, self._groups, last)
-        if length % (_BLOCK * _GROUP) == _BLOCK:
-            return Rows(length, (*self._groups, (_closed(last),)))
-        return Rows(length, (*self._groups[:-1], (*self._groups[-1], _closed(last))))
-
-    def replaced(self, position: int, text: Stored | None) -> Rows:
-        """With another text in a position that has one."""
-        at = position % _BLOCK
-        if position >= self.length - len(self._last):
-            return Rows(self.length, self._groups, _with(self._last, at, text))
-        number, of_group = divmod(position // _BLOCK, _GROUP)
-        group = self._groups[number]
-        block = group[of_group]
-        loose, gone, lines = {**block.loose}, block.gone, block.lines
-        if text is None:
-            loose.pop(at, None)
-            gone |= 1 << at
-            lines = b"" if gone == _ALL else lines
-        else:
-            loose[at] = text
-        changed = _Block(lines, loose, gone)
-        if len(loose) > _MOST_LOOSE:
-            changed = _closed(changed.texts())
-        groups = _with(self._groups, number, _with(group, of_group, changed))
-        return Rows(self.length, groups, self._last)
+    def _dated(self, field: str, operator: str, instant: int) -> Sequence[int] | None:
+        pairs = self.instants.get(field)
+        if pairs is None:
+            return None
+        if operator == ">=":
+            return sorted(position for _, position in pairs[bisect_left(pairs, (instant,)) :])
+        first, last = bisect_left(pairs, (_NEVER + 1,)), bisect_left(pairs, (instant + 1,))
+        return sorted(position for _, position in pairs[first:last])
 
 
-def _with(items: tuple[T, ...], at: int, item: T) -> tuple[T, ...]:
-    """The items with another one in a place."""
-    return (*items[:at], item, *items[at + 1 :])
+def _terms(field: str, value: Any) -> Iterable[Term]:
+    """Return the index terms of a value: one of a text, one for each text of a list."""
+    if isinstance(value, str):
+        return ((field, value),)
+    if isinstance(value, list):
+        return dict.fromkeys((field, item, _ITEM) for item in value if isinstance(item, str))
+    return ()
 
 
-class _Records(Sequence[Record]):
-    """Copies of records, made when they are read."""
-
-    __slots__ = ("_shown", "_stored")
-
-    def __init__(self, found: Sequence[Stored]) -> None:
-        self._stored = found
-        self._shown: tuple[Callable[[Record], Any], bytes] | None = None
-
-    def __len__(self) -> int:
-        return len(self._stored)
-
-    def __getitem__(self, index: Any) -> Any:
-        found = self._stored[index]
-        return [record_of(one) for one in found] if isinstance(index, slice) else record_of(found)
-
-    def __iter__(self) -> Iterator[Record]:
-        return map(record_of, self._stored)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]  # records are dicts
-
-    def written(self, present: Callable[[Record], Any]) -> bytes:
-        if self._shown is None or self._shown[0] is not present:
-            self._shown = (present, fitted(dumps([present(one) for one in self])))
-        return self._shown[1]
+def _milliseconds(instant: datetime) -> int:
+    return (instant - _EPOCH) // _MILLISECOND
 
 
-def _page(found: Sequence[Stored], next_position: int | None) -> Page:
-    records = _Records(found)
-    return Page(records, next_position, records.written)
+def _instant(value: Any) -> int:
+    """Return the milliseconds from 1970 to an RFC 3339 text; _NEVER for anything else."""
+    if not isinstance(value, str):
+        return _NEVER
+    try:
+        return _milliseconds(parse_instant(value))
+    except ValueError:
+        return _NEVER
 
 
-NO_RECORDS: Final = _page((), None)
+def matches(record: Record, where: tuple[Condition, ...]) -> bool:
+    """True if a record meets all conditions."""
+    return all(
+        condition.field in record
+        and _OPERATORS[condition.operator](record[condition.field], condition.value)
+        for condition in where
+    )
 
 
-_NO_MEMBERS: Final[Record] = {}
+def _has(value: Any, wanted: str | tuple[str, ...]) -> bool:
+    if not isinstance(value, list):
+        return False
+    return any(text in value for text in wanted) if isinstance(wanted, tuple) else wanted in value
+
+
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "=": lambda value, wanted: bool(value == wanted),
+    ">=": lambda value, wanted: _instant(value) >= _milliseconds(wanted),
+    "<=": lambda value, wanted: _NEVER < _instant(value) <= _milliseconds(wanted),
+    "in": lambda value, wanted: value in wanted,
+    "has": _has,
+}

@@ -33,7 +33,7 @@ from invoice_sandbox.state import (
     Snapshot,
     Workspace,
 )
-from invoice_sandbox.state.collection import NO_RECORDS, Collection
+from invoice_sandbox.state.collection import RECORD_BYTES, Collection, Row
 from invoice_sandbox.state.steps import StepQueue, StoredStep, scheduled_step
 
 Indexes = Mapping[str, Iterable[str]]
@@ -72,7 +72,9 @@ class State:
     size: int = 0
 
     def copy(self) -> State:
-        """An independent copy. It shares the collections, which are never modified."""
+        """Return an independent copy. Both share the collections until one changes them."""
+        for collection in self.collections.values():
+            collection.is_shared = True
         return State(
             self.workspace,
             self.collections.copy(),
@@ -94,10 +96,20 @@ class State:
             self.collections[USERS] = users
             self.size += users.size
 
-    def replace(self, name: str, collection: Collection) -> None:
-        """Let another version of a collection take its place."""
-        self.size += collection.size - self.collections[name].size
-        self.collections[name] = collection
+    def replace(self, name: str, key: str, row: Row | None) -> Row | None:
+        """Put the row in the place of the one of that key, which is returned. None: remove it."""
+        collection = self.collections[name]
+        if collection.is_shared:
+            collection = self.collections[name] = collection.copy()
+        size = collection.size
+        before = collection.replace(key, row)
+        self.size += collection.size - size
+        return before
+
+    def forget_last(self, name: str, key: str) -> None:
+        """Undo that a record was added at the end of the collection."""
+        self.replace(name, key, None)
+        self.collections[name].positions.pop()
 
     def forget_number(self, name: str) -> None:
         """Remove a counter."""
@@ -409,7 +421,6 @@ class MemoryStore:
         try:
             state = space.snapshots[snapshot_id][1].copy()
             state.workspace = replace(state.workspace, clock=clock)
-            state.collections = {name: one.detached() for name, one in state.collections.items()}
             state.take_users(space.state)
             state.credentials = _after_restoring(space, snapshot_id)
             self._forget_owners(space)
@@ -520,8 +531,9 @@ class MemoryStore:
         """Workspaces begin with the same fixtures: let equal collections take the memory of one."""
         for name, collection in state.collections.items():
             shared = self._shared.setdefault(name, collection)
+            shared.is_shared = True
             if collection is not shared and collection.is_like(shared):
-                state.collections[name] = shared.detached()
+                state.collections[name] = shared
 
     def _forget_owners(self, space: Space) -> None:
         for digest in space.state.credentials:
@@ -600,17 +612,17 @@ class MemoryTransaction:
         stored = state.collections.get(collection)
         if stored is None:
             stored = self._collection(collection)
-        changed = stored.with_record(key, record)
-        is_new = changed.count_all > stored.count_all
+        row, before = stored.row_of(key, record), stored.rows.get(key)
+        is_new = before is None
         quota = quotas.records.get(collection)
         if quota is not None and is_new:
-            _check(quota, stored.count_all)
-        added = changed.size - stored.size
+            _check(quota, len(stored.rows))
+        added = row.size - before.size if before else row.size + len(key) + RECORD_BYTES
         if added > quotas.state.most - state.size and (is_new or collection not in quotas.growing):
             _check(quotas.state, state.size, max(added, 0))
-        self._undo.append((state.replace, collection, stored))
-        state.collections[collection] = changed
-        state.size += added
+        state.replace(collection, key, row)
+        undo = (state.forget_last, collection, key)
+        self._undo.append(undo if is_new else (state.replace, collection, key, before))
         if len(self._undo) % _CHANGES_OF_A_TURN == 0:
             await self._give_way()
 
@@ -624,7 +636,8 @@ class MemoryTransaction:
         stored = self._collection(collection)
         if stored.position(key) is None:
             return False
-        self._change(collection, stored.without(key))
+        before = self._state.replace(collection, key, None)
+        self._undo.append((self._state.replace, collection, key, before))
         return True
 
     async def page(
@@ -638,7 +651,7 @@ class MemoryTransaction:
     ) -> Page:
         """At most ``limit`` records (None: all), newest first or ``oldest_first``."""
         found = self._state.collections.get(collection)
-        return NO_RECORDS if found is None else found.page(limit, before, where, oldest_first)
+        return Page((), None) if found is None else found.page(limit, before, where, oldest_first)
 
     async def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
         """How many records match."""
@@ -664,10 +677,6 @@ class MemoryTransaction:
         if found is None:
             found = self._state.collections[name] = Collection(self._indexes.get(name, ()))
         return found
-
-    def _change(self, name: str, changed: Collection) -> None:
-        self._undo.append((self._state.replace, name, self._state.collections[name]))
-        self._state.replace(name, changed)
 
     async def schedule(
         self,

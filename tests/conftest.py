@@ -139,7 +139,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Worker())
     gc.set_threshold(_YOUNG_OBJECTS)
     _heed_interrupts()
-    _share_cache()
     _forget_secrets(config)
     _record_coverage(config)
 
@@ -151,12 +150,6 @@ def _heed_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
-
-
-def _share_cache() -> None:
-    """Processes with another home, such as those of pytester, keep what they made in the same
-    folder."""
-    os.environ.setdefault("XDG_CACHE_HOME", str(Path("~/.cache").expanduser()))
 
 
 def _forget_secrets(config: pytest.Config) -> None:

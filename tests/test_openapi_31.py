@@ -12,8 +12,6 @@ import orjson
 import pytest
 
 from invoice_sandbox.app import create_app
-from invoice_sandbox.openapi.load.text import DocumentError
-from invoice_sandbox.openapi.load.validate import check_openapi
 from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.code import ProjectError
 from tests.support import FROZEN
@@ -150,28 +148,6 @@ def test_a_contract_that_cannot_be_served_is_a_start_up_error(
     settings = replace(FROZEN, contract=file, strict=True)
     with pytest.raises(ProjectError, match=reason):
         asyncio.run(create_app(settings, url="http://127.0.0.1"))
-
-
-@pytest.mark.parametrize(
-    "folder",
-    [
-        pytest.param("/dev/null/cache", id="no folder"),
-        pytest.param("/" + "x" * 5_000, id="a name that is too long"),
-        pytest.param("relative", id="a relative path"),
-        pytest.param("/proc/cache", id="a folder that cannot be written"),
-    ],
-)
-def test_a_document_is_validated_without_a_usable_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", folder)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    file = tmp_path / "contract.json"
-    check_openapi(contract(True), file)
-    assert not (tmp_path / "relative").exists()
-    with pytest.raises(DocumentError, match="not an OpenAPI document"):
-        check_openapi({}, file)
 
 
 def test_an_unchanged_document_is_compiled_once() -> None:

@@ -696,9 +696,8 @@ class _Asked(dict[str, bytes]):
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def elsewhere(tmp_path: Path) -> Iterator[list[str]]:
     """References to what a document may not refer to, or that is not there; none is followed."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "other.json").write_text('{"a": 7}')
     asked = _Asked({"/other.json": b'{"a": 7}'})
     with offering(asked) as url:

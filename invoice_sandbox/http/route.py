@@ -18,7 +18,6 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from invoice_sandbox.base.cache import entry, software
 from invoice_sandbox.base.errors import ApiError, close_words, reject
 from invoice_sandbox.http.pipeline import Endpoint, OperationStages, Reply, Request, RoutedRequest
 from invoice_sandbox.http.read import check_length
@@ -36,16 +35,9 @@ def resolved_operations(
 
     ``resolve`` returns the function of an operationId.
     """
-    paths = _paths(contract)
-    place = entry("routes", software(), paths, contract.base_path)
-    rows = place.read()
-    if rows is not None:
-        return [(path, method, name, resolve(name)) for path, method, name in rows]
     from invoice_sandbox.http.resolution import resolved
 
-    found = resolved(paths, contract.base_path, resolve)
-    place.write([row[:3] for row in found])
-    return found
+    return resolved(_paths(contract), contract.base_path, resolve)
 
 
 def _paths(contract: Contract) -> dict[str, Any]:

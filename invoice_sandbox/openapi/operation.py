@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.cache import Entry, entry, software
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.model import node, walk
 from invoice_sandbox.openapi.load.operations import (
@@ -180,25 +179,22 @@ def compile_contract(document: dict[str, Any]) -> Contract:
         text = jsonio.dumps(document)
         own = marshal.loads(marshal.dumps(document))  # noqa: S302 - a copy, faster than deepcopy's
     except (TypeError, ValueError, RecursionError):  # what JSON cannot hold
-        return _compile(document, None, Entry(None))
+        return _compile(document, None)
     key = hashlib.sha256(text).hexdigest()
     if key not in _compiled:
-        compiled = _compile(own, text, entry("compiled", software(), key))
+        compiled = _compile(own, text)
         while len(_compiled) >= _MAX_COMPILED:
             del _compiled[next(iter(_compiled))]
         _compiled[key] = compiled
     return _compiled[key]
 
 
-def _compile(document: dict[str, Any], text: bytes | None, compiled_before: Entry) -> Contract:
-    """``text`` is the document as JSON. ``compiled_before`` has the findings if a process has
-    compiled all schemas before."""
-    findings = compiled_before.read()
+def _compile(document: dict[str, Any], text: bytes | None) -> Contract:
+    """``text`` is the document as JSON."""
     try:
-        schemas = request_response_schemas(document, text, findings)
+        schemas = request_response_schemas(document, text)
         named = named_operations(document)
-        is_unknown = findings is None and may_have(text, "format", "password")
-        has_passwords = is_unknown or (findings is not None and findings["hasPasswords"])
+        has_passwords = may_have(text, "format", "password")
         passwords = Passwords(schemas.response.identified if has_passwords else None)
         schemes = {
             name: compile_scheme(raw) for name, raw in _component(document, "securitySchemes")
@@ -215,9 +211,6 @@ def _compile(document: dict[str, Any], text: bytes | None, compiled_before: Entr
     except SchemaError as error:
         found = [(id(schema), reason) for schema, reason in error.found]
         raise UncompilableError(str(error), _located(document, dict(found))) from None
-    if findings is None:
-        has_passwords = any(one.has_passwords for one in operations.values())
-        compiled_before.write(schemas.findings() | {"hasPasswords": has_passwords})
     notes = tuple(
         note
         for name, declared in named.items()

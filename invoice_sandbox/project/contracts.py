@@ -6,18 +6,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.base.cache import entry, kept, software
 from invoice_sandbox.openapi.load.bundling import bundle
 from invoice_sandbox.openapi.load.documents import (
     Places,
     load_document,
     place_of,
     pointer_text,
-    read_text,
 )
 from invoice_sandbox.openapi.load.invalid import take_out, tolerate
 from invoice_sandbox.openapi.load.limitations import limitations, summarized
@@ -89,21 +86,8 @@ def merged_document(folder: Path) -> dict[str, Any]:
     overlay = overlay_document(folder)
     if overlay is None:
         return _published(folder).document
-    document = load_document(folder / "openapi" / "openapi.yaml")
-    place = entry("contract", software(), document, overlay)
-    merged: dict[str, Any] | None = place.read()
-    if merged is None:
-        merged, is_one_file = _merged(folder, document, overlay)
-        if is_one_file:
-            place.write(merged)
-    return merged
-
-
-def _merged(
-    folder: Path, document: dict[str, Any], overlay: dict[str, Any]
-) -> tuple[dict[str, Any], bool]:
-    """The merged document, and whether it consists of these two alone."""
     published, file = (folder / "openapi" / name for name in ("openapi.yaml", "overlay.yaml"))
+    document = load_document(published)
     check_version(document, published)
     whole = bundle(document, published)
     try:
@@ -116,7 +100,7 @@ def _merged(
     except DocumentError:
         base_document(folder)  # an error of the published contract is reported there
         raise
-    return as_31(merged), whole.document is document
+    return as_31(merged)
 
 
 def compile_apart(document: dict[str, Any]) -> Contract:
@@ -171,24 +155,10 @@ def control_contract(
 ) -> Contract:
     """The control contract merged with the project's additions.
 
-    Raises DocumentError.
+    The names of scenarios, which may change, are inserted when it is served. Raises DocumentError.
     """
-    part = part if part is not None and part.exists() else None
-    inputs = subject, words, for_tools
-    make = partial(_control_document, *inputs, part)
-    text = None if part is None else read_text(part)
-    return compile_contract(kept(make, "control", *inputs, text))
-
-
-def _control_document(
-    subject: str | None,
-    words: Mapping[str, Sequence[str]],
-    for_tools: Mapping[str, Any] | None,
-    part: Path | None,
-) -> dict[str, Any]:
-    """The document without the names of scenarios, which may change: they are inserted when it is
-    served."""
     document: dict[str, Any] = load_document(_CONTROL)
+    part = part if part is not None and part.exists() else None
     if part is not None:
         own = load_document(part)
         check_form(own, part, _PART)
@@ -200,7 +170,7 @@ def _control_document(
     choice |= {} if subject is None else {subject: described}
     if part is not None:
         check_openapi(document, part)  # the engine's own contract is validated by a test
-    return document
+    return compile_contract(document)
 
 
 def members_for_tools(
@@ -263,14 +233,7 @@ def contract_warnings(
 
     ``handlers`` are the operations that do not need a response from the contract.
     """
-    rows = kept(
-        lambda: [(one.pointer, one.text) for one in _unanswerable(contract, handlers)],
-        "unanswerable",
-        contract.document,
-        sorted(handlers),
-    )
-    unanswerable = [Note(tuple(pointer), text) for pointer, text in rows]
-    notes = [*read.limits, *read.as_written([*contract.notes, *unanswerable])]
+    notes = [*read.limits, *read.as_written([*contract.notes, *_unanswerable(contract, handlers)])]
     shown = [(one.pointer, one.text) for one in notes] if every else summarized(notes)
     lines = [_located(read.place(pointer), pointer, text) for pointer, text in shown]
     return (f"{place}: {text}" for place, text in sorted(lines, key=_position))

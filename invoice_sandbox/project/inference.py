@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from itertools import takewhile
 from typing import Any, Final
 
-from invoice_sandbox.base.cache import kept
 from invoice_sandbox.openapi.load.limitations import OWN_PAGES, hidden_paths
 from invoice_sandbox.openapi.load.operations import path_names, without_names
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -60,15 +59,6 @@ class Inferred:
 def inferred(contract: Contract) -> Inferred:
     """The collections of a document. What is posted to one of them can be read back: each was
     tried with a generated body, once for a document."""
-    data = kept(lambda: asdict(_inferred(contract)), "collections", contract.document)
-    every = (
-        Collection(**{**one, "within": (*one["within"],), "below": (*one["below"],)})
-        for one in data["collections"]
-    )
-    return Inferred((*every,), (*data["left_out"],))
-
-
-def _inferred(contract: Contract) -> Inferred:
     paths, hidden = _served_paths(contract)
     collections, left_out, seen = list[Collection](), list[str](), set[str]()
     free = {path: {**on_all} for path, on_all in paths.items()}

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.base.cache import content_of, kept
 from invoice_sandbox.base.errors import did_you_mean, reject, suggestion
 from invoice_sandbox.base.ids import camel_case
 from invoice_sandbox.openapi.load.documents import place_of
@@ -175,7 +174,7 @@ def _load_project(
 
 
 @lru_cache(maxsize=16)
-def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
+def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
     """Everything but the scenarios, and the names that they may reference."""
     if not (folder / "openapi" / "openapi.yaml").exists():
         raise ProjectError(
@@ -187,9 +186,7 @@ def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
         _check_kinds(folder, contract, lifecycle)
         actions = load_actions(folder / "domain")
-        inputs = content, contract.document  # of which parts may be in other folders
         vocabulary = vocabulary_of(contract, lifecycle, actions)
-        vocabulary = replace(vocabulary, content=content_of(inputs))
         machine = vocabulary.machine
         subject = None if machine is None else camel_case(machine.name) + "Id"
         conventions = load_conventions(folder, contract)
@@ -203,7 +200,6 @@ def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
         control = control_contract(subject, words, part, named)
         handlers = load_handlers(folder / "handlers", [control, contract])
         check_emitted([folder / "handlers", folder / "domain"], contract, lifecycle)
-        warnings = partial(project_warnings, folder, contract, handlers)
         project = Project(
             contract,
             control,
@@ -212,7 +208,7 @@ def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
             hooks=load_hooks(folder / "domain"),
             actions=actions,
             lifecycle=lifecycle,
-            warnings=tuple(kept(lambda: list(warnings()), "warnings", *inputs)),
+            warnings=tuple(project_warnings(folder, contract, handlers)),
             conventions=conventions,
             left_out=left_out(folder),
             base_path_origin=_base_path_origin(contract),

@@ -7,11 +7,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.base.cache import kept
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import close_words, suggestion
 from invoice_sandbox.openapi.load.documents import parse_text, place_of, read_text
@@ -48,17 +47,13 @@ _CONFLICT: Final = 409
 @dataclass(frozen=True, eq=False)  # a vocabulary equals only itself, and can be a cache key
 class Vocabulary:
     """The names that scenarios may use: those of the contract, the lifecycle, actions by name, the
-    members of records, and those of them that are dates or instants.
-
-    ``content`` is a digest of all that they come from; without it no result of a check is kept.
-    """
+    members of records, and those of them that are dates or instants."""
 
     contract: Contract
     lifecycle: Lifecycle
     actions: Mapping[str, Action]
     members: Collection[str]
     dates: Collection[str]
-    content: str = ""
 
     @property
     def operations(self) -> Mapping[str, Operation]:
@@ -83,16 +78,10 @@ def load_scenario(file: Path, vocabulary: Vocabulary) -> Scenario:
 @lru_cache(maxsize=512)
 def _load_scenario(file: Path, text: str, vocabulary: Vocabulary) -> Scenario:
     """Checked once for each version of a file, since all ways that it can run are simulated."""
-    make = partial(_checked, file, text, vocabulary)
-    inputs = vocabulary.content, file.stem, text
-    return scenario_of(kept(make, "scenario", *inputs) if vocabulary.content else make())
-
-
-def _checked(file: Path, text: str, vocabulary: Vocabulary) -> Any:
     document = _parsed(file, text)
     for problem in scenario_problems(document, file.stem, vocabulary):
         raise _located(file, problem)
-    return document
+    return scenario_of(document)
 
 
 def check_extension(file: Path) -> None:

@@ -148,7 +148,7 @@ def _run(chosen: Sequence[Mutant], tests: Sequence[str], budget: float | None) -
     tried, killed = Counter[str](), Counter[str]()
     hits = recorded(ROOT, tests)
     needs_postgresql = hits.executes(ROOT / "invoice_sandbox/state/postgresql.py")
-    runner = Runner(ROOT, hits.files(), hits.cache, needs_postgresql=needs_postgresql)
+    runner = Runner(ROOT, hits.files(), needs_postgresql=needs_postgresql)
     try:
         for one in chosen:
             if budget is not None and runner.cpu_seconds() > budget:
@@ -178,9 +178,8 @@ def _is_killed(runner: Runner, hits: Hits, mutant: Mutant, most: float) -> bool:
         own, others = hits.tests(*place, at_import=True)
     tests = _ordered(hits, mutant.file, own, others, most)
     expected = sum(hits.seconds[one] for one in tests)
-    reads_cache = "base.cache" in (ROOT / mutant.file).read_text()
     limit = LIMIT + int(3 * expected)
-    job = Job(mutant, tests, limit, reads_cache, at_import=at_import)
+    job = Job(mutant, tests, limit, at_import=at_import)
     return bool(tests) and runner.is_killed(job)
 
 

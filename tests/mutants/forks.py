@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import resource
-import shutil
 import signal
 import tempfile
 import time
@@ -51,7 +50,6 @@ class Job:
     mutant: Mutant | None
     tests: Sequence[str]
     limit: int
-    reads_cache: bool = False
     at_import: bool = False
 
 
@@ -66,11 +64,8 @@ class Runner:
     All use one PostgreSQL, if any of them ``needs_postgresql``.
     """
 
-    def __init__(
-        self, root: Path, files: Iterable[str], cache: Path, *, needs_postgresql: bool = False
-    ) -> None:
+    def __init__(self, root: Path, files: Iterable[str], *, needs_postgresql: bool = False) -> None:
         self._root = root
-        self._cache = cache
         self._postgresql = databases.started() if needs_postgresql else None
         self._passing = set[str]()
         with catch_warnings(action="ignore"):
@@ -78,7 +73,7 @@ class Runner:
                 import_module(name)
         fork = get_context("fork")
         self._ours, theirs = fork.Pipe()
-        self._server = fork.Process(target=_serve, args=(root, sorted(set(files)), cache, theirs))
+        self._server = fork.Process(target=_serve, args=(root, sorted(set(files)), theirs))
         self._server.start()
         theirs.close()
         self.cpu_seconds()  # it has collected, and made the schema without a change
@@ -86,7 +81,7 @@ class Runner:
     def is_killed(self, job: Job) -> bool:
         """Whether a test fails, or does not end, that passes without the change."""
         if job.at_import:
-            failed = _failed(lambda: _import_and_run(self._root, job), job, self._cache)
+            failed = _failed(lambda: _import_and_run(self._root, job), job)
         else:
             failed = self._ask(job)
         if not failed or failed in self._passing:
@@ -113,15 +108,14 @@ class Runner:
             self._postgresql.cleanup()
 
 
-def _serve(root: Path, files: list[str], cache: Path, jobs: Connection) -> None:
+def _serve(root: Path, files: list[str], jobs: Connection) -> None:
     _be_silent()
-    pytest.main([*OPTIONS, *files], plugins=[_Server(root, cache, jobs)])
+    pytest.main([*OPTIONS, *files], plugins=[_Server(root, jobs)])
 
 
 class _Server:
-    def __init__(self, root: Path, cache: Path, jobs: Connection) -> None:
+    def __init__(self, root: Path, jobs: Connection) -> None:
         self._root = root
-        self._cache = cache
         self._jobs = jobs
 
     @pytest.hookimpl(tryfirst=True)
@@ -138,7 +132,7 @@ class _Server:
                 run = partial(
                     self._run, session, job, [items[one] for one in job.tests if one in items]
                 )
-                self._jobs.send(_failed(run, job, self._cache))
+                self._jobs.send(_failed(run, job))
         return True
 
     def _run(self, session: pytest.Session, job: Job, items: list[pytest.Item]) -> str | None:
@@ -181,7 +175,7 @@ class _Only:
             self.failed = report.nodeid
 
 
-def _failed(work: Callable[[], str | None], job: Job, cache: Path) -> str | None:
+def _failed(work: Callable[[], str | None], job: Job) -> str | None:
     """The test that fails in a process of its own; if it does not end in time, the first."""
     with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
         result = Path(folder, "failed")
@@ -189,7 +183,7 @@ def _failed(work: Callable[[], str | None], job: Job, cache: Path) -> str | None
         child = os.fork()
         if child == 0:
             try:
-                _prepare(Path(folder), job, cache)
+                _prepare(Path(folder), job)
                 result.write_text(work() or "")
             finally:
                 os._exit(0)
@@ -199,14 +193,11 @@ def _failed(work: Callable[[], str | None], job: Job, cache: Path) -> str | None
         return result.read_text() or None
 
 
-def _prepare(folder: Path, job: Job, cache: Path) -> None:
+def _prepare(folder: Path, job: Job) -> None:
     """A process group and temporary files of its own, and no more time than the job's limit."""
     os.setsid()
     _be_silent()
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
-    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
-    if not job.reads_cache:  # else what was kept would hide the change
-        shutil.copytree(cache, folder / "cache", copy_function=os.link)
     used = int(time.process_time())
     resource.setrlimit(resource.RLIMIT_CPU, (used + job.limit, used + job.limit))
 

@@ -43,7 +43,6 @@ class Hits:
     """The tests by line. ``seconds`` is the CPU time of each test, in the order of the run."""
 
     def __init__(self, folder: Path) -> None:
-        self.cache = folder / "cache"
         self.seconds: dict[str, float] = json.loads((folder / _SECONDS).read_text())
         self._data = CoverageData(str(folder / _LINES))
         self._data.read()
@@ -73,8 +72,8 @@ def recorded(root: Path, tests: Sequence[str]) -> Hits:
     done = folder / "done"
     if not done.exists() or done.read_text() != content:
         shutil.rmtree(folder, ignore_errors=True)
-        (folder / "cache").mkdir(parents=True)
-        environment = {"XDG_CACHE_HOME": str(folder / "cache"), VARIABLE: str(folder)}
+        folder.mkdir(parents=True, exist_ok=True)
+        environment = {VARIABLE: str(folder)}
         subprocess.run(
             [sys.executable, "-m", "pytest", "-p", __name__, *OPTIONS, *tests],
             cwd=root,

@@ -56,14 +56,13 @@ class Bundle:
     """``document`` refers to nothing outside itself; ``file`` is where it starts.
 
     ``origins`` has every place that was filled in from elsewhere, with the file that it came from,
-    which is empty for ``file``, and the pointer within it. ``read`` is that of ``Files``.
+    which is empty for ``file``, and the pointer within it.
     """
 
     document: dict[str, Any]
     file: Path
     origins: Origins = field(default_factory=dict)
     places: Places = field(default_factory=Places)
-    read: Mapping[Path, str] | None = field(default_factory=dict)
 
     def place(self, pointer: Pointer) -> str:
         """``file:line:column`` of a place in the bundle, or of its closest ancestor."""
@@ -216,8 +215,7 @@ class _Bundler:
             section = SECTIONS[type_]
             components = document.setdefault("components", {}).setdefault(section, {})
             components[name] = self._filled_in(type_, target, ("components", section, name))
-        files = self._files
-        return Bundle(document, self._file, self._origins, files.places, files.read)
+        return Bundle(document, self._file, self._origins, self._files.places)
 
     def _claim_names(self) -> None:
         """A component that adds nothing to a reference to a file gives its name to what is

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import orjson
 
-from invoice_sandbox.base.cache import kept
 from invoice_sandbox.openapi.load.text import (
     MAX_LEVELS,
     MAX_VALUES,
@@ -43,12 +42,8 @@ def load_document(path: Path) -> Any:
 
 
 def document_of(name: str, text: str) -> Any:
-    """The same for the ``text`` of the file ``name``. JSON is parsed as fast as what is kept is
-    read."""
-    suffix = Path(name).suffix
-    if suffix == ".json":
-        return parse_text(text, name)
-    return kept(lambda: parse_text(text, name), "document", suffix, text)
+    """The same for the ``text`` of the file ``name``."""
+    return parse_text(text, name)
 
 
 def readable_document(name: str, text: str) -> tuple[Any, list[tuple[tuple[str | int, ...], str]]]:

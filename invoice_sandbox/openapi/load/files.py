@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
-from invoice_sandbox.base.cache import content_of
 from invoice_sandbox.openapi.load.documents import Places, document_of, read_text
 from invoice_sandbox.openapi.load.fetching import Fetch, FetchError
 from invoice_sandbox.openapi.load.model import (
@@ -78,8 +77,6 @@ class Files:
         self._fetch = fetch
         self._parse = parse
         self._contents: dict[str, Any] = {self.root: document}
-        self.read: dict[Path, str] | None = {}
-        """The hash of each file that was read besides; None: one is not here, or is fetched."""
         self._identified: dict[str, Mapping[str, Pointer]] = {}
 
     def target(self, reference: str, file: str, here: Node) -> Target | None:
@@ -180,7 +177,6 @@ class Files:
         scheme = urlsplit(wanted).scheme
         if wanted in self._contents:
             return Target(wanted)
-        read, self.read = self.read, None
         if scheme == "file" and urlsplit(file).scheme == "file":
             path = Path(self.shown(wanted))
             try:
@@ -195,8 +191,7 @@ class Files:
             if not is_there:
                 folder = "; that is a folder" if path.is_dir() else ""
                 raise FetchError(f"there is no file {path}{folder}")
-            text = self._keep(wanted, str(path), lambda: read_text(path))
-            self.read = None if read is None else {**read, path.absolute(): content_of(text)}
+            self._keep(wanted, str(path), lambda: read_text(path))
         elif scheme in {"http", "https"}:
             self.places.know(wanted, self._keep(wanted, wanted, lambda: self._fetch(wanted)))
         else:

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.base.cache import content_of, entry, software
 from invoice_sandbox.openapi.load.bundling import Bundle, Origins, bundle, lost_references
 from invoice_sandbox.openapi.load.documents import (
     load_document,
@@ -18,7 +17,7 @@ from invoice_sandbox.openapi.load.documents import (
 )
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
-from invoice_sandbox.openapi.load.files import UnreadableError, is_inside
+from invoice_sandbox.openapi.load.files import UnreadableError
 from invoice_sandbox.openapi.load.invalid import last_words, of_references, take_out, tolerate
 from invoice_sandbox.openapi.load.limitations import NO_ITEMS, limitations
 from invoice_sandbox.openapi.load.model import FILE, METHODS, Node, Pointer, node
@@ -123,12 +122,7 @@ def _read(file: Path, fetch: Fetch, folders: Sequence[Path], *, whole: bool) -> 
 
 
 def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) -> ReadContract:
-    """Kept for the next process, if every file that the document refers to is read."""
     text = read_text(file)
-    kept = entry("readable", software(), file.suffix, text)
-    found = kept.read()
-    if found is not None and _is_as_it_was(found[0], file, folders):
-        return _as_kept(found, file, text)
     (document, faults), wrong = readable_document(str(file), text), list[Invalid]()
     notes = [*(Note(*one) for one in faults), *whole_version(document)]
     _check(document, file)
@@ -157,14 +151,7 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
     bundled = _with_faults(_as_written(bundled, renamed), notes)
     draft = Draft(bundled.document)
     draft.add(names)
-    read = _as_read(bundled, draft, (*notes, *_rest(bundled, draft, wrong)))
-    if bundled.read is not None:
-        is_one_file = bundled.document is document
-        others = {str(path): content for path, content in bundled.read.items()}
-        where = None if is_one_file else [*_names(file), others]
-        rows = ([(one.pointer, one.text) for one in some] for some in (read.limits, read.repairs))
-        kept.write([where, read.document, [*bundled.origins.items()], draft.lost(), *rows])
-    return read
+    return _as_read(bundled, draft, (*notes, *_rest(bundled, draft, wrong)))
 
 
 def _as_written(bundled: Bundle, renamed: Mapping[str, str]) -> Bundle:
@@ -178,36 +165,6 @@ def _with_faults(bundled: Bundle, notes: Sequence[Note]) -> Bundle:
     names = {str(one.pointer[1]) for one in notes if one.pointer[:1] == (FILE,)}
     files: Origins = {(FILE, name): (name, ()) for name in names}
     return replace(bundled, origins={**bundled.origins, **files})
-
-
-def _names(file: Path) -> list[str]:
-    return [str(file), str(file.absolute())]
-
-
-def _is_as_it_was(where: Any, file: Path, folders: Sequence[Path]) -> bool:
-    """Whether the files that a kept document is made of are those that would be read now: None is
-    the one file alone, otherwise they are how it was named and the hashes of the others."""
-    if where is None:
-        return True
-    *names, others = where
-    allowed = (file.parent, *folders)
-    try:
-        return names == _names(file) and all(
-            is_inside(path, allowed) and path.is_file() and content_of(read_text(path)) == content
-            for path, content in ((Path(name), content) for name, content in others.items())
-        )
-    except DocumentError:
-        return False
-
-
-def _as_kept(found: Any, file: Path, text: str) -> ReadContract:
-    _, document, origins, lost, *rows = found
-    limits, repairs = (tuple(Note(tuple(pointer), text) for pointer, text in one) for one in rows)
-    filled_in = {tuple(out): (name, tuple(start)) for out, (name, start) in origins}
-    bundled = Bundle(document, file, filled_in)
-    bundled.places.know(str(file), text)
-    draft = Draft(document, [tuple(one) for one in lost])
-    return ReadContract(document, bundled.place, limits, repairs, draft.as_written)
 
 
 def _check(document: Any, file: Path) -> None:

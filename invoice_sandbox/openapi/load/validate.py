@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,6 @@ from warnings import catch_warnings, simplefilter
 
 import jsonschema_rs
 
-from invoice_sandbox.base.cache import entry
 from invoice_sandbox.openapi.load.conformity import conforms, meta_schema_31, official_form
 from invoice_sandbox.openapi.load.documents import Places, pointer_text
 from invoice_sandbox.openapi.load.model import SECTIONS, Node, Pointer, node, walk
@@ -58,9 +57,6 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 27
-"""Raise it whenever this module finds more: documents are validated again."""
-
 _MOST: Final = 1000
 """How many problems of a document are looked for."""
 
@@ -146,27 +142,18 @@ def not_valid(found: Invalid, place: Callable[[Pointer], str]) -> DocumentError:
 def invalid_places(document: Any, file: Path) -> list[Invalid]:
     """Where ``document`` is not valid OpenAPI: one kind of problem at a time, the first 1000.
 
-    Kept for this very document and this very validator, which is slow. Raises DocumentError for
-    what has no place.
+    Raises DocumentError for what has no place.
     """
-    from importlib.metadata import version
-
     from referencing.exceptions import Unresolvable
 
     check_version(document, file)
-    known = entry("valid", version("openapi-spec-validator"), _RULES, document)
-    rows = known.read()
-    if rows is not None:
-        return [Invalid(tuple(pointer), *rest) for pointer, *rest in rows]
     try:
         found = [] if conforms(document) else _problems(document)
-        found = found or list(_unusable(document))
+        return found or list(_unusable(document))
     except Unresolvable as error:
         raise DocumentError(str(file), f"cannot resolve reference '{error.ref}'") from None
     except RecursionError:
         raise DocumentError(str(file), "nested too deeply") from None
-    known.write([list(astuple(one)) for one in found])
-    return found
 
 
 def _problems(document: dict[str, Any]) -> list[Invalid]:

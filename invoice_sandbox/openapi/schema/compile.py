@@ -454,35 +454,21 @@ class RequestResponseSchemas:
             self.response.check(self.unchecked.values())
             self.unchecked.clear()
 
-    def findings(self) -> dict[str, Any]:
-        """What is known when they are right: a JSON value, for ``request_response_schemas``."""
-        return {
-            "notRequired": [one.not_required for one in (self.request, self.response)],
-            "hasIdentifiers": len(self.request.identified) > 1,
-        }
-
 
 def request_response_schemas(
-    document: Mapping[str, Any],
-    text: bytes | None = None,
-    findings: Mapping[str, Any] | None = None,
+    document: Mapping[str, Any], text: bytes | None = None
 ) -> RequestResponseSchemas:
     """One for both, unless a member is ``readOnly`` or ``writeOnly``. Raises SchemaError.
 
     ``text`` is the document as compact JSON, if it is known: it shows what the document lacks.
-    ``findings`` are those of the same document, whose schemas are known to be right.
     """
-    unchecked: Declared | None = None
-    if findings is None:
-        has_identifiers = text is None or _IDENTIFIER.search(text)
-        known, unchecked = identified(document) if has_identifiers else {"": document}, {}
-        marks = [
-            mark if may_have(text, mark, True) and is_marked_anywhere(document, mark) else None
-            for mark in (OF_THE_SERVER, OF_THE_CLIENT)
-        ]
-    else:
-        known = identified(document) if findings["hasIdentifiers"] else {"": document}
-        marks = findings["notRequired"]
+    has_identifiers = text is None or _IDENTIFIER.search(text)
+    known = identified(document) if has_identifiers else {"": document}
+    unchecked: Declared = {}
+    marks = [
+        mark if may_have(text, mark, True) and is_marked_anywhere(document, mark) else None
+        for mark in (OF_THE_SERVER, OF_THE_CLIENT)
+    ]
     request = Schemas(document, marks[0], known, unchecked)
     if not any(marks):
         return RequestResponseSchemas(request, request, unchecked)

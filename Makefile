@@ -50,7 +50,7 @@ test: export INVOICE_SANDBOX_TEST_STORE = $(STORE)
 test: $(READY)  ## the whole test suite; STORE=sqlite or postgresql: servers keep their state there
 	@echo "The whole suite takes four to six minutes of CPU time, and about five minutes on 2 cores."
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 \
-		--dist loadfile --no-loadscope-reorder --contract-coverage
+		--dist loadfile --no-loadscope-reorder
 
 STORED := agenda event_log idempotency inbox journal ledger_http quotas retention tenant_isolation \
 	transitions webhook_lanes webhook_retries workspaces

@@ -106,7 +106,6 @@ async def apply_trigger(
     step = _step(context, machine, record, trigger)
     moved = derive({**record, "status": step.to, "previousStatus": record["status"]})
     await context.state.put(collection, record["id"], moved)
-    context.moved(machine, step)
     action = step.event or f"{machine.replace('-', '_')}.{trigger.replace('-', '_')}"
     target = (machine.replace("-", "_"), record["id"])
     await audit(context, action, target, **{"from": record["status"], "to": step.to, **metadata})

@@ -18,8 +18,6 @@ from invoice_sandbox.bundles.control import Replays
 from invoice_sandbox.bundles.environment import Served
 from invoice_sandbox.console.page import Console
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
-from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
-from invoice_sandbox.coverage.recording import mark_of
 from invoice_sandbox.http.admit import Admission, request_limits
 from invoice_sandbox.http.credentials import carries_key, is_local
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
@@ -53,7 +51,6 @@ from invoice_sandbox.settings import (
 )
 from invoice_sandbox.state import MEBIBYTE, USERS, Quota, Quotas, Store, Workspace
 from invoice_sandbox.state.credentials import DEMO_KEY, KEYS
-from invoice_sandbox.state.hits import Coverage
 from invoice_sandbox.state.memory import Indexes, MemoryStore
 from invoice_sandbox.state.passwords import Passwords
 from invoice_sandbox.state.persistent import open_store
@@ -138,7 +135,7 @@ def _pipeline(
     limiter = None
     if settings.rate_limit:
         limiter = RateLimiter(request_limits(settings.rate_limit), engine.system_clock)
-    functions = {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS, **replays.functions()}
+    functions = {**CONTROL_FUNCTIONS, **replays.functions()}
     responses = Responses(engine, functions)
     stages = OperationStages(
         admit=Admission(engine, settings.key_given, limiter, responses.report_forbidden).compile,
@@ -166,7 +163,6 @@ def _pipeline(
         edge=Edge(
             engine,
             _hosts(settings, engine.url),
-            router.targets,
             router.similar,
             metrics.note if metrics else None,
         ),
@@ -233,11 +229,8 @@ async def _engine(
     for sending in around:
         send = sending(send)
     lanes = Lanes(store, system_clock, send, virtual_time=settings.webhook_time == "virtual")
-    coverage = Coverage(settings.coverage, mark_of(project) if settings.coverage else "")
     first = await _first_workspace(workspaces, settings.key, options)
-    agenda = Agenda(
-        store, system_clock, step_runner(project, coverage), lanes, drop_reporter(project)
-    )
+    agenda = Agenda(store, system_clock, step_runner(project), lanes, drop_reporter(project))
     await agenda.resume()
     return Engine(
         project=project,
@@ -249,7 +242,6 @@ async def _engine(
         listeners=Listeners(system_clock, settings.webhook_timeout, quotas),
         workspaces=workspaces,
         quotas=quotas,
-        coverage=coverage,
         first_workspace=first.id,
         seed=first.seed,
         url=url,

@@ -132,7 +132,6 @@ SETTINGS: Final = (
         "CIDR",
         repeatable=True,
     ),
-    Setting("coverage", None, "File to which coverage of the contract is recorded.", "FILE"),
     Setting("log", None, "'requests' prints a line per request on stderr.", "requests"),
     Setting("log-format", "text", "'json': each line of the log is a JSON object.", "text|json"),
     Setting("metrics", "off", "GET /metrics shows counters for Prometheus, without a key.", FLAG),
@@ -200,7 +199,6 @@ class Settings:
     webhook_timeout: float = 15
     webhook_time: Literal["wall", "virtual"] = "wall"
     allow_webhooks_to: tuple[_Network, ...] = ()
-    coverage: Path | None = None
     log_requests: bool = False
     log_json: bool = False
     metrics: bool = False
@@ -305,7 +303,6 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         webhook_timeout=_integer(given, "webhook-timeout", 1, 600),
         webhook_time=_webhook_time(_text(given, "webhook-time")),
         allow_webhooks_to=_networks(given["allow-webhooks-to"]),
-        coverage=_writable(given["coverage"], "coverage"),
         log_requests=_is_requests(given["log"]),
         log_json=_is_json(_text(given, "log-format")),
         metrics=_flag(_text(given, "metrics"), "metrics"),
@@ -479,20 +476,6 @@ def _existing(text: str | None, name: str, *, folder: bool) -> Path | None:
 def _folders(text: str | None) -> tuple[Path, ...]:
     found = (_existing(one, "allow-refs-outside", folder=True) for one in (text or "").split())
     return tuple(one for one in found if one is not None)
-
-
-def _writable(text: str | None, name: str) -> Path | None:
-    """A file that lines can be added to; it is made if it is not there."""
-    if text is None:
-        return None
-    try:
-        if Path(text).exists() and not (Path(text).is_file() or Path(text).is_dir()):
-            raise SettingError(f"--{name}: '{text}' is not a file")
-        with Path(text).open("ab"):
-            return Path(text).absolute()
-    except OSError as error:
-        problem = f"cannot write '{text}' ({error.strerror})"
-        raise SettingError(f"--{name}: {problem}") from None
 
 
 def _store(text: str) -> Path | Postgresql | None:

@@ -1,4 +1,4 @@
-"""Fixtures that several test modules share, and the contract coverage of a whole run."""
+"""Fixtures that several test modules share."""
 
 from __future__ import annotations
 
@@ -16,20 +16,12 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
-from invoice_sandbox.coverage.recording import read_recordings
-from invoice_sandbox.coverage.report import Report, report_of
-from invoice_sandbox.coverage.text import lines
-from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.state import Transaction, Workspace
-from tests.support import OPTIONAL, RECORDING, Running, serving
+from tests.support import OPTIONAL, Running, serving
 
 # A machine that stalls makes no example wrong.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
-
-_OPTION: Final = "--contract-coverage"
-_REPORT: Final = pytest.StashKey[Report]()
-_FILE: Final = pytest.StashKey[Path]()
 
 
 @pytest.fixture(scope="session")
@@ -124,15 +116,6 @@ class _Worker:
         return True
 
 
-# The coverage of a whole run. Every server of it, of whatever process, adds to one file.
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--contract-coverage`` is for runs of everything."""
-    reported = "Fail unless the run touches all that contract, lifecycle and scenarios declare."
-    parser.addoption(_OPTION, action="store_true", help=reported)
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare this process and those that tests start."""
     if hasattr(config, "workerinput"):
@@ -140,7 +123,6 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(_YOUNG_OBJECTS)
     _heed_interrupts()
     _forget_secrets(config)
-    _record_coverage(config)
 
 
 def _heed_interrupts() -> None:
@@ -157,42 +139,3 @@ def _forget_secrets(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory()
     config.add_cleanup(folder.cleanup)
     os.environ["XDG_STATE_HOME"] = folder.name
-
-
-def _record_coverage(config: pytest.Config) -> None:
-    """Name the file before any server is started; processes of this one inherit the name."""
-    if config.getoption(_OPTION) and not hasattr(config, "workerinput"):
-        folder = tempfile.TemporaryDirectory()
-        config.add_cleanup(folder.cleanup)
-        config.add_cleanup(_stop_recording)
-        config.stash[_FILE] = Path(folder.name, "touched")
-        config.stash[_FILE].touch()
-        os.environ[RECORDING] = str(config.stash[_FILE])
-
-
-def _stop_recording() -> None:
-    os.environ.pop(RECORDING, None)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A run in which all tests passed fails if something was not covered."""
-    file = session.config.stash.get(_FILE, None)
-    if file is None:
-        return
-    project = load_project(default_project())
-    report = report_of(project, read_recordings([file], project))
-    session.config.stash[_REPORT] = report
-    if report.missing and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """Say it before pytest's own last line."""
-    report = config.stash.get(_REPORT, None)
-    if report is not None:
-        terminalreporter.section("contract coverage")
-        for line in lines(report):
-            terminalreporter.write_line(line)

@@ -58,9 +58,6 @@ STORE = "INVOICE_SANDBOX_TEST_STORE"
 """The variable that lets all servers of tests keep their state in a file each (``sqlite``), or in a
 database each (``postgresql``). They have the demo users all the same."""
 
-RECORDING = "INVOICE_SANDBOX_COVERAGE"
-"""The variable that names the file to which all servers of a whole run add what is covered."""
-
 FROZEN = Settings(
     port=0,
     seed=7,
@@ -248,8 +245,6 @@ def serving(
     if settings.store is None and os.environ.get(STORE, "memory") != "memory":
         settings = replace(settings, store=_new_store(folder))
         users = _in_memory_too
-    if settings.coverage is None and RECORDING in os.environ:
-        settings = replace(settings, coverage=Path(os.environ[RECORDING]))
     with folder, closing(_Loop()) as loop, listen(settings) as listener:
         port = listener.getsockname()[1]
         url = settings.url(port)

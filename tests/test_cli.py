@@ -158,10 +158,6 @@ MISUSED: dict[str, tuple[list[str], str]] = {
         ["--port", "0", "--contract", str(ROOT / "Makefile")],
         " (it must be YAML or JSON)",
     ),
-    "a recording that is no file": (
-        ["--port", "0", "--coverage", "/dev/null"],
-        "--coverage: '/dev/null' is not a file",
-    ),
     "a host that is not of this machine": (
         ["--port", "0", "--host", "192.0.2.1"],
         "--host: cannot listen on ",

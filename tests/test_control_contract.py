@@ -16,7 +16,6 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from invoice_sandbox.bundles.control import Replays
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
-from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project, load_contract, load_project
@@ -24,7 +23,7 @@ from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
 
-FUNCTIONS = {*CONTROL_FUNCTIONS, *COVERAGE_FUNCTIONS, *Replays(None).functions()}
+FUNCTIONS = {*CONTROL_FUNCTIONS, *Replays(None).functions()}
 OPEN = {
     "getSandboxHealth",
     "getSandboxLiveness",

@@ -9,7 +9,6 @@ from urllib.parse import quote
 from flask import abort, render_template, request
 
 from invoice_sandbox.console.common import client, contents, pages
-from invoice_sandbox.coverage.report import report_from
 from invoice_sandbox.openapi.load.overlay import ASSUMPTION
 from invoice_sandbox.openapi.load.pointers import at_pointer
 
@@ -18,7 +17,7 @@ from invoice_sandbox.openapi.load.pointers import at_pointer
 def contract() -> str:
     """The operations by tag, with their responses, assumptions and coverage."""
     received = client().get("/sandbox/coverage")
-    coverage = _without_control_api(received.data) if received.is_success else None
+    coverage = received.data if received.is_success else None
     served = contents().engine.project.contract
     groups: dict[str, list[Any]] = {}
     for one in served.operations.values():
@@ -49,14 +48,15 @@ def schema() -> str:
     return render_template("schema.html", page="contract", pointer=pointer, steps=steps)
 
 
-def _without_control_api(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    return report_from(data).without_control_api().data()
-
-
 def _covered(coverage: Mapping[str, Any] | None) -> set[tuple[str, str]]:
-    """Operation and status of the responses of the API that the workspace covered."""
-    rows = coverage["statuses"] if coverage else []
-    return {(one["operation"], one["status"]) for one in rows if one["covered"]}
+    """Return the operation and status of the responses that the workspace covered."""
+    rows = coverage["operations"] if coverage else []
+    return {
+        (row["operation"], status)
+        for row in rows
+        for status, count in row["statuses"].items()
+        if count
+    }
 
 
 def _assumptions(declared: Any) -> Iterator[str]:

@@ -310,9 +310,9 @@ class ControlClient:
 
     def target(self, path: str, *, has_body: bool) -> tuple[str, dict[str, str]]:
         """The path of a request with its query, and its headers. Requests of this client are in no
-        coverage and in no journal. Raises SandboxError."""
+        journal. Raises SandboxError."""
         headers = {"Accept": "application/json"}
-        headers |= {"X-Sandbox-Coverage": "off", "X-Sandbox-Journal": "off"}
+        headers |= {"X-Sandbox-Journal": "off"}
         headers |= {"Content-Type": "application/json"} if has_body else {}
         if self.key is None:
             return path, headers

@@ -11,6 +11,7 @@ from typing import Final
 from invoice_sandbox.control import (
     acceptance,
     clock,
+    coverage,
     faults,
     health,
     journal,
@@ -26,6 +27,7 @@ from invoice_sandbox.runtime.control_call import ControlFunction, functions_of
 CONTROL_FUNCTIONS: Final[Mapping[str, ControlFunction]] = functions_of(
     acceptance,
     clock,
+    coverage,
     faults,
     health,
     journal,

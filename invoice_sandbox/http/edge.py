@@ -1,4 +1,4 @@
-"""Stage 1, edge: request id, host and origin, error format, coverage and journal.
+"""Stage 1, edge: request id, host and origin, error format and journal.
 
 Everything behind it raises ApiError; the edge turns errors into responses, so that every
 response has an id, the same headers, and an entry in the journal of its workspace.
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from itertools import chain
 from typing import Any, Final
@@ -32,7 +32,6 @@ from invoice_sandbox.http.pipeline import (
     READING,
     RECORDED,
     ClientGoneError,
-    Endpoint,
     Head,
     Proceed,
     Recorded,
@@ -42,15 +41,11 @@ from invoice_sandbox.http.pipeline import (
     client_address,
     printable,
 )
-from invoice_sandbox.http.route import Page, Target
 from invoice_sandbox.openapi.load.operations import CONSOLE
-from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.project.code import place_of_error
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import NO_BODY, Body, Headers, Input, JournalEntry, Why
-from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
-from invoice_sandbox.state import NoWorkspaceError, Workspace, hits
-from invoice_sandbox.state.hits import API, SANDBOX, Hit
+from invoice_sandbox.state import NoWorkspaceError, Workspace
 
 EXPLAIN: Final = "x-sandbox-explain"
 _YES: Final = ("1", "true")
@@ -69,23 +64,11 @@ _EXPOSED_HEADERS: Final = (
     "X-Sandbox-Explain, X-Sandbox-Error, X-Journal-Dropped"
 )
 
-_UNCOUNTED: Final = "x-sandbox-coverage"
-"""``off`` in this header: the request does not count, as a tool sent it and not a test."""
-
 _UNRECORDED: Final = "x-sandbox-journal"
-"""``off`` in this header: the request is in no journal, for the same reason."""
+"""``off`` in this header: the request is in no journal, as a tool sent it and not a test."""
 
 _FAILURE: Final = "failure"
 """What the journal has of an internal error, and no response."""
-
-_KNOWN_HITS: Final = 4096
-"""Operations with one of their statuses, for which the coverage hits are remembered."""
-
-_INJECTED: Final = frozenset({"fault", "preferred"})
-"""Members of an explanation from which a response may be injected."""
-
-_PREFERRED: Final = "Preference-Applied"
-"""The header of a response that the client chose with ``Prefer``."""
 
 STOPPING: Final = reject("stopping", ("Connection", "close"), ("Retry-After", "1"))
 """The error of a request that comes too late, or does not end soon enough."""
@@ -106,28 +89,25 @@ _NOT_RECORDED: Final = Recorded()
 class Edge:
     """The outermost stage.
 
-    ``hosts`` are those that requests may name, None: any. ``targets`` returns the targets at the
-    path of a request, by method, ``similar`` a path that is almost like one.
+    ``hosts`` are those that requests may name, None: any. ``similar`` returns a path that is almost
+    like one.
     """
 
     def __init__(
         self,
         engine: Engine,
         hosts: frozenset[str] | None,
-        targets: Callable[[Request], Mapping[str, Target]],
         similar: Callable[[str], str],
         note: Note | None = None,
     ) -> None:
         self._engine = engine
         self._note = note
-        self._targets = targets
         self._similar = similar
         self._host_of = partial(_host_of, hosts)
         self._control_path = f"{engine.project.control.base_path}/"
         self._clock = engine.system_clock
         self._is_persistent = engine.store.is_persistent
         self._conventions = engine.project.conventions
-        self._hits = lru_cache(maxsize=_KNOWN_HITS)(_hits)
         self._version = (self._conventions.version_header, engine.project.contract.version)
 
     async def __call__(self, request: Request, proceed: Proceed) -> Reply:
@@ -177,7 +157,6 @@ class Edge:
         common = self._common(request)
         headers = (*common, *reply.headers)
         reply = structs.replace(reply, headers=headers)
-        await self._cover(request, reply, workspace)
         started = readings.taken[0].seconds
         reply = await self._record(request, reply, workspace, why)
         if self._is_persistent:
@@ -255,31 +234,12 @@ class Edge:
                     f"no operation has the path '{path}'; did you mean '{found}'?"
                 ]
 
-    async def _cover(self, request: Request, reply: Reply, workspace: Workspace | None) -> None:
-        """Note what the request covers, in its workspace; without one, in the first, unless another
-        process runs that."""
-        if request.is_observer:
-            return
-        coverage, trace = self._engine.coverage, request.trace
-        covered: tuple[Hit, ...] = ()
-        if request.head.first.get(_UNCOUNTED) != "off":
-            if trace.endpoint is not None:
-                is_injected = not trace.why.keys().isdisjoint(_INJECTED) and _is_injected(
-                    trace, reply
-                )
-                fault = trace.injected_fault
-                status = None if fault is not None and fault.is_reset else reply.status
-                covered = self._hits(trace.endpoint, status, is_injected)
-            elif reply.status == HTTPStatus.METHOD_NOT_ALLOWED:
-                covered = tuple(_wrong_method_hits(self._targets(request)))
-        if covered or request.trace.workspace is not None:
-            store, first = self._engine.store, self._engine.first_workspace
-            workspace = workspace or await store.workspace(first)
-            if workspace is not None:
-                coverage.note(workspace, covered)
-        if coverage.is_full:
-            living = await self._engine.store.workspaces()
-            coverage.keep(one.id for one, _ in living)
+    async def _count(self, owner: Workspace, trace: Trace, reply: Reply) -> None:
+        """Count the response for the coverage, unless a fault resets the connection."""
+        fault = trace.injected_fault
+        if trace.endpoint is not None and not (fault is not None and fault.is_reset):
+            operation = trace.endpoint.operation.id
+            await self._engine.workspaces.count(owner, operation, reply.status)
 
     async def _record(
         self, request: Request, reply: Reply, workspace: Workspace | None, why: Why
@@ -314,6 +274,8 @@ class Edge:
                 # to read from another workspace, such as the health of the first one, shows
                 # nothing of the own
                 sent_to = None if request.method in READING else trace.served_by
+        if owner is not None:
+            await self._count(owner, trace, reply)
         if owner is not None or sent_to is not None:
             took = self._clock.monotonic() - readings.taken[0].seconds
             raw_path = request.scope.get("raw_path")
@@ -392,39 +354,6 @@ def _is_loopback(origin: str) -> bool:
         return parts.scheme in {"http", "https"} and parts.hostname in LOOPBACK_NAMES
     except ValueError:
         return False
-
-
-def _hits(endpoint: Endpoint, status: int | None, is_injected: bool) -> tuple[Hit, ...]:
-    """What a response of that status covers; None: nothing of it was sent."""
-    part = SANDBOX if endpoint.is_control else API
-    operation = endpoint.operation
-    found = hits.operation(part, operation.id)
-    key = None if status is None else _declared(operation, status)
-    if key is None:
-        return (found,)
-    return found, hits.status(part, operation.id, key, injected=is_injected)
-
-
-def _wrong_method_hits(targets: Mapping[str, Target]) -> Iterator[Hit]:
-    """A method that a path does not have covers the 405 of every operation that it has."""
-    for target in targets.values():
-        if not isinstance(target, Page):
-            part = SANDBOX if target.is_control else API
-            yield hits.status(part, target.operation.id, str(int(HTTPStatus.METHOD_NOT_ALLOWED)))
-
-
-def _declared(operation: Operation, status: int) -> str | None:
-    """The key under which the operation declares a response of that status."""
-    keys = (str(status), f"{status // 100}XX", "default")
-    return next((key for key in keys if key in operation.responses), None)
-
-
-def _is_injected(trace: Trace, reply: Reply) -> bool:
-    """Whether the response was requested: by a fault, or by what the client prefers."""
-    fault = str(trace.why.get("fault", "")).rpartition(" ")[2]
-    if fault in REPLACE_RESPONSE:
-        return True
-    return "preferred" in trace.why and any(name == _PREFERRED for name, _ in reply.headers)
 
 
 def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalEntry:

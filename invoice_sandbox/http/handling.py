@@ -46,7 +46,7 @@ from invoice_sandbox.runtime.steps import LAST_STEPS
 from invoice_sandbox.scenarios.library import SCENARIO_RUNS, resolver_of
 from invoice_sandbox.scenarios.lifecycle import Machine
 from invoice_sandbox.scenarios.script import Scenario
-from invoice_sandbox.state import Transaction, Workspace, hits
+from invoice_sandbox.state import Transaction, Workspace
 from invoice_sandbox.state.credentials import note_use
 
 _MAX_HINTS: Final = 5
@@ -135,8 +135,6 @@ class HandlerResponse:
                 outcome = await self._handle(self.handler, call, parsed.request.trace)
                 if key is not None and not isinstance(outcome, _Later):
                     await self._keep(state, parsed, outcome, call.now)
-                if call.hits:
-                    self.engine.coverage.note(workspace, call.hits)
                 return outcome
         except _RolledBackError as rolled_back:
             await self._keep_error(parsed, workspace_id, rolled_back.error)
@@ -153,7 +151,6 @@ class HandlerResponse:
                 if isinstance(outcome, _Later):
                     raise TypeError("a handler that responds later cannot ask for more")
                 await self._keep(state, parsed, outcome, call.now)
-                self.engine.coverage.note(call.workspace, call.hits)
                 return outcome
         except _RolledBackError as rolled_back:
             await self._keep_error(parsed, workspace_id, rolled_back.error)
@@ -209,7 +206,6 @@ class HandlerResponse:
             for step in scenario.on_call(name, number):
                 known = {"subject": next(iter(call.path.values()), None), "body": call.body}
                 arguments = {**step.arguments, **known}
-                self.engine.coverage.note(call.workspace, [hits.step(scenario.name, step.index)])
                 await self.engine.project.actions[step.do].run(
                     _step(call, arguments), step.arguments
                 )
@@ -320,7 +316,6 @@ def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
         conventions=call.conventions,
         scenarios=call.scenarios,
         emitted=call.emitted,
-        hits=call.hits,
         arguments=arguments,
     )
 

@@ -35,7 +35,6 @@ from invoice_sandbox.state import (
     Record,
     Transaction,
     Workspace,
-    hits,
 )
 from invoice_sandbox.state.credentials import (
     DISABLED_USER,
@@ -53,7 +52,6 @@ from invoice_sandbox.state.credentials import (
     open_sessions,
     revoke_key,
 )
-from invoice_sandbox.state.hits import Hit
 from invoice_sandbox.state.passwords import Passwords
 from invoice_sandbox.webhooks.attempts import signed_request
 from invoice_sandbox.webhooks.endpoints import (
@@ -206,7 +204,7 @@ class Context(Struct, kw_only=True, eq=False):
     """A workspace, opened for one request or one step: all of its changes are kept, or none.
 
     ``scenarios`` selects the scenario of a record, ``emitted`` lists the types of the events
-    recorded so far, ``hits`` the coverage hits that are reported once the changes are kept.
+    recorded so far.
     """
 
     state: Transaction
@@ -218,7 +216,6 @@ class Context(Struct, kw_only=True, eq=False):
     conventions: Conventions
     scenarios: ScenarioResolver
     emitted: list[str] = []
-    hits: list[Hit] = []
 
     @property
     def timestamp(self) -> str:
@@ -283,10 +280,6 @@ class Context(Struct, kw_only=True, eq=False):
         known = {"id": event_id, "type": event_type, "at": at, "subjects": subjects}
         return {**known, **self.origin.cause, "payload": payload}
 
-    def moved(self, machine: str, move: Move) -> None:
-        """Report a transition to coverage."""
-        self.hits.append(hits.transition(machine, move.from_, move.trigger))
-
     async def _recorded(self, event_type: str, data: Mapping[str, Any]) -> Record:
         """A recorded event of a declared type. Raises PayloadError."""
         problem = event_type_problem(event_type, self.contract, self.lifecycle)
@@ -296,7 +289,6 @@ class Context(Struct, kw_only=True, eq=False):
         await self.state.put(EVENTS, event["id"], event)
         await drop_oldest(self.state, EVENTS, event["id"])
         self.emitted.append(event["type"])
-        self.hits.append(hits.event(event["type"]))
         return event
 
     async def _follow(

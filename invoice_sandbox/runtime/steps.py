@@ -15,8 +15,7 @@ from invoice_sandbox.runtime.agenda import (
     step_summary,
 )
 from invoice_sandbox.scenarios.library import resolver_of
-from invoice_sandbox.state import ScheduledStep, Transaction, Workspace, hits
-from invoice_sandbox.state.hits import Coverage, Hit
+from invoice_sandbox.state import ScheduledStep, Transaction, Workspace
 from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 
@@ -24,7 +23,7 @@ LAST_STEPS: Final = "last_steps"
 """The collection of the last step that moved a record, by the id of the record."""
 
 
-def step_runner(project: Project, coverage: Coverage) -> RunStep:
+def step_runner(project: Project) -> RunStep:
     """The function that runs a scheduled step. It raises SkippedStep for an action that fails."""
 
     async def run(state: Transaction, workspace: Workspace, scheduled: ScheduledStep) -> list[str]:
@@ -37,7 +36,6 @@ def step_runner(project: Project, coverage: Coverage) -> RunStep:
         except ApiError as error:
             raise SkippedStep(error.message()) from None
         await _keep_last_step(state, scheduled)
-        coverage.note(workspace, [*_scenario_hits(scheduled), *step.hits])
         return step.emitted
 
     return run
@@ -82,12 +80,6 @@ def _step(
         scenario=scheduled.scenario,
         place=scheduled.place,
     )
-
-
-def _scenario_hits(scheduled: ScheduledStep) -> list[Hit]:
-    if scheduled.scenario is None or scheduled.place is None:
-        return []
-    return [hits.step(scheduled.scenario, scheduled.place)]
 
 
 async def _report_disabled(project: Project, step: Step) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -63,6 +64,7 @@ class _Uses:
 class Workspaces:
     """All workspaces of a server: at most ``most``, each deleted after ``idle`` without a request
     (None: never). The first workspace is never deleted. ``clock`` and ``scenario`` are defaults.
+    ``responses`` counts those of each workspace by operationId and status, for the coverage.
 
     Placeholder secrets are random, unless only this machine can reach the server (``local``): then
     they derive from the seed, so that whole runs are the same."""
@@ -78,6 +80,7 @@ class Workspaces:
     quotas: Quotas = field(default_factory=Quotas)
     memory: FreeMemory = field(default_factory=FreeMemory)
     uses: _Uses = field(default_factory=_Uses)
+    responses: dict[str, Counter[tuple[str, int]]] = field(default_factory=dict)
 
     async def first(self, key: str, options: WorkspaceOptions) -> Workspace:
         """The workspace of requests without a credential, to which ``key`` has every scope.
@@ -205,8 +208,21 @@ class Workspaces:
     async def delete(self, workspaces: Sequence[Workspace]) -> None:
         """Delete workspaces with everything in them."""
         for workspace in workspaces:
-            await self.store.delete_workspace(workspace.id)
+            await self._delete(workspace)
         self.memory.give_back_soon()
+
+    async def _delete(self, workspace: Workspace) -> None:
+        await self.store.delete_workspace(workspace.id)
+        self.responses.pop(workspace.id, None)
+
+    async def count(self, workspace: Workspace, operation: str, status: int) -> None:
+        """Count a response for the workspace and for those that it was created from."""
+        for counted in await self._line(workspace.id):
+            self.responses.setdefault(counted.id, Counter())[operation, status] += 1
+
+    def counted(self, workspace: Workspace) -> Mapping[tuple[str, int], int]:
+        """Return the number of responses by operationId and status."""
+        return self.responses.get(workspace.id, Counter())
 
     async def is_expired(self, workspace: Workspace) -> bool:
         """Whether the workspace was idle for too long and must be deleted."""
@@ -288,7 +304,7 @@ class Workspaces:
         kept = [now]
         for workspace, used in await self.store.workspaces():
             if workspace.made_by is not None and used <= latest:
-                await self.store.delete_workspace(workspace.id)
+                await self._delete(workspace)
             elif workspace.made_by is not None:
                 kept.append(used)
         self.uses.since = min(kept)

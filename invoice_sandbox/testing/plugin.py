@@ -33,7 +33,6 @@ _MARKER: Final = (
     "scenario(name, **conditions): the scenario of the test's invoice_sandbox workspace; "
     "'auto-progress' without it, if the project has that."
 )
-_FILES: Final = {"json": "JSON", "html": "HTML"}
 _USED: Final = pytest.StashKey["Used"]()
 _COVERAGE: Final = pytest.StashKey["RunCoverage"]()
 _OUTPUT: Final = "invoice_sandbox_coverage"
@@ -51,17 +50,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--sandbox-bundles", metavar="DIR", default=None, help=help_text)
     help_text = "Show the coverage of the contract at the end."
     group.addoption("--sandbox-coverage", action="store_true", help=help_text)
-    help_text = "Only this type: operations, statuses, events, transitions or steps. Repeatable."
-    group.addoption(
-        "--sandbox-coverage-only", metavar="TYPE", action="append", default=[], help=help_text
-    )
     help_text = "Fail the run if the coverage is below PERCENT."
     group.addoption(
         "--sandbox-coverage-fail-under", metavar="PERCENT", type=_percent, help=help_text
     )
-    for name, form in _FILES.items():
-        help_text = f"Write the coverage to a {form} file."
-        group.addoption(f"--sandbox-coverage-{name}", metavar="FILE", default=None, help=help_text)
 
 
 def _percent(text: str) -> float:
@@ -76,17 +68,11 @@ def _percent(text: str) -> float:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and prepare the coverage if an option asks for it."""
     config.addinivalue_line("markers", _MARKER)
-    names = ["", *(f"-{name}" for name in (*_FILES, "only"))]
     least = config.getoption("--sandbox-coverage-fail-under")
-    if least is not None or any(config.getoption(f"--sandbox-coverage{name}") for name in names):
+    if least is not None or config.getoption("--sandbox-coverage"):
         from invoice_sandbox.testing.coverage import RunCoverage
 
-        try:
-            config.stash[_COVERAGE] = RunCoverage(
-                tuple(config.getoption("--sandbox-coverage-only")), least or 0
-            )
-        except ValueError as error:
-            raise pytest.UsageError(f"--sandbox-coverage-only: {error}") from None
+        config.stash[_COVERAGE] = RunCoverage(least or 0)
 
 
 @pytest.fixture(scope="session")
@@ -195,24 +181,14 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the coverage files; a worker passes its coverage to the main process instead."""
+    """Fail a run whose coverage is too low; a worker passes its coverage to the main process."""
     coverage = _coverage(session.config)
     if coverage is None:
         return
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput[_OUTPUT] = coverage.output()
-        return
-    if coverage.shortfall() and session.exitstatus == pytest.ExitCode.OK:
+    elif coverage.shortfall() and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    for name, write in (("json", coverage.write_json), ("html", coverage.write_html)):
-        file = session.config.getoption(f"--sandbox-coverage-{name}")
-        if file is not None:
-            try:
-                write(session.config.invocation_params.dir / file)
-            except OSError as error:
-                coverage.problems.append(f"{file} cannot be written: {error.strerror}")
-            except ImportError as error:
-                coverage.problems.append(f"{file} cannot be written without {error.name}")
 
 
 def pytest_terminal_summary(

@@ -195,7 +195,6 @@ def _start(options: Options) -> Address:
         "key": new_key(),
         **{name: text and str(Path(text).absolute()) for name, text in files.items()},
         "stateful": options.stateful,
-        "coverage": os.environ.get("INVOICE_SANDBOX_COVERAGE"),
         **options.settings,
     }
     with tempfile.TemporaryFile() as errors:

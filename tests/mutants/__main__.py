@@ -91,7 +91,6 @@ AREAS: Final[dict[str, str]] = {
         "postgresql store durability",
     ),
     "invoice_sandbox/state/credentials": "credentials sessions uploads limits_docs",
-    "invoice_sandbox/state/hits": "coverage coverage_command",
     "invoice_sandbox/state/passwords": "users limits_docs",
     "invoice_sandbox/state/": "store workspaces quotas retention limits_docs settings",
     "invoice_sandbox/runtime/agenda": (

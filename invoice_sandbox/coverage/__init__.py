@@ -1,1 +1,0 @@
-"""Coverage of everything that a contract, a lifecycle and its scenarios declare."""

@@ -9,16 +9,14 @@ LOCK := .venv-fresh/bin/pip-compile --quiet --generate-hashes --strip-extras --n
 	--no-emit-index-url --no-emit-find-links --unsafe-package invoice-liquidity-sandbox -c constraints.txt
 EXAMPLES ?= 30
 COUNT ?= 20
-SAMPLE ?= 100
 SEEDS ?= $(shell od -An -v -tu4 -N$$((4 * $(COUNT))) /dev/urandom)
 SECONDS ?= 5
 SHARE ?= 1
-REQUESTS ?= 10000
 RUNS ?= 10
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate help install run test test-fast test-stores check format fuzz fuzz-seeds acceptance bench attack growth differential keywords foreign console-shots chaos interop image build constraints clean mutants
+.PHONY: gate help install run test test-fast test-stores check format fuzz fuzz-seeds acceptance bench attack keywords foreign console-shots chaos interop image build constraints clean
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -96,23 +94,14 @@ bench: $(NODE)  ## CPU, latency, start and memory beside Prism, and the stores, 
 	$(BIN)/python -m tests.bench --seconds $(SECONDS)
 	$(BIN)/python -m tests.bench.stores --seconds $(SECONDS)
 
-mutants: $(READY)  ## SAMPLE wrong changes of each package, or of FILES (--changed): tests must notice
-	$(BIN)/python -m tests.mutants --count $(SAMPLE) $(FILES)
-
 attack: $(READY)  ## a corpus of attacks on a running server, each RUNS times, and a table; BOUNDED=yes: RUNS if it breaks
 	$(BIN)/python -m tests.attack --runs $(RUNS) $(if $(BOUNDED),--bounded)
 
-growth: $(READY)  ## CPU and memory of a workspace with 100 to 100,000 invoices, for docs/performance.md
-	$(BIN)/python -m tests.bench.growth
-
-console-shots: $(READY)  ## pictures and a recording of the console for the docs, and how fast it is
+console-shots: $(READY)  ## pictures and a recording of the console for the docs
 	$(BIN)/python -m tests.console
 
 chaos: $(READY)  ## faults of servers and databases while clients write; SHARE=0.05 tries each less often
 	$(BIN)/python -m tests.chaos --share $(SHARE) $(if $(filter 1,$(SHARE)),--page)
-
-differential: $(READY)  ## the same generated requests to an earlier commit: nothing differs but on purpose
-	$(BIN)/python -m tests.differential --requests $(REQUESTS)
 
 keywords: $(READY)  ## the official JSON Schema suite in both directions, and docs/keywords.md
 	$(BIN)/python -m tests.keywords

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 from contextlib import suppress
@@ -17,7 +16,6 @@ from tests.bench.measure import ROWS, Figures, Memory
 from tests.bench.page import Results, markdown
 from tests.bench.process import cpu_seconds, memory_mib
 from tests.bench.servers import BARE, OURS, PRISM
-from tests.bench.stubs import Stub, write_mockserver, write_wiremock
 
 SERVERS = (OURS, BARE, PRISM)
 FIGURES = {OURS: 100.0, BARE: 50.0, PRISM: 250.0}
@@ -82,19 +80,6 @@ def test_a_run_without_prism_has_no_aims() -> None:
     text = markdown(Results(rates, {OURS: 1.5}, whole.memories))
     assert PRISM not in text.partition("\n")[2]
     assert "Aim" not in text
-
-
-def test_stubs_compare_a_body_only_if_all_requests_of_a_row_have_it(tmp_path: Path) -> None:
-    stubs = [Stub(one, "{}") for one in ROWS.values()]
-    write_wiremock(stubs, tmp_path)
-    write_mockserver(stubs, tmp_path / "mockserver.json")
-    mappings = json.loads((tmp_path / "mappings" / "stubs.json").read_text())["mappings"]
-    expectations = json.loads((tmp_path / "mockserver.json").read_text())
-    assert len(mappings) == len(expectations) == len(ROWS)
-    with_body = [one["response"]["status"] for one in mappings if "bodyPatterns" in one["request"]]
-    assert with_body == [400]
-    with_body = [one["httpResponse"]["statusCode"] for one in expectations if one["priority"]]
-    assert with_body == [400]
 
 
 def test_the_description_of_the_machine_has_no_name_of_it() -> None:

@@ -22,7 +22,7 @@ from invoice_sandbox.state import ScheduledStep, Transaction, Workspace
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.lanes import Lanes
-from tests.bench.growth import new_client
+from tests.in_process import new_client
 from tests.scenario_run import DATED, agenda
 from tests.support import FROZEN, ManualSystemClock, Running, serving
 

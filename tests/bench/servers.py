@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
@@ -19,17 +18,9 @@ from tests.receivers import free_port
 
 OURS: Final = "sandbox"
 PRISM: Final = "Prism"
-WIREMOCK: Final = "WireMock"
-MOCKSERVER: Final = "MockServer"
 BARE: Final = "bare ASGI"
 
-VERSIONS: Final = {PRISM: "5.16.0", WIREMOCK: "3.13.2", MOCKSERVER: "8.0.0"}
-_PACKAGES: Final = {
-    PRISM: ("@stoplight/prism-cli", "dist/index.js"),
-    WIREMOCK: ("wiremock", "build/wiremock-standalone-3.13.2.jar"),
-    MOCKSERVER: ("mockserver-node", "mockserver-netty-8.0.0-jar-with-dependencies.jar"),
-}
-"""The package of each server, and the program in it. Those of the Java servers carry the jar."""
+VERSIONS: Final = {PRISM: "5.16.0"}
 
 _HEALTH: Final = "/api/health"
 _PATIENCE: Final = 60.0
@@ -55,57 +46,19 @@ Command = Sequence[str | Path]
 
 
 CONTRACT: Final = "contract.yaml"
-WIREMOCK_STUBS: Final = "wiremock"
-MOCKSERVER_STUBS: Final = "mockserver.json"
-"""What ``commands`` reads in its folder."""
-
-_WIREMOCK: Final = (
-    *("--no-request-journal", "--disable-request-logging", "--disable-banner"),
-    *("--disable-gzip", "--disable-response-templating", "--use-chunked-encoding=never"),
-)
-_QUIET: Final = "-Dmockserver.disableLogging=true"
+"""The file in its folder that Prism reads."""
 
 
-def commands(folder: Path, programs: Mapping[str, Path]) -> dict[str, Command]:
-    """How to start each server; its port is still to be added.
-
-    ``programs`` are those of the servers that are installed. ``folder`` has the contract, and the
-    stubs of the Java servers.
-    """
-    java, wiremock_stubs = shutil.which("java") or "java", folder / WIREMOCK_STUBS
-    starts: dict[str, Callable[[Path], Command]] = {
-        PRISM: lambda one: [
-            *(needed_node(), one, "mock", folder / CONTRACT, "--verboseLevel", "silent", "--port"),
-        ],
-        WIREMOCK: lambda one: [
-            *(java, "-jar", one, *_WIREMOCK, "--root-dir", wiremock_stubs, "--port"),
-        ],
-        MOCKSERVER: lambda one: [
-            *("env", "--chdir", folder, java, _QUIET),  # it writes a certificate where it starts
-            *("-jar", one, "--log-level", "OFF"),
-            *("--init", folder / MOCKSERVER_STUBS, "--port"),
-        ],
-    }
-    return {
+def commands(folder: Path, prism: Path | None) -> dict[str, Command]:
+    """Return how to start each server; its port is still to be added. None: without Prism."""
+    found: dict[str, Command] = {
         OURS: [sys.executable, *SANDBOX, "--port"],
         BARE: [sys.executable, "-m", "tests.bench.bare"],
-        **{name: starts[name](program) for name, program in programs.items()},
     }
-
-
-def programs() -> tuple[dict[str, Path], list[str]]:
-    """The programs of the other servers, installed if need be, and why some are missing."""
-    found: dict[str, Path] = {}
-    missing: list[str] = []
-    for name in VERSIONS:
-        if name != PRISM and shutil.which("java") is None:
-            missing.append(f"without {name}: Java is not there")
-            continue
-        try:
-            found[name] = _installed(name)
-        except UnavailableError as error:
-            missing.append(f"without {name}: {error}")
-    return found, missing
+    if prism is not None:
+        mock = ("mock", folder / CONTRACT, "--verboseLevel", "silent", "--port")
+        found[PRISM] = [needed_node(), prism, *mock]
+    return found
 
 
 @contextmanager
@@ -139,16 +92,15 @@ def _wait(process: subprocess.Popen[bytes], port: int) -> None:
     raise UnavailableError("a server did not start")
 
 
-def _installed(name: str) -> Path:
-    """The program of a server, installed outside the checkout. Raises UnavailableError."""
-    package, program = _PACKAGES[name]
-    folder = _CACHE / "invoice-liquidity-sandbox" / f"{name.lower()}-{VERSIONS[name]}"
-    found = folder / "node_modules" / package / program
-    if found.is_file():
-        return found
+def installed_prism() -> Path:
+    """Return the program of Prism, installed outside the checkout. Raises UnavailableError."""
+    wanted = f"@stoplight/prism-cli@{VERSIONS[PRISM]}"
+    folder = _CACHE / "invoice-liquidity-sandbox" / f"prism-{VERSIONS[PRISM]}"
+    program = folder / "node_modules" / "@stoplight/prism-cli" / "dist/index.js"
+    if program.is_file():
+        return program
     node = needed_node()
     npm = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    wanted = f"{package}@{VERSIONS[name]}"
     options = ("--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund")
     path = os.pathsep.join([str(node.parent), os.environ["PATH"]])
     folder.mkdir(parents=True, exist_ok=True)
@@ -162,4 +114,4 @@ def _installed(name: str) -> Path:
         )
     except (subprocess.SubprocessError, OSError) as error:
         raise UnavailableError(f"npm install {wanted} failed: {error}") from None
-    return found
+    return program

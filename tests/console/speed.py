@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import statistics
 import time
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import httpx
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from invoice_sandbox.state import Transaction
-from tests.bench.growth import Client
-from tests.console.workspace import BROWSER
 from tests.scenario_run import register_new, until
-from tests.support import FROZEN, Running, serving
+from tests.support import Running
 
-ENTRIES: Final = 30
 _LOADS: Final = 9
 _WATCH: Final = """
 window.seen = {};
@@ -41,46 +37,6 @@ window.until = (found) => new Promise((done) => {
 });
 0;
 """
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Milliseconds: of an entry until it is on the page, from the request to its sight, in the
-    order of size; and medians for the list: the server's own time, and the first paint after it."""
-
-    invoices: int
-    entries: tuple[float, ...]
-    server: float
-    paint: float
-
-    def lines(self) -> list[str]:
-        """The results in words."""
-        middle, slowest = statistics.median(self.entries), self.entries[-1]
-        times = f"median {middle:.0f} ms, slowest {slowest:.0f} ms of {len(self.entries)}"
-        painted = f"server {self.server:.0f} ms, first paint {self.paint:.0f} ms after that"
-        return [
-            f"entry of a full journal on the page: {times}",
-            f"list of {self.invoices:,} invoices: {painted}",
-        ]
-
-
-def measure(invoices: int) -> Speed:
-    """The speed of a server with so many invoices and a full journal, in this process."""
-    with (
-        serving(replace(FROZEN, max_state=10**5), real_time=True) as running,
-        running.client() as api,
-    ):
-        crowd(running, api, invoices)
-        running.run(Client(running.sandbox).fill_logs())
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=BROWSER)
-            try:
-                page = browser.new_page(base_url=running.url)
-                server, painted = paint(page, "/console/records/invoices")
-                entries = times_of_entries(page, api, ENTRIES)
-                return Speed(invoices, tuple(sorted(entries)), server, painted)
-            finally:
-                browser.close()
 
 
 def crowd(running: Running, api: httpx.Client, invoices: int) -> None:

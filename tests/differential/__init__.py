@@ -1,1 +1,0 @@
-"""The same generated requests to an earlier version and to this one: ``make differential``."""

@@ -192,6 +192,9 @@ class Collection:
         """Return how many records match."""
         if not where:
             return len(self.rows)
+        found, conditions = self._candidates(where)
+        if not conditions:
+            return len(found)
         return sum(1 for _ in self._matching(where, None, oldest_first=True))
 
     def _matching(
@@ -225,7 +228,7 @@ class Collection:
         field, operator, value = condition
         if isinstance(value, datetime):
             return self._dated(field, operator, _milliseconds(value))
-        if field not in self.fields or (operator == "in") is isinstance(value, str):
+        if field not in self.fields:
             return None
         item = (_ITEM,) if operator == "has" else ()
         values = (value,) if isinstance(value, str) else value

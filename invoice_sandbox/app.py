@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.rates import RateLimiter
@@ -25,7 +24,7 @@ from invoice_sandbox.http.inject import Inject
 from invoice_sandbox.http.pages import anybody, pages, start_page
 from invoice_sandbox.http.pipeline import Entry, OperationStages, Pipeline, Request, Sandbox
 from invoice_sandbox.http.prefer import Prefer
-from invoice_sandbox.http.read import BODIES_IN_FLIGHT, Bodies, compile_reading
+from invoice_sandbox.http.read import Bodies, compile_reading
 from invoice_sandbox.http.respond import Responses
 from invoice_sandbox.http.route import Router, RouteTable, left_out_routes, operation_routes
 from invoice_sandbox.http.send import SendReply
@@ -167,7 +166,7 @@ def _pipeline(
             metrics.note if metrics else None,
         ),
         route=router,
-        receive=Bodies(Budget(BODIES_IN_FLIGHT)),
+        receive=Bodies(),
         inject=Inject(engine),
         prefer=Prefer(engine),
         send_reply=SendReply(engine.system_clock),

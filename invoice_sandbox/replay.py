@@ -19,7 +19,6 @@ from collections.abc import (
     Iterator,
     Mapping,
     MutableMapping,
-    Sequence,
 )
 from contextlib import suppress
 from contextvars import copy_context
@@ -59,8 +58,7 @@ from invoice_sandbox.bundles.saving import (
     RECORDING,
     START,
 )
-from invoice_sandbox.http.pipeline import EXCHANGE, RECORDED, Recorded
-from invoice_sandbox.http.send import CONNECTION
+from invoice_sandbox.http.pipeline import CONNECTION, RECORDED, Recorded
 from invoice_sandbox.openapi.load.fetching import NOT_FETCHED
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.runtime.agenda import STEPS_LOG
@@ -215,25 +213,14 @@ class _Gates:
             gate.set()
 
 
-@dataclass(frozen=True)
-class _Sent:
-    """A body that arrived with its request, or None: later."""
-
-    content: bytes | None
-
-    def whole_body(self) -> bytes | None:
-        """The body."""
-        return self.content
-
-    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> bool:  # noqa: ARG002
-        """The response is sent as ASGI messages."""
-        return False
-
-
 class _NoConnection:
     """The connection of a request in this process: there is none to drop."""
 
-    def reset(self) -> None:
+    def get_extra_info(self, _: str) -> Any:
+        """There is no socket."""
+        raise OSError
+
+    def abort(self) -> None:
         """Nothing."""
 
     def close(self) -> None:
@@ -424,9 +411,8 @@ class _Run:
             Reading(datetime.fromisoformat(taken["now"]), float(taken["seconds"]))
             for taken in one["readings"]
         ]
-        exchange = _Sent(None if one["hasWaitedForBody"] is True else content)
         request_id = None if one["number"] else str(one["requestId"])
-        extensions = {RECORDED: Recorded(readings, request_id, gate), EXCHANGE: exchange}
+        extensions = {RECORDED: Recorded(readings, request_id, gate)}
         own = {"client": (str(one["client"]), 1), "extensions": extensions}
         return self._respond(str(request["method"]), target, headers, content, own)
 

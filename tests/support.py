@@ -22,7 +22,6 @@ from invoice_sandbox import app
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.ids import key_digest, new_key
-from invoice_sandbox.http.read import Patience
 from invoice_sandbox.project.users import with_users
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions
 from invoice_sandbox.server.serving import listen, make_server
@@ -42,8 +41,8 @@ No test is to fail on a machine that stalls for several seconds, at whatever mom
 LONG_PATIENCE = 10 * PATIENCE
 """The same of a run of other tests, of a fuzz run, or of a session of many commands."""
 
-PATIENT = Patience(between=3600)
-"""Of servers whose clients may stall between two requests and still use their connection."""
+PATIENT = 3600
+"""Seconds between two requests, for clients that may stall and still use their connection."""
 
 CONVENTIONS = (Path(__file__).parents[1] / "conventions.yaml").read_text().split("webhooks:")[0]
 """Those of the shipped project, for projects of tests that reply in its envelope.

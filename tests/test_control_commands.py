@@ -811,7 +811,7 @@ def test_twenty_requests_are_shown_unless_more_are_asked_for(
 
 def test_requests_are_followed_until_the_workspace_is_deleted(server: Running, key: str) -> None:
     env = {"INVOICE_SANDBOX_URL": server.url, "INVOICE_SANDBOX_KEY": key}
-    before = server.sandbox.engine.streams.used
+    before = server.sandbox.engine.streams.total()
     with (
         server.client(key) as client,
         server.client() as parent,
@@ -819,7 +819,7 @@ def test_requests_are_followed_until_the_workspace_is_deleted(server: Running, k
     ):
         client.get("/api/partners")
         following = pool.submit(run, "requests --follow --method GET", **env)
-        until(lambda: server.sandbox.engine.streams.used > before, "it follows")
+        until(lambda: server.sandbox.engine.streams.total() > before, "it follows")
         client.get("/api/offers")
         client.post("/api/invoices", json={})
         client.get("/api/invoices/nothing")
@@ -837,10 +837,10 @@ def test_requests_are_followed_until_the_workspace_is_deleted(server: Running, k
 
 def test_ctrl_c_ends_following_and_every_line_is_json(server: Running, key: str) -> None:
     arguments = ["requests", "-f", "--json", "--url", server.url, "--key", key]
-    before = server.sandbox.engine.streams.used
+    before = server.sandbox.engine.streams.total()
     with subprocess.Popen([COMMAND, *arguments], stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
-        until(lambda: server.sandbox.engine.streams.used > before, "it follows")
+        until(lambda: server.sandbox.engine.streams.total() > before, "it follows")
         with server.client(key) as client:
             client.get("/api/offers/one")
         assert json.loads(following.stdout.readline())["path"] == "/api/offers/one"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
-import logging
 import re
-import resource
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -18,11 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from invoice_sandbox.server import serving as serving_module
-from invoice_sandbox.server.cycle import Cycle
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.hostile import wire
-from tests.support import PATIENCE, Running, serving
+from tests.scenario_run import until
+from tests.support import PATIENCE, Running
 
 pytestmark = pytest.mark.slow
 
@@ -331,7 +327,12 @@ HOSTS = {
     "evil.example": 421,
     "127.0.0.1.evil.example": 421,
     "": 421,
-    "[": 421,
+    "[": 400,
+    "evil@127.0.0.1": 400,
+    "127.0.0.1/evil": 400,
+    "127.0.0.1#.evil.example": 400,
+    "127.0.0.1:abc": 400,
+    "127.0.0.1:99999": 400,
 }
 
 
@@ -461,102 +462,63 @@ def test_two_hosts_are_400(raw: socket.socket) -> None:
     assert exchange(raw, request("GET", "/api/health", "Host: evil.example"))[0] == 400
 
 
-class Wire:
-    """A transport and its flow that keep what is written."""
-
-    write_paused = False
-
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-        self.is_closed = False
-
-    def write(self, data: bytes) -> None:
-        self.written.append(data)
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-def cycle_on(wire: Any, *, keep_alive: bool = True) -> Cycle:
-    return Cycle(
-        scope={},  # type: ignore[typeddict-item]  # a whole response needs nothing of it
-        transport=wire,
-        flow=wire,
-        logger=logging.getLogger(),
-        access_logger=logging.getLogger(),
-        access_log=False,
-        default_headers=[(b"date", b"today")],
-        message_event=asyncio.Event(),
-        expect_100_continue=False,
-        keep_alive=keep_alive,
-        on_response=lambda: None,
-    )
-
-
-def test_a_response_is_written_in_one_piece() -> None:
-    """Two writes are two system calls, and wake the client twice."""
-    wire = Wire()
-    assert cycle_on(wire).respond(200, [("X-A", "1"), ("content-length", "2")], b"{}")
-    assert wire.written == [
-        b"HTTP/1.1 200 OK\r\ndate: today\r\nx-a: 1\r\ncontent-length: 2\r\n\r\n{}"
-    ]
-    assert not wire.is_closed
-
-
-def test_the_last_response_of_a_connection_says_so_and_ends_it() -> None:
-    wire = Wire()
-    assert cycle_on(wire, keep_alive=False).respond(200, [], b"")
-    assert wire.written[0].endswith(b"connection: close\r\n\r\n")
-    assert wire.is_closed
-
-
-@pytest.mark.parametrize(
-    "header",
-    [("x-a", "1\r\nx-b: 2"), ("x-a", "1\n"), ("x a", "1"), ("", "1"), ("Connection", "close")],
-)
-def test_a_header_that_may_end_another_or_the_connection_is_not_written_at_once(
-    header: tuple[str, str],
+def test_a_trailer_that_closes_the_connection_does_so_after_the_response(
+    raw: socket.socket,
 ) -> None:
-    """uvicorn, which gets it then, checks headers byte by byte."""
-    wire = Wire()
-    assert not cycle_on(wire).respond(200, [header], b"{}")
-    assert wire.written == []
+    """A proxy would use the connection for its next client otherwise."""
+    head = b"POST /api/auth/login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
+    sent = head + b"Content-Type: application/json\r\n\r\n2\r\n{}\r\n0\r\n"
+    status, headers, _ = exchange(raw, sent + b"Connection: close\r\n\r\n")
+    assert (status, headers["connection"]) == (401, "close")
+
+
+def test_a_head_request_for_a_stream_ends_with_its_head(raw: socket.socket) -> None:
+    sent = f"HEAD /console/events HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {DEMO_KEY}\r\n\r\n"
+    status, _, rest = exchange(raw, sent.encode() + request("GET", "/api/health"))
+    assert (status, rest.count(b"HTTP/1.1 200 ")) == (200, 1)
+
+
+def test_a_request_waits_for_no_response_of_a_client_that_has_gone(server: Running) -> None:
+    """A request behind the current one does not hide that the connection has ended."""
+    streams = server.sandbox.engine.streams
+    with wire.Wire(server.port) as gone:
+        gone.send(request("GET", "/console/events").replace(b"Connection: close\r\n", b"") * 2)
+        until(lambda: streams.total() == 1, "the stream has not begun")
+    until(lambda: streams.total() == 0, "the stream goes on")
+
+
+def test_more_requests_than_may_wait_end_the_connection(server: Running) -> None:
+    with wire.Wire(server.port) as client:
+        client.send(plain("/api/health") * 2_000)
+        statuses = [client.response().status]
+        while statuses[-1] == 200:
+            response = client.response()
+            statuses.append(response.status)
+        assert (response.status, response.envelope_problem()) == (503, None)
+        assert len(statuses) < 1_000
+        assert client.is_closed()
 
 
 def plain(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        ("/api/health", 503),
-        ("/api/invoices", 503),
-        ("/sandbox/health", 200),
-        ("/sandbox/health/live", 200),
-    ],
-)
-def test_beyond_the_connections_that_there_may_be_only_health_responds(
-    monkeypatch: pytest.MonkeyPatch, path: str, status: int
+@pytest.mark.parametrize(("path", "status"), [("/api/health", 503), ("/sandbox/health", 200)])
+def test_beyond_the_requests_at_a_time_only_health_responds(
+    monkeypatch: pytest.MonkeyPatch, client: httpx.Client, path: str, status: int
 ) -> None:
-    monkeypatch.setattr(serving_module, "most_connections", lambda: 2)
-    with serving() as running, wire.Wire(running.port) as first, wire.Wire(running.port) as second:
-        for one in (first, second):  # each is known to the server once it has responded
-            one.send(plain("/api/health"))
-            assert one.response().status == 200
-        with wire.Wire(running.port) as third:
-            third.send(plain(path) * 2)
-            response = third.response()
-            assert (response.status, response.headers["connection"]) == (status, "close")
-            assert third.is_closed()
-        if status == 503:
-            error = json.loads(response.body)["error"]
-            assert error["code"] == "service_unavailable"
-            assert "as many connections as it may" in error["message"]
-        first.send(plain("/api/health"))
-        assert first.response().status == 200, "connections that were there stay"
+    monkeypatch.setattr("invoice_sandbox.http.edge.MAX_REQUESTS", 0)
+    response = client.get(path)
+    assert response.status_code == status
+    if status == 503:
+        assert "as many requests as it may" in response.json()["error"]["message"]
 
 
-def test_a_quarter_of_the_files_is_for_what_is_no_connection() -> None:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert soft == resource.RLIM_INFINITY or 0 < soft - serving_module.most_connections() <= 1024
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [("http://127.0.0.1:80/api/health", 200), ("http://evil.example/api/health", 421)],
+)
+def test_the_host_of_an_absolute_target_counts(
+    raw: socket.socket, target: str, status: int
+) -> None:
+    assert exchange(raw, request("GET", target))[0] == status

@@ -25,6 +25,7 @@ from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.http.handling import ContractViolationError, JsonResponses
 from invoice_sandbox.http.pipeline import (
+    CONNECTION,
     Endpoint,
     Head,
     InjectedFault,
@@ -47,7 +48,7 @@ from invoice_sandbox.http.route import (
     resolved_operations,
     segment_texts,
 )
-from invoice_sandbox.http.send import CONNECTION, SendReply
+from invoice_sandbox.http.send import SendReply
 from invoice_sandbox.openapi.operation import (
     Contract,
     DeclaredResponse,
@@ -732,7 +733,10 @@ def test_a_request_whose_connection_a_fault_ends_lasts_until_that_has_ended(kind
     order: list[str] = []
 
     class OwnConnection:
-        def reset(self) -> None:
+        def get_extra_info(self, _: str) -> Any:
+            raise OSError
+
+        def abort(self) -> None:
             order.append("reset")
 
         def close(self) -> None:

@@ -60,6 +60,12 @@ _ERRORS: Final = (
         "malformed_http", 400, "The request is not valid HTTP/1.1", "Check the client's framing."
     ),
     ErrorType(
+        "malformed_host",
+        400,
+        "The request names no valid host",
+        "Send one Host header with a host name and an optional port.",
+    ),
+    ErrorType(
         "unknown_method",
         400,
         "The request is not valid HTTP/1.1, or its method is not known here",
@@ -265,7 +271,7 @@ _ERRORS: Final = (
     ErrorType(
         "busy",
         503,
-        "The server is handling as many bytes of request bodies as it may",
+        "The server is handling as many requests as it may",
         "Wait a second and send it again.",
     ),
     ErrorType(
@@ -275,10 +281,10 @@ _ERRORS: Final = (
         "Wait a second and send it again, with the same Idempotency-Key if it had one.",
     ),
     ErrorType(
-        "too_many_connections",
+        "too_many_waiting",
         503,
-        "The server has as many connections as it may",
-        "Close connections that are not needed, and send it again.",
+        "The connection has as many requests without a response as it may",
+        "Wait for responses before you send more requests on a connection.",
     ),
     ErrorType(
         "no_usable_response",

@@ -154,10 +154,6 @@ def _text(position: Mapping[str, int]) -> str:
 
 async def _content(request: Request) -> bytes:
     """The body of a form. Raises ApiError 413."""
-    exchange = request.exchange
-    whole = None if exchange is None else exchange.whole_body()
-    if whole is not None:
-        return _checked(whole)
     content, more = b"", True
     while more:
         message = await request.receive()

@@ -55,7 +55,7 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
     conventions = project.control_conventions if is_control else project.conventions
     url = engine.url + (project.control.base_path if is_control else "")
     request_id = request.trace.request_id
-    if error.status in _LOGGED:
+    if error.status in _LOGGED or error is request.invalid:
         request.trace.why["reason"] = conventions.message(error, url)
     if endpoint is not None:
         status = declared_status(endpoint.operation, error.status)

@@ -11,6 +11,7 @@ re-binds its own name to 127.0.0.1 does not), and only pages served from loopbac
 from __future__ import annotations
 
 import logging
+import re
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -29,6 +30,7 @@ from invoice_sandbox.http.credentials import workspace_of_caller
 from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.handling import ContractViolationError
 from invoice_sandbox.http.pipeline import (
+    CONNECTION,
     READING,
     RECORDED,
     ClientGoneError,
@@ -51,7 +53,15 @@ EXPLAIN: Final = "x-sandbox-explain"
 _YES: Final = ("1", "true")
 _MAX_EXPLAIN_LENGTH: Final = 4096
 
+MAX_REQUESTS: Final = 1_000
+"""Requests that are handled at a time, besides those for the health of the server."""
+
+_HEALTH: Final = frozenset({"/sandbox/health", "/sandbox/health/live"})
 _IN_CONSOLE: Final = f"{CONSOLE}/"
+_HOST: Final = re.compile(
+    r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:(?P<port>\d{0,5}))?", re.ASCII
+)
+_MAX_PORT: Final = 65_535
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADER_LIMIT: Final = 16 * 1024
 _ALLOWED_HEADERS: Final = (
@@ -103,6 +113,7 @@ class Edge:
         self._engine = engine
         self._note = note
         self._similar = similar
+        self._in_flight = 0
         self._host_of = partial(_host_of, hosts)
         self._control_path = f"{engine.project.control.base_path}/"
         self._clock = engine.system_clock
@@ -116,6 +127,7 @@ class Edge:
         Whatever goes wrong beside the request itself, such as in its recording, is an internal
         error in the format of the project.
         """
+        self._in_flight += 1
         try:
             return await self._recorded(request, proceed)
         except ClientGoneError:
@@ -124,6 +136,8 @@ class Edge:
             request.trace.endpoint = None  # what its document shows may be the reason
             reply = await self._failed(request, error)
             return structs.replace(reply, headers=(*self._common(request), *reply.headers))
+        finally:
+            self._in_flight -= 1
 
     async def _recorded(self, request: Request, proceed: Proceed) -> Reply:
         """Return the response, recorded. Raises ClientGoneError.
@@ -138,7 +152,7 @@ class Edge:
         token = stop_time(readings)
         try:
             try:
-                request.head.known(self._host_of)
+                self._check(request)
                 origin = request.head.first.get("origin")
                 if origin is None:
                     reply = await proceed(request)
@@ -169,6 +183,14 @@ class Edge:
             line, members = self._engine.journal.logged(_entry(request, reply, seconds, why))
             REQUESTS.info("%s", line, extra={MEMBERS: members})
         return reply
+
+    def _check(self, request: Request) -> None:
+        """Raise ApiError 400, 421, 431, 503."""
+        if request.invalid is not None:
+            raise request.invalid
+        request.head.known(self._host_of)
+        if self._in_flight > MAX_REQUESTS and request.path not in _HEALTH:
+            raise reject("busy", ("Retry-After", "1"))
 
     def _common(self, request: Request) -> Headers:
         """Return the headers that every response to the request has."""
@@ -201,8 +223,8 @@ class Edge:
         elif isinstance(error, NoWorkspaceError):  # the workspace was deleted meanwhile
             shown = reject("bad_credential")
         elif isinstance(error, CancelledError):
-            if request.exchange is None:  # of a client within this process, which no longer waits
-                raise error
+            if CONNECTION not in request.scope.get("extensions", ()):
+                raise error  # of a client within this process, which no longer waits
             shown = STOPPING
         else:
             log.error("%s: no response could be given", request.trace.request_id, exc_info=error)
@@ -323,9 +345,10 @@ def _host_of(hosts: frozenset[str] | None, head: Head) -> str:
     """The host that a request names. Raises ApiError 400, 421, 431."""
     if head.length > _HEADER_LIMIT:
         raise reject("headers_too_large", limit=_HEADER_LIMIT)
-    if len(head.values("host")) > 1:
-        raise reject("malformed_http")
-    host = _host_name(head.first.get("host", ""))
+    found = _HOST.fullmatch(head.first.get("host", ""))
+    if len(head.values("host")) > 1 or not found or int(found["port"] or 0) > _MAX_PORT:
+        raise reject("malformed_host")
+    host = found["name"].strip("[]").rstrip(".").lower()
     if hosts is not None and host not in hosts:
         raise reject("wrong_host")
     return host
@@ -339,13 +362,6 @@ def _preflight(reply: Reply) -> Reply:
         ("Access-Control-Max-Age", "600"),
     )
     return Reply(reply.status, reply.body, reply.media_type, (*reply.headers, *preflight))
-
-
-def _host_name(host: str) -> str:
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
 
 
 def _is_loopback(origin: str) -> bool:

@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl, unquote
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.http.pipeline import (
+    CONNECTION,
     ClientGoneError,
     Pipeline,
     Receive,
@@ -31,7 +32,7 @@ from invoice_sandbox.http.pipeline import (
     Send,
     client_address,
 )
-from invoice_sandbox.http.send import CONNECTION
+from invoice_sandbox.http.send import reset
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state.writer import unavailable
 
@@ -194,7 +195,7 @@ class _Exchange:
         """End the client's connection, as the other process has ended this one's."""
         connection = self._scope.get("extensions", {}).get(CONNECTION)
         if connection is not None:
-            connection.reset()
+            reset(connection)
 
     async def _pass_on(
         self, network: httpcore.AsyncConnectionPool, address: str, header: tuple[bytes, bytes]

@@ -52,8 +52,12 @@ PREFER: Final = "prefer"
 SCENARIO: Final = "x-sandbox-scenario"
 """The header that names the scenario of a request."""
 
-EXCHANGE: Final = "invoice_sandbox.exchange"
-"""The extension of the ASGI scope by which our own server provides an ``Exchange``."""
+CONNECTION: Final = "invoice_sandbox.connection"
+"""The extension of the ASGI scope with the transport of the connection, which a fault may end. A
+client within this process has none."""
+
+INVALID: Final = "invoice_sandbox.invalid"
+"""The extension with the error that stands for a request, where the bytes were no valid HTTP."""
 
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods of the control API that change nothing, and are in no recording."""
@@ -83,7 +87,7 @@ _INERT: Final = (
 """Headers of every response that is not a page of ours: a browser runs nothing of what a client
 stored, even where an injected fault declares it as HTML."""
 
-_SECONDS_TO_FINISH: Final = 5
+_SECONDS_TO_FINISH: Final = 3
 """Time for deliveries under way when the server is stopped."""
 
 
@@ -94,18 +98,6 @@ class Recorded(NamedTuple):
     readings: Sequence[Reading] = ()
     request_id: str | None = None
     gate: Gate | None = None
-
-
-class Exchange(Protocol):
-    """A request and its response where they need no ASGI messages."""
-
-    def whole_body(self) -> bytes | None:
-        """The body, if all of it has arrived; None also where the client waits for permission."""
-        ...
-
-    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> bool:
-        """Write the whole response in one piece. False: it must be sent as ASGI messages."""
-        ...
 
 
 def printable(text: str) -> str:
@@ -244,9 +236,9 @@ def head_of(raw: tuple[tuple[bytes, ...], ...]) -> Head:
 class Request(Struct, eq=False):
     """A request as it arrives: its head, and a way to receive its body.
 
-    ``exchange`` is what our own server provides besides ASGI messages. ``is_observer``: the sandbox
-    itself sent the request; ``caller`` is the credential of the visitor for whom it did, who has
-    one. No client can set extensions.
+    ``invalid`` is the error of bytes that were no valid HTTP. ``is_observer``: the sandbox itself
+    sent the request; ``caller`` is the credential of the visitor for whom it did, who has one. No
+    client can set extensions.
     """
 
     scope: Scope
@@ -255,7 +247,7 @@ class Request(Struct, eq=False):
     path: str
     head: Head
     trace: Trace
-    exchange: Exchange | None = None
+    invalid: ApiError | None = None
     is_observer: bool = False
     caller: Credential | None = None
 
@@ -486,7 +478,7 @@ def request_of(scope: Scope, receive: Receive, head_of: HeadOf = head_of) -> Req
         scope["path"],
         head_of(tuple(map(tuple, scope["headers"]))),
         Trace(),
-        extensions.get(EXCHANGE),
+        extensions.get(INVALID),
         OBSERVER in extensions,
         extensions.get(CALLER),
     )
@@ -508,15 +500,14 @@ async def go_on(request: Request) -> None:
 async def send_whole(request: Request, reply: Reply, send: Send) -> None:
     """Send a response in one piece."""
     body = b"" if request.method == "HEAD" else reply.body
-    headers, exchange = _headers(reply), request.exchange
-    if exchange is None or not exchange.respond(reply.status, headers, body):
-        await send(_start(reply.status, headers))
-        await send({"type": "http.response.body", "body": body})
+    await send(response_start(reply))
+    await send({"type": "http.response.body", "body": body})
 
 
 def response_start(reply: Reply) -> Message:
-    """The ASGI message with status and headers."""
-    return _start(reply.status, _headers(reply))
+    """Return the ASGI message with status and headers."""
+    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in _headers(reply)]
+    return {"type": "http.response.start", "status": reply.status, "headers": headers}
 
 
 def _headers(reply: Reply) -> list[tuple[str, str]]:
@@ -528,8 +519,3 @@ def _headers(reply: Reply) -> list[tuple[str, str]]:
     if reply.stream is None and reply.status not in {204, 304}:
         headers.append(("content-length", str(len(reply.body))))
     return headers
-
-
-def _start(status: int, headers: Sequence[tuple[str, str]]) -> Message:
-    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
-    return {"type": "http.response.start", "status": status, "headers": raw}

@@ -7,7 +7,8 @@ is received after admission, and not at all if the contract declares none.
 from __future__ import annotations
 
 from asyncio import timeout, wait_for
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -17,7 +18,6 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote_plus, unquote_to_bytes
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.errors import (
     REQUIRED,
     ApiError,
@@ -49,38 +49,18 @@ from invoice_sandbox.openapi.schema.compile import MAX_PROBLEMS
 from invoice_sandbox.openapi.schema.problems import Problem, short_name
 from invoice_sandbox.scenarios.script import Scenario
 
-PATIENCE: Final = "invoice_sandbox.patience"
-"""The extension of the ASGI scope in which our own server says how patient it is."""
-
 BODIES_IN_FLIGHT: Final = 64 * 1024 * 1024
 BODIES_OF_AN_ADDRESS: Final = 48 * 1024 * 1024
 BODIES_OF_A_WORKSPACE: Final = 16 * 1024 * 1024
 """Bytes of bodies that are being received or handled at a time."""
 
-SMALL_BODY: Final = 16 * 1024
-"""Bytes of a body that is not counted, if it arrives in one part."""
-
 MAX_DRAINED_BYTES: Final = 1024 * 1024
 _DRAIN_TIMEOUT: Final = 0.25
 """How much of a body that is too large is read and dropped: bytes, and seconds between parts."""
 
-
-@dataclass(frozen=True)
-class Patience:
-    """Seconds that the server waits for a client.
-
-    ``between``: from a response to the next request of the connection. ``head``: for a whole head,
-    and for the rest of a body that nobody reads. ``silence``: between
-    two parts of a body. ``body``: for a whole body. ``response``: until a client takes more of its
-    response. ``whole_response``: until it has taken all of it.
-    """
-
-    between: int = 5
-    head: float = 30
-    silence: float = 30
-    body: float = 300
-    response: float = 30
-    whole_response: float = 300
+MAX_PAUSE: Final = 30
+MAX_SECONDS: Final = 300
+"""Seconds that the server waits for a part of a body, and for all of it."""
 
 
 def too_slow(seconds: float) -> ApiError:
@@ -96,78 +76,68 @@ async def check_length(request: Request, body: RequestBody) -> None:
 
 
 class Bodies:
-    """Receives the bodies of requests. All that are not small share one budget of bytes, from their
-    first part until the response is ready."""
+    """Receives the bodies of requests. They share a number of bytes, until the responses are
+    ready."""
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
+    def __init__(self) -> None:
+        self._in_flight: Counter[str] = Counter()
 
     async def __call__(self, admitted: AdmittedRequest) -> None:
         """Receive the whole body, whether it comes with a length or in chunks.
 
         Raises ApiError 408, 413 and 503.
         """
-        request = admitted.request
-        declared, exchange = admitted.endpoint.operation.body, request.exchange
+        request, declared = admitted.request, admitted.endpoint.operation.body
         limit = declared.limit if declared is not None else 0
-        uncounted = min(SMALL_BODY, limit)
-        whole = None if exchange is None else exchange.whole_body()
-        if whole is not None and len(whole) <= uncounted:
-            request.trace.content = whole
-            return
-        patience = request.scope.get("extensions", {}).get(PATIENCE, Patience())
+        body, shares = bytearray(), _shares(admitted)
+        request.trace.release = lambda: self._add(shares, -len(body))
         try:
-            async with timeout(patience.body):
-                content, is_whole = await _part(request, patience)
-                if not is_whole or len(content) > uncounted:
-                    content = await self._large(admitted, limit, patience, content, is_whole)
+            async with timeout(MAX_SECONDS):
+                async for part in _parts(request):
+                    if len(body) + len(part) > limit:
+                        raise await _too_large(request, limit)
+                    self._check(shares, len(part))
+                    self._add(shares, len(part))
+                    body += part
         except TimeoutError:
-            raise too_slow(patience.body) from None
-        request.trace.content = content
+            raise too_slow(MAX_SECONDS) from None
+        request.trace.content = bytes(body)
         request.trace.has_waited_for_body = True
         await go_on(request)
 
-    async def _large(
-        self,
-        admitted: AdmittedRequest,
-        limit: int,
-        patience: Patience,
-        part: bytes,
-        is_whole: bool,
-    ) -> bytes:
-        request = admitted.request
-        held = self._budget.hold(_shares(admitted))
-        request.trace.release = held.release
-        body = bytearray()
-        while True:
-            if len(body) + len(part) > limit:
-                raise await _too_large(request, limit)
-            if not held.take(len(part)):
-                raise reject("busy", ("Retry-After", "1"))
-            body += part
-            if is_whole:
-                return bytes(body)
-            part, is_whole = await _part(request, patience)
+    def _check(self, shares: Mapping[str, int], added: int) -> None:
+        if any(self._in_flight[name] + added > most for name, most in shares.items()):
+            raise reject("busy", ("Retry-After", "1"))
+
+    def _add(self, shares: Iterable[str], count: int) -> None:
+        for name in shares:
+            self._in_flight[name] += count
+            if not self._in_flight[name]:
+                del self._in_flight[name]
 
 
 def _shares(admitted: AdmittedRequest) -> dict[str, int]:
-    """The most bytes in flight of those that a request comes from: its address, its workspace."""
-    shares = {f"address {client_address(admitted.request.scope)}": BODIES_OF_AN_ADDRESS}
+    """Return the most bytes in flight of all, and of those with the same address or workspace."""
+    address = client_address(admitted.request.scope)
+    shares = {"all": BODIES_IN_FLIGHT, f"address {address}": BODIES_OF_AN_ADDRESS}
     if admitted.workspace is not None:
         shares[f"workspace {admitted.workspace.id}"] = BODIES_OF_A_WORKSPACE
     return shares
 
 
-async def _part(request: Request, patience: Patience) -> tuple[bytes, bool]:
-    """The next part of a body, and whether it is the last."""
-    try:
-        async with timeout(patience.silence):
-            message = await request.receive()
-    except TimeoutError:
-        raise too_slow(patience.silence) from None
-    if message["type"] == "http.disconnect":
-        raise ClientGoneError
-    return message.get("body", b""), not message.get("more_body", False)
+async def _parts(request: Request) -> AsyncIterator[bytes]:
+    """Return the parts of a body as they arrive. Raises ApiError 408, ClientGoneError."""
+    more = True
+    while more:
+        try:
+            async with timeout(MAX_PAUSE):
+                message = await request.receive()
+        except TimeoutError:
+            raise too_slow(MAX_PAUSE) from None
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        yield message.get("body", b"")
+        more = message.get("more_body", False)
 
 
 async def _too_large(request: Request, limit: int) -> ApiError:

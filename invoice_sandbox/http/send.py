@@ -1,20 +1,24 @@
 """Sends streams and fault-altered responses.
 
-What a fault does to a connection goes through ``CONNECTION``, an extension of the ASGI scope that
-our own server provides. Only this module and that one deal with connections.
+A fault ends a connection by its transport, which our server passes on as an extension of the ASGI
+scope.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec import structs
 
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.http.pipeline import (
+    CONNECTION,
     InjectedFault,
     Reply,
     Request,
@@ -23,20 +27,7 @@ from invoice_sandbox.http.pipeline import (
     send_whole,
 )
 
-CONNECTION: Final = "invoice_sandbox.connection"
 _PIECES: Final = 20
-
-
-class Connection(Protocol):
-    """The client's connection, which a fault ends."""
-
-    def reset(self) -> None:
-        """Drop it at once, so that the client sees a reset."""
-        ...
-
-    def close(self) -> None:
-        """Send what was written, then close it."""
-        ...
 
 
 class SendReply:
@@ -62,6 +53,10 @@ async def _send_stream(
 ) -> None:
     """Send each part at once, until there are no more or the client is gone."""
     await send(response_start(reply))
+    if request.method == "HEAD":
+        await parts.aclose()
+        await send({"type": "http.response.body", "body": b""})
+        return
     gone = asyncio.ensure_future(_wait_for_end(request))
     try:
         while (body := await _next(parts, gone)) is not None:
@@ -96,7 +91,7 @@ class _AlteredReply:
 
     async def reset(self) -> None:
         """Drop the connection instead."""
-        _connection(self.request).reset()
+        reset(_connection(self.request))
         await _wait_for_end(self.request)
 
     async def truncate(self) -> None:
@@ -151,9 +146,18 @@ def _pieces(body: bytes) -> list[bytes]:
     return [body[start : start + size] for start in range(0, len(body), size)] or [b""]
 
 
-def _connection(request: Request) -> Connection:
-    connection: Connection = request.scope["extensions"][CONNECTION]
+def _connection(request: Request) -> asyncio.Transport:
+    connection: asyncio.Transport = request.scope["extensions"][CONNECTION]
     return connection
+
+
+def reset(connection: asyncio.Transport) -> None:
+    """Drop a connection at once, so that the client sees a reset."""
+    with suppress(OSError):
+        connection.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
+    connection.abort()
 
 
 async def _wait_for_end(request: Request) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.project.loader import Project
@@ -40,7 +40,8 @@ class Engine:
     ``passwords`` are the random ones of demo users, by e-mail address. ``conditions`` are the
     settings that responses depend on, for recordings. ``lacks_users``: nobody can log in to the
     first workspace until a user is added. ``stopping`` is set when the server stops: endless
-    streams end then, and tasks ``beside`` requests. ``streams`` counts the streams.
+    streams end then, and tasks ``beside`` requests. ``streams`` counts the streams of each
+    workspace.
     """
 
     project: Project
@@ -64,7 +65,7 @@ class Engine:
     lacks_users: bool = False
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     beside: set[asyncio.Task[None]] = field(default_factory=set)
-    streams: Budget = field(default_factory=lambda: Budget(STREAMS))
+    streams: Counter[str] = field(default_factory=Counter)
 
     def end_streams(self) -> None:
         """End what would never end by itself, as the server stops."""
@@ -72,11 +73,9 @@ class Engine:
         self.listeners.remove_all()
 
     def may_stream(self, workspace_id: str) -> bool:
-        """Whether a workspace may have another stream of ``news``."""
-        held = self.streams.hold({workspace_id: STREAMS_OF_A_WORKSPACE})
-        may = held.take(1)
-        held.release()
-        return may
+        """Return whether a workspace may have another stream of ``news``."""
+        is_free = self.streams.total() < STREAMS
+        return is_free and self.streams[workspace_id] < STREAMS_OF_A_WORKSPACE
 
     async def news(
         self, workspace_id: str, after: Mapping[str, int]
@@ -87,9 +86,9 @@ class Engine:
         Ends when the server stops, and when the workspace is deleted or run elsewhere. Raises
         TooManyStreamsError at the beginning.
         """
-        held = self.streams.hold({workspace_id: STREAMS_OF_A_WORKSPACE})
-        if not held.take(1):
+        if not self.may_stream(workspace_id):
             raise TooManyStreamsError
+        self.streams[workspace_id] += 1
         stopping = asyncio.ensure_future(self.stopping.wait())
         news = asyncio.ensure_future(self.store.tail(workspace_id, after))
         try:
@@ -111,7 +110,9 @@ class Engine:
         finally:
             news.cancel()
             stopping.cancel()
-            held.release()
+            self.streams[workspace_id] -= 1
+            if not self.streams[workspace_id]:
+                del self.streams[workspace_id]
 
     async def default_workspace(self) -> Workspace:
         """The workspace of requests without a credential. It is never deleted."""

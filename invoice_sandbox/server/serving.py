@@ -13,34 +13,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from math import inf
 from typing import Any, Final
 
 import uvicorn
 
 from invoice_sandbox.app import Sandbox, create_app
-from invoice_sandbox.http.read import Patience
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.server.protocol import Protocol, protocol_with
+from invoice_sandbox.server.protocol import Protocol
 from invoice_sandbox.server.workers import Workers
 from invoice_sandbox.settings import SettingError, Settings
 
 OnReady = Callable[[Engine], None]
 
-_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MAX_FILES: Final = 65_536
 """Open files that the server asks the operating system for."""
 
-RESERVED_FILES: Final = 1024
-"""Of these, the most that are not for connections; at most a quarter."""
+SECONDS_BETWEEN: Final = 5
+"""Seconds from a response to the next request of a connection."""
+
+_TICKS_BETWEEN_LOOKS: Final = 300
+"""Ticks of uvicorn, ten a second, after which a client that does nothing has lost its connection:
+at the first look it is noted, at the second one dropped."""
 
 _BACKLOG: Final = 2048
 _SECONDS_TO_FINISH: Final = 5
-_SECONDS_TO_CANCEL: Final = 1
-_ROUNDS_TO_ABORT: Final = 4
-"""A connection that was accepted last is known a moment later, and closed another one later."""
-
-_SECONDS_BETWEEN_LOOKS: Final = 0.1
 _YOUNG_OBJECTS: Final = 20_000
 """Objects after which the garbage collector looks for cycles: those of some hundred requests."""
 
@@ -51,14 +48,13 @@ class _Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        protocol: type[Protocol],
         on_ready: Callable[[], None],
         on_stop: Callable[[], None],
     ) -> None:
         super().__init__(config)
-        self._protocol = protocol
         self._on_ready = on_ready
         self._on_stop = on_stop
+        self._left: dict[Any, int] = {}
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, then report it."""
@@ -66,38 +62,29 @@ class _Server(uvicorn.Server):
         if self.started:
             self._on_ready()
 
+    async def on_tick(self, counter: int) -> bool:
+        """Now and then, drop the connections of clients that take no response or send no head."""
+        if counter % _TICKS_BETWEEN_LOOKS == 0:
+            left: dict[Any, int] = {
+                connection: connection.transport.get_write_buffer_size()
+                for connection in self.server_state.connections
+            }
+            for connection, size in left.items():
+                is_stuck = connection.cycle is None or 0 < size == self._left.get(connection)
+                if is_stuck and connection in self._left:
+                    connection.transport.abort()
+            self._left = left
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End endless streams, and wait for the requests that have begun; new ones get 503.
-
-        Then the application ends, and last of all connections: until everything is written and
-        other servers may run the workspaces, this one can be reached.
-        """
-        self._protocol.is_stopping = True
+        """End endless streams, then stop as uvicorn does."""
         self._on_stop()
-        await self._finish()
-        if not self.force_exit:
-            await self.lifespan.shutdown()
         await super().shutdown(sockets)
-        for _ in range(_ROUNDS_TO_ABORT):
-            for connection in list(self.server_state.connections):
-                connection.transport.abort()
-            await asyncio.sleep(0)
-
-    async def _finish(self) -> None:
-        """Wait for what runs now, and cancel what takes too long."""
-        running, loop = set(self.server_state.tasks), asyncio.get_running_loop()
-        deadline = loop.time() + _SECONDS_TO_FINISH
-        while running and loop.time() < deadline and not self.force_exit:
-            _, running = await asyncio.wait(running, timeout=_SECONDS_BETWEEN_LOOKS)
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running, timeout=_SECONDS_TO_CANCEL)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop gracefully on SIGINT and SIGTERM, without raising them again afterwards: the process
-        ends then, and further ones do not interrupt that."""
+        """Stop gracefully on a signal, without raising it again afterwards: the process ends then,
+        and further ones do not interrupt that."""
         if threading.current_thread() is not threading.main_thread():
             yield  # only the main thread receives signals
             return
@@ -113,8 +100,8 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: Settings, on_ready: OnReady) -> None:
-    """Serve until SIGINT or SIGTERM. ``on_ready`` gets the engine, which knows the URL and the
-    passwords that were made, once the server accepts requests.
+    """Serve until SIGINT, SIGTERM or SIGHUP. ``on_ready`` gets the engine, which knows the URL and
+    the passwords that were made, once the server accepts requests.
 
     Raises SettingError when the address cannot be listened on, and ProjectError.
     """
@@ -156,17 +143,6 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def most_connections() -> float:
-    """Connections beyond which new ones are rejected: the other files are for those responses,
-    webhooks and name servers."""
-    try:
-        import resource
-    except ImportError:
-        return inf
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return inf if soft == resource.RLIM_INFINITY else soft - min(soft // 4, RESERVED_FILES)
-
-
 async def _serve(settings: Settings, listeners: list[socket.socket], on_ready: OnReady) -> None:
     """``listeners``: the first is for clients, the last also for other servers."""
     ports = [one.getsockname()[1] for one in listeners]
@@ -191,25 +167,23 @@ def _lasting_objects() -> Iterator[None]:
 
 
 def make_server(
-    sandbox: Sandbox, on_ready: Callable[[], None], patience: Patience | None = None
+    sandbox: Sandbox, on_ready: Callable[[], None], seconds_between: int = SECONDS_BETWEEN
 ) -> uvicorn.Server:
-    """A uvicorn server for ``sandbox``; ``on_ready`` is called once it accepts requests."""
-    patience = patience or Patience()
-    protocol = protocol_with(patience, sandbox.engine.project.conventions, most_connections())
+    """Return a uvicorn server for ``sandbox``; ``on_ready`` is called once it accepts requests."""
     config = uvicorn.Config(
         sandbox,
-        http=protocol,
+        http=Protocol,
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=patience.between,
+        timeout_keep_alive=seconds_between,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    return _Server(config, protocol, on_ready, sandbox.engine.end_streams)
+    return _Server(config, on_ready, sandbox.engine.end_streams)
 
 
 def listen(settings: Settings) -> socket.socket:

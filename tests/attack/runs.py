@@ -12,13 +12,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
 from tests.attack.corpus import ATTACKS, DOCUMENTS, Attack, Target
-from tests.attack.limits import LIMITS, Limit, problem_of
 from tests.hostile.wire import Process, process
 
 _MEBIBYTE = 1024 * 1024
@@ -271,25 +269,8 @@ def loaded(name: str, folder: Path) -> Result:
     return Result(f"start: {name}", 1, _named(problems), "", seconds, "")
 
 
-def filled(limit: Limit, server: Process) -> Result:
-    """Reach one limit, in a workspace of its own."""
-    workspace, key = new_workspace(server)
-    before = cpu_seconds(server)
-    tried, problem = problem_of(limit, (server, key))
-    seconds, memory = cpu_seconds(server) - before, server.resident()
-    _delete(server, workspace)
-    return Result(f"limit: {limit.row}", tried, problem, "", seconds, _memory(memory))
-
-
-def all_filled(folder: Path) -> Iterator[Result]:
-    """Reach every limit; those with the same options share a server."""
-    for options, limits in groupby(LIMITS, lambda one: one.options):
-        with served(folder, *options) as server:
-            yield from (filled(one, server) for one in limits)
-
-
 def results(count: int, *, is_bounded: bool = False) -> Iterator[Result]:
-    """Every attack ``count`` times, then every limit once, one after the other.
+    """Every attack ``count`` times, one after the other.
 
     Bounded: once, and ``count`` times only if it broke something then.
     """
@@ -300,4 +281,3 @@ def results(count: int, *, is_bounded: bool = False) -> Iterator[Result]:
         yield together(Path(folder))
         for name in DOCUMENTS:
             yield loaded(name, Path(folder))
-        yield from all_filled(Path(folder))

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from typing import Final
 
 from invoice_sandbox.app import create_app
-from invoice_sandbox.http.read import Patience
 from invoice_sandbox.server.serving import listen, make_server
 from invoice_sandbox.settings import read_settings
 from tests.support import PATIENT
 
-IMPATIENT: Final = Patience(head=1.0, silence=0.8, body=1.6, response=0.5, whole_response=1.5)
-"""For tests of what comes too late."""
 
-
-async def main(patience: Patience) -> None:
+async def main() -> None:
     """Serve until the process is asked to end."""
     settings = read_settings({"port": "0", "rate-limit": "off", "scenario": "manual"})
     with listen(settings) as listener:
@@ -26,8 +20,8 @@ async def main(patience: Patience) -> None:
         def ready() -> None:
             print(f"ready on {url} with patience", flush=True)  # noqa: T201 - its starter waits
 
-        await make_server(sandbox, ready, patience).serve(sockets=[listener])
+        await make_server(sandbox, ready, PATIENT).serve(sockets=[listener])
 
 
 if __name__ == "__main__":
-    asyncio.run(main(IMPATIENT if sys.argv[1] == "impatient" else PATIENT))
+    asyncio.run(main())

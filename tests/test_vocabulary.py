@@ -91,36 +91,6 @@ def test_a_page_uses_the_words_of_the_field(page: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("Pull a lever.", "lever"),
-        ("The Answer is", "Answer"),
-        ("```console\n$ x\nThis answer was injected\n```", "answer"),
-        ("a kind of event", "kind"),
-        ("```console\n$ x\na kind of event\n```", "kind"),
-        ("the server is told", "told"),
-    ],
-)
-def test_such_a_word_is_found(text: str, word: str) -> None:
-    assert [one for _, one, _ in found(text)] == [word]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The member `kind` of a fault",
-        '```json\n{"kind": "reset"}\n```',
-        "```sh\ninvoice-sandbox fault add --kind reset\n```",
-        "```console\n$ x\nid  kind   operation\n```",
-        "[reference](stories.md) <!-- told -->",
-        "a scenario that restores kindness",
-    ],
-)
-def test_promised_names_and_other_words_are_not(text: str) -> None:
-    assert list(found(text)) == []
-
-
 def texts_of(value: Any, key: str = "") -> Iterator[str]:
     """The sentences of a contract, schema or scenario; not its examples and names on the wire.
 
@@ -183,14 +153,6 @@ def test_messages_and_help_use_the_words_of_the_field() -> None:
     assert wrong == []
 
 
-def test_such_a_word_is_found_in_a_message_and_in_a_contract() -> None:
-    source = 'def f():\n    """Which kind of fault."""\n    return f"Which kind of {kind}"\n'
-    assert [line for line, text in messages_of(source) if list(found(text))] == [3]
-    assert len([text for _, text in messages_of(source, with_docstrings=True)]) == 2
-    described = {"info": {"description": "The kind of it."}, "example": "a kind of", "type": "kind"}
-    assert list(texts_of(described)) == ["The kind of it."]
-
-
 CODE: Final = ("invoice_sandbox", "handlers", "domain", "scenarios", "fixtures")
 TEXTS: Final = (ROOT / "openapi" / "overlay.yaml", ROOT / "openapi" / "sandbox.yaml")
 
@@ -237,67 +199,3 @@ def test_the_code_uses_the_words_of_the_field() -> None:
         lines = enumerate(text.splitlines(), 1)
         wrong += [f"{name}:{n}: {word}" for n, line in lines for word in in_code(line)]
     assert wrong == []
-
-
-def test_every_exception_of_the_code_is_needed() -> None:
-    needed = {name for name in CODE_EXCEPTIONS if in_code((ROOT / name).read_text())}
-    assert needed == CODE_EXCEPTIONS.keys()
-
-
-@pytest.mark.parametrize("text", ["note_refusal", "NoteRefusal", "the story", "X-Sandbox-Refusal"])
-def test_such_a_word_is_found_in_code(text: str) -> None:
-    assert in_code(text) != []
-
-
-TESTS: Final = [
-    file for file in sorted((ROOT / "tests").rglob("*.py")) if file != Path(__file__).resolve()
-]
-
-IN_TESTS: Final = re.compile(rf"{IN_CODE.pattern}|\b(doors?|worlds?|grounds?)\b", re.IGNORECASE)
-
-
-def names_and_docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """Each name that a module binds and each of its docstrings, with the line."""
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield node.lineno, name
-            case ast.ClassDef(name=name):
-                yield node.lineno, name
-            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
-                yield node.lineno, name
-            case ast.Expr(value=ast.Constant(value=str() as text)):
-                yield node.lineno, text
-
-
-def in_test(text: str) -> list[str]:
-    """Words that are not used in tests, also as parts of identifiers."""
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).replace("_", " ")
-    return [match.group().lower() for match in IN_TESTS.finditer(words)]
-
-
-@pytest.mark.slow
-def test_names_and_docstrings_of_tests_use_the_words_of_the_field() -> None:
-    wrong = []
-    for file in TESTS:
-        name = file.relative_to(ROOT).as_posix()
-        wrong += [f"{name}: {word}" for word in in_test(name)]
-        for line, text in names_and_docstrings(file.read_text()):
-            wrong += [f"{name}:{line}: {word}" for word in in_test(text)]
-    assert wrong == []
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def test_it_is_refused(): ...",
-        "async def tell(): ...",
-        "class Answer: ...",
-        "def f(story): ...",
-        "answers = 1",
-        "STORY: str = ''",
-        'def f():\n    """What the door is told."""',
-    ],
-)
-def test_such_a_word_is_found_in_a_test(source: str) -> None:
-    assert any(in_test(text) for _, text in names_and_docstrings(source))

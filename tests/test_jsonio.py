@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 from invoice_sandbox.base.jsonio import (
     MAX_DEPTH,
     JsonError,
-    PatchError,
     dumps,
     dumps_pretty,
-    json_patch,
     loads,
     packed,
     unpacked,
@@ -289,66 +287,3 @@ def test_packed_text_takes_no_more_memory_than_its_bytes() -> None:
     finally:
         tracemalloc.stop()
     assert taken < 2 * sum(map(sys.getsizeof, kept))
-
-
-@pytest.mark.parametrize(
-    ("value", "patch", "expected"),
-    [
-        ({"a": 1}, [{"op": "add", "path": "/b", "value": [1]}], {"a": 1, "b": [1]}),
-        ([1, 3], [{"op": "add", "path": "/1", "value": 2}], [1, 2, 3]),
-        ([1, 2], [{"op": "remove", "path": "/0"}], [2]),
-        ({"a~/b": 1}, [{"op": "replace", "path": "/a~0~1b", "value": 2}], {"a~/b": 2}),
-        ({"a": [1]}, [{"op": "copy", "from": "/a", "path": "/b"}], {"a": [1], "b": [1]}),
-        ({"a": {"b": 1}}, [{"op": "move", "from": "/a/b", "path": "/c"}], {"a": {}, "c": 1}),
-        ({"a": 1}, [{"op": "move", "from": "/a", "path": "/a"}], {"a": 1}),
-        ({"a": 1}, [{"op": "replace", "path": "", "value": 2}], 2),
-        ({"": 1}, [{"op": "remove", "path": "/"}], {}),
-        ({"a": None}, [{"op": "test", "path": "/a", "value": None}], {"a": None}),
-    ],
-)
-def test_a_json_patch_changes_a_copy(value: Any, patch: Any, expected: Any) -> None:
-    before = dumps(value)
-    assert json_patch(value, patch) == expected
-    assert dumps(value) == before
-
-
-def test_what_a_json_patch_copies_is_another_value() -> None:
-    steps = [{"op": "copy", "from": "/a", "path": "/b"}, {"op": "add", "path": "/a/-", "value": 1}]
-    assert json_patch({"a": []}, steps) == {"a": [1], "b": []}
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        {"op": "add", "path": "/b/c", "value": 1},
-        {"op": "add", "path": "/a/3", "value": 1},
-        {"op": "add", "path": "/a/01", "value": 1},
-        {"op": "add", "path": "/a/-1", "value": 1},
-        {"op": "add", "path": "/t/x", "value": 1},
-        {"op": "add", "path": "b", "value": 1},
-        {"op": "add", "path": "/b"},
-        {"op": "replace", "path": "/b", "value": 1},
-        {"op": "remove", "path": "/a/-"},
-        {"op": "move", "from": "/m/0", "path": "/m/0/x"},
-        {"op": "test", "path": "/one", "value": True},
-        {"op": "test", "path": "/one", "value": 2},
-        {"op": "merge", "path": "/a"},
-        {"op": "add", "path": 5, "value": 1},
-        {"path": "/a"},
-        "add",
-        None,
-    ],
-)
-def test_a_json_patch_that_does_not_apply_is_reported(operation: Any) -> None:
-    good = {"op": "add", "path": "/new", "value": 1}
-    with pytest.raises(PatchError, match="operation 2 is impossible or fails its test"):
-        json_patch({"a": [1, 2], "m": [{}, {}], "t": "text", "one": 1}, [good, operation])
-
-
-def test_a_json_patch_stays_small() -> None:
-    double = [{"op": "copy", "from": "", "path": f"/{number}"} for number in range(64)]
-    with pytest.raises(PatchError, match="copies too much"):
-        json_patch({"a": "x" * 100}, double)
-    deeper = [{"op": "copy", "from": "", "path": "/a" * 2**number} for number in range(9)]
-    with pytest.raises(PatchError, match="nested more than 256 levels"):
-        json_patch({}, deeper)

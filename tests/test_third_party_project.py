@@ -148,9 +148,7 @@ def test_the_client_repeats_the_request_id_of_an_error_that_the_log_explains(
 
 
 def test_an_event_of_an_unknown_type_is_an_error_at_start(tmp_path: Path) -> None:
-    problem = (
-        r"collections\.py:\d+: unknown event type 'payout_settled'; did you mean payoutSettled"
-    )
+    problem = r"payouts\.py:\d+: unknown event type 'payout_settled'; did you mean payoutSettled"
     with (
         pytest.raises(ProjectError, match=problem),
         serving_payouts(tmp_path, ('"payoutSettled"', '"payout_settled"')),

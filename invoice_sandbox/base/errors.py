@@ -167,12 +167,6 @@ _ERRORS: Final = (
         "deleted.",
     ),
     ErrorType(
-        "patch_does_not_apply",
-        400,
-        "The JSON Patch does not apply: {problem}",
-        "Read the record again, and correct the patch.",
-    ),
-    ErrorType(
         "method_not_allowed", 405, "{method} is not allowed on this path", "Allowed: {allowed}."
     ),
     ErrorType(

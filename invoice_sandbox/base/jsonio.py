@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -25,9 +25,6 @@ the schema validator reads 255."""
 
 _INT64_DIGITS: Final = 18
 _FOLD_EVERY: Final = 100
-_MOST_COPIED: Final = 1024 * 1024
-"""The sum of the bytes of what a JSON Patch changes after each of its copies."""
-_ARRAY_INDEX: Final = re.compile("0|[1-9][0-9]{0,8}")
 _BEYOND_ORJSON: Final = ("Recursion limit", "Integer exceeds")
 _OPENING: Final = frozenset(b"{[")
 _CLOSING: Final = frozenset(b"}]")
@@ -78,99 +75,6 @@ def merge_patch(value: Any, patch: Any) -> Any:
         else:
             members[name] = merge_patch(members.get(name), one)
     return members
-
-
-class PatchError(ValueError):
-    """A JSON Patch does not apply; the message has the first operation that does not."""
-
-
-def json_patch(value: Any, patch: Sequence[Any]) -> Any:
-    """A copy of ``value`` changed by a JSON Patch (RFC 6902). Raises PatchError."""
-    try:
-        return loads(dumps(_all_patched(loads(dumps(value)), patch)))
-    except (JsonError, RecursionError):
-        raise PatchError(f"the result is nested more than {MAX_DEPTH} levels deep") from None
-
-
-def _all_patched(value: Any, patch: Sequence[Any]) -> Any:
-    copied = 0
-    for number, one in enumerate(patch, 1):
-        try:
-            value = _patched(value, one)
-            copied += len(dumps(value)) if one["op"] == "copy" else 0
-        except JsonError:
-            raise
-        except (LookupError, TypeError, ValueError):
-            raise PatchError(f"operation {number} is impossible or fails its test") from None
-        if copied > _MOST_COPIED:
-            raise PatchError(f"with operation {number} it copies too much")
-    return value
-
-
-def _patched(value: Any, operation: Any) -> Any:
-    """Raises LookupError, TypeError, or ValueError."""
-    name, place = operation["op"], _tokens(operation["path"])
-    if name == "add":
-        return _added(value, place, operation["value"])
-    if name in {"move", "copy"}:
-        source = _tokens(operation["from"])
-        new = _at_tokens(value, source)
-        if name == "copy":
-            return _added(value, place, loads(dumps(new)))
-        if place != source and place[: len(source)] == source:
-            raise ValueError
-        return _added(_removed(value, source), place, new)
-    found = _at_tokens(value, place)
-    if name == "test":
-        wanted = operation["value"]
-        if found != wanted or isinstance(found, bool) != isinstance(wanted, bool):
-            raise ValueError
-        return value
-    if name not in {"remove", "replace"}:
-        raise ValueError
-    value = _removed(value, place)
-    return _added(value, place, operation["value"]) if name == "replace" else value
-
-
-def _tokens(pointer: Any) -> list[str]:
-    if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
-        raise ValueError
-    _, *others = pointer.split("/")
-    return [one.replace("~1", "/").replace("~0", "~") for one in others]
-
-
-def _index(holder: Any, token: str) -> Any:
-    if isinstance(holder, list) and not _ARRAY_INDEX.fullmatch(token):
-        raise LookupError
-    return int(token) if isinstance(holder, list) else token
-
-
-def _at_tokens(value: Any, place: Sequence[str]) -> Any:
-    for one in place:
-        value = value[_index(value, one)]
-    return value
-
-
-def _added(value: Any, place: Sequence[str], new: Any) -> Any:
-    if not place:
-        return new
-    holder = _at_tokens(value, place[:-1])
-    if not isinstance(holder, list):
-        holder[place[-1]] = new
-        return value
-    index = len(holder) if place[-1] == "-" else _index(holder, place[-1])
-    if index > len(holder):
-        raise LookupError
-    holder.insert(index, new)
-    return value
-
-
-def _removed(value: Any, place: Sequence[str]) -> Any:
-    if not place:
-        return None
-    holder = _at_tokens(value, place[:-1])
-    del holder[_index(holder, place[-1])]
-    return value
 
 
 Packed = bytes | str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from pprint import pformat
 from typing import Any, Final
@@ -23,8 +23,8 @@ from invoice_sandbox.openapi.responses import NoResponseError, contract_response
 from invoice_sandbox.project.code import ProjectError, operation_names
 from invoice_sandbox.project.contracts import compiled, contract_warnings
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
-from invoice_sandbox.project.inference import Inferred, inferred
-from invoice_sandbox.project.stateful import Collection
+from invoice_sandbox.project.inference import NOTHING, inferred
+from invoice_sandbox.project.stateful import ROLES, SHOW, Collection
 
 
 @click.command(cls=Command)
@@ -46,7 +46,7 @@ from invoice_sandbox.project.stateful import Collection
     type=click.Path(path_type=Path),
     help="Folder that $ref may also lead to.",
 )
-@click.option("--stateful", is_flag=True, help="Write handlers that keep what is posted.")
+@click.option("--stateful", is_flag=True, help="Name the collections that keep what is posted.")
 def init(
     folder: Path, file: Path, allow_remote_refs: bool, folders: tuple[Path, ...], stateful: bool
 ) -> None:
@@ -91,15 +91,11 @@ def write_project(
         "openapi/openapi.yaml": yaml_text(read.document),
         "handlers/__init__.py": f'"""Handlers of {_title(contract)}."""\n',
     }
-    if stateful and len(contract.operations) > _MANY:
-        click.echo(f"Trying the collections of {len(contract.operations)} operations…", err=True)
-    found = inferred(contract) if stateful else Inferred()
-    if found.collections:
-        files["handlers/collections.py"] = _collections(contract, found.collections)
-    elif example is not None:
+    collections = inferred(contract) if stateful else ()
+    if example is not None and not collections:
         files["handlers/example.py"] = _handler(example)
     files["README.md"] = _readme(contract, folder, next(reversed(files)))
-    files[CONVENTIONS_FILE] = _CONVENTIONS
+    files[CONVENTIONS_FILE] = _CONVENTIONS + _collections(collections)
     try:
         for name, text in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +104,7 @@ def write_project(
         raise ProjectError(f"{folder}: cannot be written: {error.strerror}") from None
     for line in contract_warnings(read, contract):
         click.echo(f"WARNING {line}", err=True)
-    for line in found.lines():
+    for line in [f"Stateful {one}" for one in collections] or [NOTHING] * stateful:
         click.echo(line)
     click.echo(f"{folder}: {len(contract.operations)} operations, {len(files)} files.")
     click.echo(f"Serve it: invoice-sandbox serve --project {shlex.quote(str(folder))}")
@@ -155,20 +151,21 @@ def _handler(example: _Example) -> str:
     return _HANDLER.format(name=example.function, title=example.title, body="\n".join(lines))
 
 
-def _collections(contract: Contract, collections: Sequence[Collection]) -> str:
-    """The module with a handler for each operation of the collections."""
-    parts = [_COLLECTIONS]
-    functions = {name: function for function, name in operation_names(contract.document).items()}
-    for number, one in enumerate(collections, 1):
-        members = json.loads(jsonio.dumps(asdict(one)))
-        values = "".join(f"    {name}={value!r},\n" for name, value in members.items())
-        parts.append(f"COLLECTION_{number} = Collection(\n{values})\n")
-        for what, name in one.operations.items():
-            operation = contract.operations[name]
-            title = _quotable(f"{operation.method} {operation.path}")
-            body = f'    """{title}"""\n    return await COLLECTION_{number}.{what}(call)\n'
-            parts.append(f"async def {functions[name]}(call: Call) -> object:\n{body}")
-    return "\n\n".join(parts)
+def _collections(collections: Sequence[Collection]) -> str:
+    """Return the section of ``conventions.yaml`` that names the collections."""
+    rows = [_row(one) for one in collections]
+    return yaml_text({"collections": rows}) if rows else ""
+
+
+def _row(collection: Collection) -> dict[str, Any]:
+    names = {
+        role: [name for name, own in collection.operations.items() if own == role] for role in ROLES
+    }
+    row: dict[str, Any] = {
+        role: every if role == SHOW else every[0] for role, every in names.items() if every
+    }
+    place = {"record": collection.record} if collection.record else {}
+    return {**row, "id": collection.identity, **place}
 
 
 def _readme(contract: Contract, folder: Path, begin: str) -> str:
@@ -180,16 +177,6 @@ def _readme(contract: Contract, folder: Path, begin: str) -> str:
         begin=begin,
     )
 
-
-_MANY: Final = 200
-"""With more operations a line reports that it takes a while."""
-
-_COLLECTIONS: Final = '''"""Collections keep what is posted. Others respond from the contract."""
-
-from __future__ import annotations
-
-from invoice_sandbox.project.api import Call, Collection
-'''
 
 _HANDLER: Final = '''"""Responses of your own; other operations respond from the contract."""
 

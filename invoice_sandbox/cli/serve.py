@@ -18,6 +18,7 @@ from invoice_sandbox.base.errors import close_words
 from invoice_sandbox.cli import Command
 from invoice_sandbox.http.edge import MEMBERS, REQUESTS
 from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS
+from invoice_sandbox.project.inference import NOTHING
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.serving import serve as serve_forever
 from invoice_sandbox.settings import (
@@ -151,7 +152,10 @@ def _ready_lines(engine: Engine, settings: Settings) -> Iterator[str]:
         yield "No users: 'invoice-sandbox users add EMAIL --role ROLE' adds one"
     if settings.seed is None:
         yield f"Seed {engine.seed}: --seed {engine.seed} gives the same ids again"
-    yield from engine.project.inferred.lines()
+    collections = engine.project.conventions.collections
+    yield from (f"Stateful {one}" for one in collections)
+    if settings.stateful and not collections:
+        yield NOTHING
     yield f"Console at {places['console']}, docs at {places['docs']}"
     changes = " (--base-path changes it)" if settings.contract else ""
     yield f"API at {places['api']}{changes}, control API at {places['controlApi']}"

@@ -24,8 +24,7 @@ from invoice_sandbox.openapi.load.operations import named_examples
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.responses import Choice
-from invoice_sandbox.project.declared import outline
-from invoice_sandbox.project.fitting import first_valid, is_valid, members
+from invoice_sandbox.project.declared import first_valid, is_valid, members, outline, properties
 from invoice_sandbox.runtime.engine import Engine
 
 REASON: Final = "X-Sandbox-Error"
@@ -106,7 +105,7 @@ def _is_declared(endpoint: Endpoint, status: int, media_type: str, body: Any) ->
     if response is None or declared is None:
         return False
     schema = response.media[declared].get("schema", True)
-    names = members(outline(endpoint.contract.document, schema, 1))
+    names = properties(endpoint.contract.document, schema)
     return is_valid(response.content[declared], body) and (
         not names or not names.keys().isdisjoint(members(body))
     )

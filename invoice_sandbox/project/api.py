@@ -92,7 +92,6 @@ __all__ = [
     "USERS",
     "ApiError",
     "Call",
-    "Collection",
     "Condition",
     "Context",
     "Conventions",
@@ -357,6 +356,15 @@ class Call(Context, kw_only=True, eq=False):
     def system_now(self) -> datetime:
         """Real time."""
         return self.calendar()
+
+    @property
+    def collection(self) -> Collection:
+        """The collection that the operation belongs to. Raises LookupError."""
+        name, every = self.operation.id, self.conventions.collections
+        found = next((one for one in every if name in one.operations), None)
+        if found is None:
+            raise LookupError(f"{name} is in none of the collections of conventions.yaml")
+        return found
 
     async def page(
         self,

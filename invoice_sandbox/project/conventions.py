@@ -31,6 +31,8 @@ from invoice_sandbox.openapi.schema.file_schema import (
     Pointer,
     schema_problems,
 )
+from invoice_sandbox.project.inference import named
+from invoice_sandbox.project.stateful import ROLES, Collection
 from invoice_sandbox.state import Instant
 
 FILE: Final = "conventions.yaml"
@@ -96,6 +98,7 @@ class Conventions:
     - ``subject_members`` are the members of an event's data that have the ids of the records it is
       about: each is an id or a list of ids.
     - ``key_prefix`` begins the API keys that the sandbox issues.
+    - ``collections`` keep what is posted, without handlers.
     - ``records`` are the records that the console shows, as the file describes them, ``sign_in`` is
       the operation that opens a session for a visitor of the console, with the fields of its form.
     """
@@ -122,6 +125,7 @@ class Conventions:
     subject_members: Sequence[str] = ("id",)
     records: Sequence[Mapping[str, Any]] = ()
     sign_in: Mapping[str, Any] | None = None
+    collections: tuple[Collection, ...] = ()
 
     @property
     def has_own_errors(self) -> bool:
@@ -259,9 +263,11 @@ def load_conventions(folder: Path, contract: Contract) -> Conventions:
         schema_problems(document, _SCHEMA),
         _problems(document),
         _unknown_operations(document, contract),
+        _collection_problems(document, contract),
     ):
         raise problem.error(file)
-    return replace(plain, **dict(_members(document)))
+    collections = tuple(named(contract, one) for one in document.get("collections", ()))
+    return replace(plain, **dict(_members(document)), collections=collections)
 
 
 _SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -344,10 +350,28 @@ def _unknown_operations(document: Any, contract: Contract) -> Iterator[FileProbl
             for index, one in enumerate(records)
             for role in ("list", "item")
         ),
+        *_operations_of_collections(document),
     ):
         if name not in contract.operations:
             advice = suggestion(name, contract.operations)
             yield FileProblem(place, f"unknown operation '{name}'", advice)
+
+
+def _operations_of_collections(document: Mapping[str, Any]) -> Iterator[tuple[Pointer, str]]:
+    for index, row in enumerate(document.get("collections", ())):
+        for role in ROLES:
+            given = row.get(role, ())
+            for name in given if isinstance(given, list) else [given] if given else ():
+                yield ("collections", index, role), name
+
+
+def _collection_problems(document: Any, contract: Contract) -> Iterator[FileProblem]:
+    """Collections whose paths do not belong together."""
+    for index, row in enumerate(document.get("collections", ())):
+        try:
+            named(contract, row)
+        except ValueError as error:
+            yield FileProblem(("collections", index), str(error))
 
 
 def _unknown_values(template: Any, place: Pointer, known: tuple[str, ...]) -> Iterator[FileProblem]:

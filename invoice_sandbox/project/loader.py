@@ -50,7 +50,8 @@ from invoice_sandbox.project.conventions import (
     plain_conventions,
 )
 from invoice_sandbox.project.fixtures import load_fixtures
-from invoice_sandbox.project.inference import Inferred, inferred
+from invoice_sandbox.project.inference import inferred
+from invoice_sandbox.project.stateful import Collection
 from invoice_sandbox.scenarios.actions import Action
 from invoice_sandbox.scenarios.checks import Vocabulary
 from invoice_sandbox.scenarios.library import Library
@@ -73,7 +74,6 @@ class Project:
     """Everything a server needs to know about what it serves.
 
     ``warnings`` are lines of text: what the contract declares and the sandbox does not support.
-    ``inferred`` are the collections that the contract implies, if it is served with them.
     ``base_path_origin`` names what the base path comes from.
     ``left_out`` says why an operation of the document is not served, by path and method.
     """
@@ -88,7 +88,6 @@ class Project:
     scenarios: Mapping[str, Scenario] = field(default_factory=lambda: {_MANUAL.name: _MANUAL})
     warnings: tuple[str, ...] = ()
     conventions: Conventions = field(default_factory=Conventions)
-    inferred: Inferred = field(default_factory=Inferred)
     left_out: Mapping[tuple[str, str], str] = field(default_factory=dict)
     base_path_origin: str = _FIRST_SERVER
 
@@ -198,7 +197,9 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
         named = members_for_tools(contract, conventions, subject)
         part = folder / "openapi" / "sandbox.yaml"
         control = control_contract(subject, words, part, named)
-        handlers = load_handlers(folder / "handlers", [control, contract])
+        handlers = _of_collections(conventions.collections) | load_handlers(
+            folder / "handlers", [control, contract]
+        )
         check_emitted([folder / "handlers", folder / "domain"], contract, lifecycle)
         project = Project(
             contract,
@@ -255,12 +256,12 @@ def load_contract(
         control = control_contract(None, words, for_tools=named)
         read = replace(read, limits=(*read.limits, *shadowed(contract, control)))
         warnings = contract_warnings(read, contract)
-        found = inferred(contract) if stateful else Inferred()
+        found = inferred(contract) if stateful else ()
+        conventions = replace(conventions, collections=found)
         return Project(
             contract,
             control,
-            handlers=dict(found.handlers()),
-            inferred=found,
+            handlers=_of_collections(found),
             scenarios=scenarios,
             warnings=tuple(warnings),
             conventions=conventions,
@@ -271,6 +272,11 @@ def load_contract(
         )
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
+
+
+def _of_collections(collections: Iterable[Collection]) -> dict[str, Handler]:
+    """The handlers of the operations of collections."""
+    return {name: one for each in collections for name, one in each.handlers().items()}
 
 
 def _base_path_origin(contract: Contract) -> str:

@@ -1,15 +1,10 @@
-"""State without code: the collections that a document implies, as handlers on ``call.state``.
-
-A POST on a path and operations on the path with one more parameter are a collection.
-"""
+"""State without code: the handlers of a collection, whose records are kept in ``call.state``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from itertools import chain
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
@@ -17,36 +12,37 @@ from uuid import NAMESPACE_URL, uuid5
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ERRORS, reject
 from invoice_sandbox.openapi.load.operations import path_names, without_names
+from invoice_sandbox.openapi.load.pointers import at_pointer
+from invoice_sandbox.openapi.message.parameters import query_of
 from invoice_sandbox.openapi.operation import Contract, Operation
-from invoice_sandbox.openapi.responses import allowed_headers
-from invoice_sandbox.openapi.schema.problems import short_name
-from invoice_sandbox.project.declared import Foreign, WriteOnly, foreign, schemas_at
-from invoice_sandbox.project.fitting import at_steps, is_valid, members, placed
-from invoice_sandbox.project.lists import ListView
-from invoice_sandbox.project.naming import as_ids, named_like, nouns, plain_id, words
-from invoice_sandbox.project.paging import page_of
+from invoice_sandbox.openapi.responses import (
+    Choice,
+    NoResponseError,
+    allowed_headers,
+    contract_response,
+)
+from invoice_sandbox.project.bodies import View, request_part, view_of, visible
+from invoice_sandbox.project.declared import members
+from invoice_sandbox.project.paging import PARAMETERS, ListPage, list_page
 from invoice_sandbox.project.response import Response
-from invoice_sandbox.project.shape import Shape, content_of, has_write_only, uploaded
-from invoice_sandbox.project.view import View
 from invoice_sandbox.state import Transaction, Workspace
 
-_PARAMETER: Final = re.compile(r"\{([^}]+)\}")
-_BELOW: Final = "collections below {}"
-"""The collection of the names of those whose records belong to an item, by the item."""
+CREATE, LIST, GET, REPLACE, CHANGE, DELETE, SHOW = ROLES = (
+    *("create", "list", "get", "replace", "change", "delete", "show"),
+)
+"""What an operation does with the records of a collection."""
+_PARAMETER: Final = re.compile(r"\{[^}]*\}")
 _ABSENT_STATUSES: Final = (404, 410, 400)
-"""What documents declare for an item that does not exist, the closest first."""
+"""Statuses that documents declare for an unknown record, the closest first."""
 _CONFLICT_STATUSES: Final = (409, 422)
-"""The same for an id that a record has already."""
-_EXAMPLE: Final = "the response is the example of the document, not what is kept"
-_NOT_KEPT: Final = "nothing was kept: the response cannot have the record"
-_SEVERAL: Final = "nothing was kept: a list was posted"
-_MOST_NAMED: Final = 5
-_OF_AN_ADDRESS: Final = frozenset({"link", "location"})
-"""Response headers with URLs, which an example has for other servers."""
+"""The same for an id that another record has."""
+_SAMPLES: Final = 5
+_EXAMPLE: Final = "the response is the example of the document, as it cannot have the record"
+_NOT_KEPT: Final = "nothing was kept: the responses cannot have the record"
 
 
 class _Call(Protocol):
-    """What a collection reads of a Call of the handler API, which has collections itself."""
+    """The attributes of a Call of the handler API that a collection reads."""
 
     @property
     def state(self) -> Transaction: ...
@@ -76,457 +72,329 @@ class _Call(Protocol):
     def body(self) -> Any: ...
 
     @property
-    def accept(self) -> str: ...
+    def media_type(self) -> str: ...
 
     @property
     def timestamp(self) -> str: ...
 
 
-Handler = Callable[[Any], Awaitable[Response]]
+CollectionHandler = Callable[[Any], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
-class Collection(Shape):
-    """The handlers of the operations of a collection, on ``call.state``.
+class Collection:
+    """The operations of a collection, by operationId, each with its role.
 
-    A record is kept as a whole body, with what is beside it.
+    ``base`` is the path of an item without its last parameter, ``identity`` the member of a record
+    with its id, ``record`` the member of bodies that has the record, empty if it is the body.
     """
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handler of each of its operations."""
-        return {name: getattr(self, what) for what, name in self.operations.items()}
+    base: str
+    identity: str
+    record: str
+    operations: Mapping[str, str]
+
+    def __str__(self) -> str:
+        """``/tickets by 'id': create, list, get``."""
+        return f"{self.base} by '{self.identity}': {', '.join(dict.fromkeys(self.roles))}"
+
+    @property
+    def roles(self) -> Iterator[str]:
+        """The roles of its operations, in a fixed order."""
+        return iter(sorted(self.operations.values(), key=ROLES.index))
+
+    def handlers(self) -> dict[str, CollectionHandler]:
+        """Return the handler of each of its operations."""
+        return {name: getattr(self, role) for name, role in self.operations.items()}
 
     async def create(self, call: _Call) -> Response:
-        """Keep the body, with an id if it has none."""
-        name, view = self.name(call), self._view_of(call, "create")
-        if isinstance(call.body, list):
-            return _response(view, hints=(_SEVERAL,))
-        await self._check_parent(call, view)
-        number, step = await call.state.next_number(name), 1
+        """Keep the body as a record, with an id unless it has one."""
+        name, sent = self._name(call), self._sent(call)
+        number = await call.state.next_number(name)
         while await call.state.get(name, str(number)) is not None:
-            number, step = number + step, 2 * step  # few lookups, however many ids were posted
-        sent = self._sent(call, view, "create", call.body)
-        unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{name}/{number}"))
-        for key in self.ids(view, sent, number, unique):
-            is_sent = str(plain_id(at_steps(sent, (*self.within, *self.key)))) == str(key)
+            number = await call.state.next_number(name)
+        for key in self._ids(call, sent, number):
             if await call.state.get(name, str(key)) is not None:
-                if not is_sent:
+                if key != sent.get(self.identity):
                     continue
-                self._reject_known(view)
-            base = call.url.removesuffix(self.extension).rstrip("/")
-            base = f"{call.contract.base_path}{name}" if self.items else base
-            at = f"{call.base_url}{base}/{_as_segment(key)}{self.extension}"
-            at = at if self.parameter else ""
-            found = await self._created(call, view, sent, key, number, unique, at)
+                self._reject_known(call)
+            found = await self._kept(call, {**sent, self.identity: key})
             if found is not None:
-                if self.items:
-                    listed = _in_path(self.base, call)
-                    await call.state.put(listed, str(key), {"key": str(key)})
-                    await self._note_below_parent(call, listed, ("key",))
                 return found
-        return _response(view, hints=(_NOT_KEPT,))
+        return self._response(call, self._view(call), None, hints=(_NOT_KEPT,))
+
+    async def list(self, call: _Call) -> Response:
+        """Return the records that match the query, the oldest first, in pages."""
+        view = self._view(call)
+        every = (await call.state.page(self._name(call), oldest_first=True)).records
+        if self._is_apart(call):
+            every = [one for one in every if one["at"] == _filled(call.operation.path, call)]
+        wanted = self._filters(call, view)
+        records = [
+            one["record"]
+            for one in every
+            if all(_is_equal(one["record"].get(name), value) for name, value in wanted.items())
+        ]
+        page = list_page(call.query, _defaults(call), len(records))
+        chosen = records[page.start : page.start + page.size]
+        shown = [view.shown(one, self.identity, call.timestamp) for one in chosen]
+        body = view.body([one for one in shown if one is not None])
+        body = body if body is None else page.described(body, view.checker, view.place)
+        return self._response(call, view, body, _links(call, page))
 
     async def get(self, call: _Call) -> Response:
-        """The record."""
-        view, kept = await self._found(call, "get")
-        return _response(view, self._own(call, view, view.shown(kept)))
+        """Return the record."""
+        return self._shown(call, (await self._found(call))["record"])
+
+    show = get
 
     async def replace(self, call: _Call) -> Response:
-        """The body instead of the record; a new one if the operation declares 201, or if there is
-        no POST. Without the id in the path it is that of the body, which has to be known."""
-        declared = call.contract.operations[self.operations["replace"]].responses
-        is_new = await call.state.get(self.name(call), self._key(call)) is None
-        if (
-            is_new
-            and self.parameter_of(call.operation)
-            and ("201" in declared or self.creator == "replace")
+        """Replace the record by the body. An unknown id makes a record, if the operation declares
+        201 or nothing else makes one."""
+        kept = await call.state.get(self._name(call), self._key(call))
+        sent = self._sent(call)
+        if kept is None and (
+            "201" in call.operation.responses or CREATE not in self.operations.values()
         ):
-            return await self._put_new(call)
-        view, kept = await self._found(call, "replace")
-        sent = self._sent(call, view, "replace", call.body)
-        return await self._changed(call, view, kept, sent, sent)
+            return await self._put_new(call, sent)
+        before = (await self._found(call))["record"]
+        views = [self._view(call, one) for one in self._showing(call)]
+        own = frozenset[str]().union(*(view.part.of_server for view in views if view.part))
+        return await self._changed(
+            call, before, {name: before[name] for name in own & before.keys()} | sent, sent
+        )
 
     async def change(self, call: _Call) -> Response:
-        """The record with the members of the body, of a PATCH or of a POST; null removes one (RFC
-        7396), or is its value where the response can have it. A list is a JSON Patch (RFC 6902)."""
-        view, kept = await self._found(call, "change")
-        if isinstance(call.body, list):
-            after, sent = self._patched(call, view, kept)
-            return await self._changed(call, view, kept, after, sent)
-        sent = self._sent(call, view, "change", call.body)
-        merged = jsonio.merge_patch(kept, sent)
-        after = {**members(at_steps(merged, self.within))}
-        own = members(at_steps(sent, self.within))
-        nulls = {name: None for name, one in own.items() if one is None}
-        if nulls:
-            showing, *_ = self.showing(call.contract, view, call.accept)
-            body = showing.shown(placed(merged, self.within, {**after, **nulls}), kept)
-            can_have = members(at_steps(body, showing.place))
-            after |= {name: None for name in nulls if can_have.get(name, name) is None}
-        return await self._changed(call, view, kept, placed(merged, self.within, after), sent)
+        """Merge the body into the record (RFC 7396)."""
+        before, sent = (await self._found(call))["record"], self._sent(call)
+        nulls = {name: None for name, one in sent.items() if one is None}
+        return await self._changed(
+            call, before, {**jsonio.merge_patch(before, sent), **nulls}, sent
+        )
 
     async def delete(self, call: _Call) -> Response:
-        """The record is gone."""
-        view, kept = await self._found(call, "delete")
-        await call.state.delete(self.name(call), self._key(call))
-        await _delete_below(call.state, f"{self.name(call)}/{_as_segment(self._key(call))}")
-        body = self._own(call, view, view.gone(kept))
-        return _response(view, view.example.body if body is None else body)
+        """Delete the record."""
+        record = (await self._found(call))["record"]
+        await call.state.delete(self._name(call), self._key(call))
+        return self._shown(call, record)
 
-    async def page(self, call: _Call) -> Response:
-        """The records, the first one posted first, in the document's paging."""
-        view = self._view_of(call, "page")
-        await self._check_parent(call, view)
-        page = await call.state.page(_in_path(self.base, call), oldest_first=True)
-        found: list[Any] = [*page.records]
-        if self.items:
-            found = [await call.state.get(self.name(call), one["key"]) for one in found]
-        return self._listed(call, view, [one for one in found if one is not None])
-
-    async def every(self, call: _Call) -> Response:
-        """The records of all parents, in the document's paging."""
-        view = self._view_of(call, "every")
-        page = await call.state.page(self.name(call), oldest_first=True)
-        return self._listed(call, view, page.records)
-
-    def _listed(
-        self, call: _Call, view: ListView, records: Sequence[Mapping[str, Any]]
-    ) -> Response:
-        steps = (*self.within, *self.key)
-        keys = [str(at_steps(one, steps)) for one in records]
-        address = f"{call.base_url}{call.url}"
-        page = page_of(call.contract, view.operation, call.query, keys, address, view.most_items)
-        body = view.listed(records[page.start :][: page.limit], page)
-        record, _ = self._foreign(call, view, in_list=True)
-        body = view.with_own_items(body, record)
-        own = page.headers(view.header_names) if body is not None else {}
-        if page.is_only and "link" not in view.required_headers:
-            own["link"] = ""
-        return _response(view, body, own)
-
-    def name(self, call: _Call) -> str:
-        """The name of the collection in the state: one for each record that it belongs to, unless
-        its items have paths without that."""
-        return _in_path(self.item_base, call)
-
-    def _sent(self, call: _Call, view: View, what: str, body: Any) -> dict[str, Any]:
-        """A body in its place, without files that no response declares, and without what a request
-        of the collection declares as ``writeOnly``, unless a response that shows the record
-        declares it otherwise: the first one that declares it, of the operation's own and those of
-        others. Members have the names of the response, if these are the same words:
-        ``FriendlyName`` is its ``friendly_name``."""
-        if files := uploaded(call.contract, view.operation).intersection(members(body)):
-            every = self.showing(call.contract, view, call.accept)
-            shown_files = (members(at_steps(one.declared, one.place)) for one in every)
-            left_out = files.difference(*shown_files)
-            body = {name: one for name, one in body.items() if name not in left_out}
-        if not has_write_only(call.contract):
-            return self._named_as_shown(call, view, self.in_place(body, what))
-        secret = WriteOnly(call.contract.document)
-        content = content_of(call.contract, view.operation).values()
-        schemas = [one.get("schema", True) for one in content]
-        showing = self.showing(call.contract, view, call.accept)
-        document = call.contract.document
-        shown = [schemas_at(document, one.schema, one.place) for one in showing]
-        around = [*chain.from_iterable(shown)]
-        for step in reversed(self.place_of(body, what)):
-            around = [{"properties": {step: {"allOf": around}}}]
-        sent = self.in_place(secret.removed(body, schemas, around), what)
-        record = at_steps(sent, self.within)
-        for schemas in self.posted_schemas(call.contract):
-            record = secret.removed(record, schemas, [*chain.from_iterable(shown)])
-        for index, schemas in enumerate(shown):
-            record = secret.removed(record, schemas, [*chain.from_iterable(shown[:index])])
-        sent = {**members(placed(sent, self.within, record))}
-        return self._named_as_shown(call, view, sent)
-
-    def _named_as_shown(self, call: _Call, view: View, sent: dict[str, Any]) -> dict[str, Any]:
-        """What was sent, with the names that responses have for the members of the record."""
-        views = self.showing(call.contract, view, call.accept)
-        declared = [at_steps(one.declared, one.place) for one in views]
-        renamed = named_like(members(at_steps(sent, self.within)), declared)
-        return {**members(placed(sent, self.within, renamed))}
-
-    def _patched(
-        self, call: _Call, view: View, kept: Mapping[str, Any]
-    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """The body after a JSON Patch of the record, or of the response that has it; and what is
-        new in it. Raises ApiError 409, 422 or 400 if it does not apply."""
-        record, place = members(at_steps(kept, self.within)), view.place
-        paths = (str(members(one).get("path")).split("/")[1:2] for one in call.body)
-        place = () if place and [place[0]] not in paths else place
-        try:
-            patched = jsonio.json_patch(placed({}, place, record), call.body)
-            if not isinstance(at_steps(patched, place), Mapping):
-                raise jsonio.PatchError("the record is no object then")
-        except jsonio.PatchError as error:
-            status = _first_declared(view.operation, (*_CONFLICT_STATUSES, 400)) or 400
-            rejected = replace(ERRORS["patch_does_not_apply"], status=status)
-            raise reject(rejected, problem=str(error)) from None
-        now = members(at_steps(patched, place))
-        new = {name: one for name, one in now.items() if name not in record or record[name] != one}
-        sent = self._sent(call, view, "change", placed({}, self.within, new))
-        same = {name: one for name, one in record.items() if name in now}
-        after = {**same, **members(at_steps(sent, self.within))}
-        return placed(kept, self.within, after), sent
-
-    def _reject_known(self, view: View) -> None:
-        """Raises ApiError 409, or the closest one that the operation declares, if it has one."""
-        status = _first_declared(view.operation, _CONFLICT_STATUSES)
-        if status is not None:
-            problem = f"There is already a record with this {self.identity}"
-            advice = "Send another one, or change the record."
-            error = replace(ERRORS["conflict"], status=status)
-            raise reject(error, problem=problem, advice=advice)
+    async def _put_new(self, call: _Call, sent: Mapping[str, Any]) -> Response:
+        key = self._key(call)
+        for value in (key, *([int(key)] if key.isascii() and key.isdigit() else [])):
+            found = await self._kept(call, {**sent, self.identity: value}, 201)
+            if found is not None:
+                return found
+        return self._response(call, self._view(call), None, hints=(_NOT_KEPT,))
 
     async def _changed(
         self,
         call: _Call,
-        view: ListView,
-        kept: Mapping[str, Any],
+        before: Mapping[str, Any],
         after: Mapping[str, Any],
         sent: Mapping[str, Any],
     ) -> Response:
-        steps = (*self.within, *self.key)
-        showing, *_ = self.showing(call.contract, view, call.accept)
-        after = showing.with_instants(after, sent, call.timestamp, kept)
-        after = self._of_parents(call, showing, after, kept)
-        record = placed(after, steps, at_steps(kept, steps))
-        is_note = view.is_note
-        body = view.noted(at_steps(kept, steps)) if is_note else view.shown(record, kept)
-        if body is None and view.example.body is not None and not is_note:
-            return _response(view, hints=(_NOT_KEPT,))
-        after = dict(record) if is_note else view.kept(record, body)
-        record = self._completed(call, view, after, sent, kept)
-        await call.state.put(self.name(call), self._key(call), record)
-        hints = _hints(view.changed(sent, body))
-        return _response(view, self._own(call, view, body), hints=hints)
+        view = self._view(call, self._showing(call)[0])
+        declared = {} if view.part is None else view.part.members
+        times = {
+            name: call.timestamp
+            for name, one in declared.items()
+            if one.is_instant and re.search("updated|modified", name.lower()) and name not in sent
+        }
+        key = {self.identity: before[self.identity]}
+        status = _status_of_change(call.operation)
+        found = await self._kept(call, {**after, **times, **key}, status)
+        return found or self._response(call, view, None, hints=(_NOT_KEPT,))
 
-    async def _found(self, call: _Call, what: str) -> tuple[ListView, dict[str, Any]]:
-        """The record. Raises ApiError 404, or the closest one that the operation declares."""
-        view = self._view_of(call, what)
-        kept = await call.state.get(self.name(call), self._key(call))
-        if kept is not None:
-            return view, kept
-        error = ERRORS["unknown_record"]
-        status = _first_declared(view.operation, _ABSENT_STATUSES)
-        error = error if status is None else replace(error, status=status)
-        name = self.parameter_of(call.operation) or self.parameter
-        raise reject(error, member=name, value=self._key(call))
-
-    async def _check_parent(self, call: _Call, view: View) -> None:
-        """Raises ApiError 404 or 410 if that is declared and what the records belong to is not
-        there."""
-        above = self.parent.rpartition("/")[0]
-        status = _first_declared(view.operation, _ABSENT_STATUSES[:2])
-        if status is None or not self.parent:
-            return
-        parameter = _names_of(self.parent, call.operation.path)[-1]
-        key = str(plain_id(call.path[parameter]))
-        if await call.state.get(_in_path(above, call), key) is None:
-            error = replace(ERRORS["unknown_record"], status=status)
-            raise reject(error, member=parameter, value=key)
-
-    def _of_parents(
-        self,
-        call: _Call,
-        view: View,
-        new: Mapping[str, Any],
-        kept: Mapping[str, Any] | None = None,
-    ) -> Mapping[str, Any]:
-        """The body with the ids that its path has in front, in members with their names:
-        ``ticketId`` or ``ticket_id`` of ``/tickets/{id}/comments``. What was sent goes before. If
-        the path of the item has no such ids, they are those that were ``kept``."""
-        declared = members(at_steps(view.declared, view.place))
-        taken = {"id", self.identity, *members(at_steps(new, self.within))}
-        by_words = {(*words(one),): one for one in reversed([*declared]) if one not in taken}
-        is_posted = without_names(call.operation.path) == without_names(self.path)
-        names = _names_of(self.base, call.operation.path)
-        for found, own_name in zip(_PARAMETER.finditer(self.base), names, strict=True):
-            parts = words(found[1])
-            noun = nouns(self.base[: found.start()].rstrip("/"))
-            ways = ((*parts,), (*noun, *parts), (*noun, *parts[-1:]), (*parts, "id"))
-            name = next((by_words[one] for one in ways if one in by_words), None)
-            if name is None:
-                continue
-            has_path = is_posted or not self.items
-            value = call.path[own_name] if has_path else at_steps(kept, (*self.within, name))
-            for one in () if value is None else as_ids(value):
-                shown = view.example.body
-                if is_valid(view.checker, placed(shown, (*view.place, name), one)):
-                    new = placed(new, (*self.within, name), one)
-                    break
-        return new
-
-    async def _put_new(self, call: _Call) -> Response:
-        """A record with the id that the path has."""
-        view = self._view_of(call, "replace", is_new=True)
-        if not self.items:
-            await self._check_parent(call, view)
-        sent = self._sent(call, view, "replace", call.body)
-        key = plain_id(call.path[self.parameter_of(call.operation)])
-        number = await call.state.next_number(self.name(call))
-        unique = str(uuid5(NAMESPACE_URL, f"{call.workspace.token}{self.name(call)}/{number}"))
-        at = f"{call.base_url}{call.url}"
-        for one in filter(view.may_have, as_ids(key)):
-            found = await self._created(call, view, sent, one, number, unique, at)
-            if found is not None:
-                return found
-        return _response(view, hints=(_NOT_KEPT,))
-
-    async def _created(
-        self,
-        call: _Call,
-        view: ListView,
-        sent: Mapping[str, Any],
-        key: Any,
-        number: int,
-        unique: str,
-        at: str,
+    async def _kept(
+        self, call: _Call, record: Mapping[str, Any], status: int | None = None
     ) -> Response | None:
-        """Keep a new record with this id, whose URL is ``at``, empty if it has none; None if no
-        response can have it."""
-        showing, *_ = self.showing(call.contract, view, call.accept)
-        new = showing.with_instants(sent, sent, call.timestamp)
-        found = view.created(self._of_parents(call, showing, new), key, number, unique)
-        if found is None:
-            return None
-        kept, body = found
-        kept = self._completed(call, view, kept, sent)
-        name = self.name(call)
-        await call.state.put(name, str(key), kept)
-        if not self.items:
-            await self._note_below_parent(call, name, (*self.within, *self.key))
-        hints = _hints(view.changed(sent, body))
-        return _response(view, self._own(call, view, body), {"location": at}, hints)
+        """Keep the record with what its responses have besides; None if they cannot have it."""
+        status = status if call.operation.response_for(status or 200) else None
+        views = [self._view(call, one) for one in self._showing(call)]
+        for view in views:
+            found = view.kept(record, self.identity, call.timestamp)
+            if found is None:
+                return None
+            record = found
+        key, own = str(record[self.identity]), self._view(call, status=status)
+        known = await call.state.get(self._name(call), key)
+        at = known["at"] if known else _filled(call.operation.path, call)
+        await call.state.put(self._name(call), key, {"at": at, "record": record})
+        url = f"{call.base_url}{call.contract.base_path}{self._name(call)}/{quote(key, safe='')}"
+        return self._shown(call, record, own, {"location": url})
 
-    async def _note_below_parent(self, call: _Call, name: str, steps: Sequence[str]) -> None:
-        """Note what is deleted with the record that this belongs to: the records of ``name``, whose
-        ids are where ``steps`` lead."""
-        if self.parent:
-            above = _BELOW.format(_in_path(self.parent, call))
-            noted = {"name": name, "items": self.name(call), "steps": [*steps]}
-            await call.state.put(above, name, noted)
+    def _shown(
+        self,
+        call: _Call,
+        record: Mapping[str, Any],
+        view: View | None = None,
+        headers: Mapping[str, Any] | None = None,
+    ) -> Response:
+        """Return the response with the record, if it can have it."""
+        view = view or self._view(call)
+        shown = view.shown(record, self.identity, call.timestamp)
+        return self._response(call, view, None if shown is None else view.body(shown), headers)
 
-    def _view_of(self, call: _Call, what: str, *, is_new: bool = False) -> ListView:
-        """That of an operation, in the media type that a client gets."""
-        return self.view(call.contract, what, call.workspace.seed, call.accept, is_new=is_new)
-
-    def _completed(
+    def _response(
         self,
         call: _Call,
         view: View,
-        kept: dict[str, Any],
-        sent: Mapping[str, Any],
-        before: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """The record with what GET of it shows besides, so that all operations show the same.
-        ``before`` is what it was, if it is not new."""
-        if "get" not in self.operations:
-            return kept
-        other = self._view_of(call, "get")
-        if other.schema == view.schema or (other.own_place is None and not other.is_part):
-            return kept
-        record = other.with_instants(kept, sent, call.timestamp, before)
-        body = other.shown(record, before)
-        return kept if body is None else other.kept(record, body, is_last=True)
+        body: Any,
+        headers: Mapping[str, Any] | None = None,
+        hints: tuple[str, ...] = (),
+    ) -> Response:
+        """Return the body, or that of the example if there is none."""
+        example, wanted = view.example, headers or {}
+        allowed = allowed_headers(call.contract, call.operation, example.status, wanted)
+        shown = {name: one for name, one in example.headers if name.lower() != "link"}
+        if body is None:
+            body = example.body
+            hints = hints or (() if view.part is None else (_EXAMPLE,))
+        sent = (*(shown | dict(allowed)).items(),)
+        return Response(body, sent, example.status, True, hints, example.media_type or None)
 
-    def _own(self, call: _Call, view: ListView, body: Any) -> Any:
-        """The body without what other responses alone declare."""
-        return view.with_own(body, *self._foreign(call, view))
+    def _view(
+        self, call: _Call, operation: Operation | None = None, status: int | None = None
+    ) -> View:
+        """Return how the operation of a call, or another one, shows records. Raises ApiError for
+        one without a response."""
+        operation = operation or call.operation
+        is_list = self.operations[operation.id] == LIST
+        own = (operation, self.identity, self.record, call.workspace.seed)
+        try:
+            return view_of(call.contract, *own, status, is_list=is_list)
+        except NoResponseError as error:
+            raise reject("no_usable_response", problem=str(error)) from None
 
-    def _foreign(
-        self, call: _Call, view: ListView, *, in_list: bool = False
-    ) -> tuple[Foreign, Foreign]:
-        """Members of the record, and at the top, that other responses declare and this one does
-        not: what POST alone shows, such as a secret, is in no other response. Nor is what only
-        requests declare, if a response declares anything else that is posted."""
-        response = (view.operation.id, view.example.status, view.example.media_type)
-        if response not in self._foreign_members:
-            document, views = call.contract.document, self.views(call.contract, view.seed)
-            sent = [*chain.from_iterable(self.posted_schemas(call.contract))]
-            own = view.item_schemas if in_list else view.record_schemas
-            others = [one.record_schemas for one in views]
-            record = foreign(document, own, others, sent, self.key[0])
-            above = [[one.schema] for one in views]
-            top = {} if in_list else foreign(document, [view.schema], above, levels=0)
-            self._foreign_members[response] = record, top
-        return self._foreign_members[response]
+    def _showing(self, call: _Call) -> Sequence[Operation]:
+        """Return the operations that have to be able to show a new record: GET, and the call's."""
+        get = (name for name, role in self.operations.items() if role == GET)
+        names = dict.fromkeys((*get, call.operation.id))
+        return [call.contract.operations[name] for name in names]
 
-    @cached_property
-    def _foreign_members(self) -> dict[tuple[str, int, str], tuple[Foreign, Foreign]]:
-        """What was found, by operation, status and media type: these are in the document."""
-        return {}
+    def _sent(self, call: _Call) -> dict[str, Any]:
+        """Return the record in the body of a request, without members that are ``writeOnly``."""
+        part = request_part(call.contract, call.operation, call.media_type)
+        body = call.body if part is None else visible(part, call.body, closed=False)
+        inner = members(body).get(self.record) if self.record else None
+        return dict(members(body if inner is None else inner))
+
+    def _ids(self, call: _Call, sent: Mapping[str, Any], number: int) -> Iterator[Any]:
+        """Ids of a new record, the best first: the one that was sent, then usual ones, then those
+        that are generated for the schema."""
+        unique = f"{call.workspace.token}{self._name(call)}/{number}"
+        posted = sent.get(self.identity)
+        usual = (posted, str(uuid5(NAMESPACE_URL, unique)), number, str(number))
+        texts = (key for key in usual if isinstance(key, str | int) and key)
+        yield from (key for key in texts if self._is_in_path(call, key))
+        first = self._showing(call)[0]
+        for attempt in range(_SAMPLES):
+            seed = f"{call.workspace.seed}/{number}/{attempt}"
+            body = contract_response(call.contract, first, seed, Choice(dynamic=True)).body
+            key = members(members(body).get(self.record, body)).get(self.identity)
+            if isinstance(key, str | int) and key and self._is_in_path(call, key):
+                yield key
+
+    def _is_in_path(self, call: _Call, key: Any) -> bool:
+        """True if the paths of items can have the id."""
+        operations = map(call.contract.operations.__getitem__, self.operations)
+        every = [
+            one.checker
+            for operation in operations
+            for one in operation.parameters
+            if (one.location, one.name) == ("path", self._parameter(operation))
+        ]
+        return all(one.is_valid(key) or one.is_valid(str(key)) for one in every)
+
+    def _parameter(self, operation: Operation) -> str | None:
+        """Return the parameter of an operation's path that has the id of a record."""
+        names, position = path_names(operation.path), self.base.count("{")
+        return names[position] if len(names) > position else None
 
     def _key(self, call: _Call) -> str:
-        """The id in the path, or in the body if the path has none."""
-        if name := self.parameter_of(call.operation):
-            return str(plain_id(call.path[name]))
-        found = at_steps(self.in_place(call.body, "replace"), (*self.within, *self.key))
-        return "" if found is None else str(plain_id(found))
+        """Return the id of the record: in the path, or in the body if the path has none."""
+        name = self._parameter(call.operation)
+        return str(self._sent(call).get(self.identity) if name is None else call.path[name])
+
+    def _name(self, call: _Call) -> str:
+        """Return the name of the collection in the state."""
+        return _filled(self.base, call)
+
+    async def _found(self, call: _Call) -> dict[str, Any]:
+        """Return what is kept. Raises ApiError 404, or the closest status that is declared."""
+        kept = await call.state.get(self._name(call), self._key(call))
+        if kept is not None:
+            return kept
+        error = ERRORS["unknown_record"]
+        status = _first_declared(call.operation, _ABSENT_STATUSES) or error.status
+        member = self._parameter(call.operation) or self.identity
+        raise reject(replace(error, status=status), member=member, value=self._key(call))
+
+    def _reject_known(self, call: _Call) -> None:
+        """Raises ApiError 409 or 422, if one is declared."""
+        status = _first_declared(call.operation, _CONFLICT_STATUSES)
+        if status is not None:
+            problem = f"There is already a record with this {self.identity}"
+            advice = "Send another one, or change the record."
+            raise reject(replace(ERRORS["conflict"], status=status), problem=problem, advice=advice)
+
+    def _is_apart(self, call: _Call) -> bool:
+        """True for a list of what was posted to its own path, of items that are elsewhere."""
+        operations, path = call.contract.operations, call.operation.path
+        makers = [name for name, role in self.operations.items() if role == CREATE]
+        return path in {operations[name].path for name in makers} and _plain(path) != _plain(
+            self.base
+        )
+
+    def _filters(self, call: _Call, view: View) -> dict[str, Any]:
+        """Return the query parameters that are called like a member of the records."""
+        declared = {} if view.part is None else view.part.members
+        names = declared.keys() - PARAMETERS
+        return {name: one for name, one in call.query.items() if name in names}
 
 
-def _in_path(path: str, call: _Call) -> str:
-    """A path with the parameters of a call, percent-encoded."""
-    names = iter(_names_of(path, call.operation.path))
-    return _PARAMETER.sub(lambda _: _as_segment(call.path.get(next(names))), path)
+def _plain(path: str) -> str:
+    return without_names(path).rstrip("/")
 
 
-def _as_segment(value: Any) -> str:
-    """A parameter in the path of a URL."""
-    return quote(str(plain_id(value)), safe="")
+def _filled(path: str, call: _Call) -> str:
+    """Return a path with the parameters of a call, percent-encoded, by their position."""
+    values = (quote(str(call.path[name]), safe="") for name in path_names(call.operation.path))
+    return _PARAMETER.sub(lambda _: next(values), path).rstrip("/")
 
 
-@lru_cache
-def _names_of(path: str, own: str) -> tuple[str, ...]:
-    """What the parameters of a path are called in that of an operation, which may begin with the
-    same path under other names: ``/users/{id}/orders`` and ``/users/{userId}/orders/{id}``."""
-    begin = path[: path.rfind("}") + 1]
-    is_same = without_names(own).startswith(without_names(begin))
-    names = path_names(path)
-    return (*path_names(own)[: len(names)],) if is_same else (*names,)
+def _defaults(call: _Call) -> dict[str, Any]:
+    """Return the default of each query parameter of an operation, by its name."""
+    schemas = {
+        one.name: members(at_pointer(call.contract.document, one.schema_pointer))
+        for one in call.operation.parameters
+        if one.location == "query"
+    }
+    return {name: schema.get("default") for name, schema in schemas.items()}
 
 
-async def _delete_below(state: Transaction, item: str) -> None:
-    """Delete the records that belong to an item, and those that belong to them."""
-    above = _BELOW.format(item)
-    for one in (await state.page(above)).records:
-        for record in (await state.page(one["name"])).records:
-            key = str(at_steps(record, one["steps"]))
-            for name in dict.fromkeys((one["name"], one["items"])):
-                await state.delete(name, key)
-            await _delete_below(state, f"{one['items']}/{_as_segment(key)}")
-        await state.delete(above, one["name"])
+def _links(call: _Call, page: ListPage) -> dict[str, Any]:
+    """Return the header with the address of the next page, if there is one."""
+    if page.next_query is None:
+        return {}
+    name, position = page.next_query
+    query = query_of(call.operation.parameters, {**call.query, name: position})
+    return {"link": f'<{call.base_url}{call.url}?{query}>; rel="next"'}
+
+
+def _is_equal(own: Any, wanted: Any) -> bool:
+    """True if a member has the value of a filter, or one of its values."""
+    if isinstance(wanted, list):
+        return any(_is_equal(own, one) for one in wanted)
+    values = own if isinstance(own, list) else [own]
+    return any(one == wanted or str(one) == str(wanted) for one in values)
 
 
 def _first_declared(operation: Operation, statuses: Sequence[int]) -> int | None:
     return next((one for one in statuses if operation.response_for(one) is not None), None)
 
 
-def _hints(changed: Sequence[str]) -> tuple[str, ...]:
-    """What is reported about members that are not kept as they were sent."""
-    if not changed:
-        return ()
-    shown = ", ".join(f"'{short_name(one)}'" for one in changed[:_MOST_NAMED])
-    return (f"the response cannot have {shown} as sent, so it has other values",)
-
-
-def _response(
-    view: View,
-    body: Any = None,
-    own: Mapping[str, Any] | None = None,
-    hints: tuple[str, ...] = (),
-) -> Response:
-    """The body, or that of the example. Headers with URLs are those of ``own``, unless the contract
-    requires one: an example has URLs of other servers. Others of ``own`` are as there, too."""
-    example, own = view.example, own or {}
-    wanted = {name: one for name, one in own.items() if one not in ("", None)}
-    left_out = (_OF_AN_ADDRESS | own.keys()) - view.required_headers
-    headers = {name: one for name, one in example.headers if name.lower() not in left_out}
-    headers |= allowed_headers(view.contract, view.operation, example.status, wanted)
-    if body is not None and has_write_only(view.contract):
-        body = WriteOnly(view.contract.document).removed(body, [view.schema])
-    if body is None and example.body is not None:
-        body, hints = example.body, (*hints, _EXAMPLE)
-    sent = (*headers.items(),)
-    return Response(view.whole(body), sent, example.status, True, hints, example.media_type or None)
+def _status_of_change(operation: Operation) -> int | None:
+    """Return the status of a record that is not new, of a PUT that declares 201 as well."""
+    others = (int(one) for one in operation.responses if one.isdigit() and one[0] == "2")
+    return next((one for one in others if one != 201), None)

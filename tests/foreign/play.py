@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import httpx
 from jsonschema.exceptions import ValidationError
@@ -34,9 +34,8 @@ from invoice_sandbox.openapi.load.operations import base_path, raw_operations
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.schema.compile import request_response_schemas
 from invoice_sandbox.project.code import ProjectError
-from invoice_sandbox.project.fitting import at_steps
 from invoice_sandbox.project.loader import Project
-from invoice_sandbox.project.stateful import Collection
+from invoice_sandbox.project.stateful import CREATE, LIST, Collection
 from tests.foreign.requests import Maker, NoRequestError, Request
 from tests.support import FROZEN, serving
 
@@ -124,10 +123,10 @@ def _play_collections(
 ) -> None:
     """Make a record of each collection; read, change, list and delete it."""
     player = _Player(played, client, project, _maker(client), _judge(document))
-    for one in project.inferred.collections:
+    for collection in project.conventions.collections:
         played.collections += 1
         with suppress(NoRequestError):
-            player.play(one)
+            player.play(collection)
 
 
 class _Player:
@@ -139,106 +138,41 @@ class _Player:
         self._played, self._client, self._project = played, client, project
         self._maker, self._judge = maker, judge
         self._raw = {(path, way): one for path, way, one in raw_operations(maker.document)}
-        every = project.inferred.collections
-        self._by_path = {_PARAMETER.sub("{}", one.item_base): one for one in every}
-        self._made = dict[str, tuple[str, Any]]()
 
-    def play(self, one: Collection) -> None:
-        """Make, read, change, list and delete a record. Raises NoRequestError."""
-        place, key = self._place(one)
-        of_items = [] if key is None else self._of_items(one)
-        known = {*of_items, *({"page", "every"} & one.operations.keys())}
-        for what in ("get", "change", "replace", "page", "every", "delete"):
-            if what in known:
-                at = place if what == "page" else _place_of_items(one, place)
-                with suppress(NoRequestError):
-                    self._sent(one, what, at, None if what in {"page", "every"} else key)
-        if "delete" in one.operations:  # with what belongs to it
-            self._made = {at: it for at, it in self._made.items() if not at.startswith(one.path)}
+    def play(self, collection: Collection) -> None:
+        """Make, list, read, change and delete a record. Raises NoRequestError."""
+        roles = {role: name for name, role in collection.operations.items()}
+        base = self._request(roles[CREATE]).path.rstrip("/")
+        reply = self._sent(roles[CREATE])
+        body = reply.json() if reply.is_success and reply.content else {}
+        record = body.get(collection.record, body) if isinstance(body, Mapping) else {}
+        key = record.get(collection.identity) if isinstance(record, Mapping) else None
+        others = (role for role in collection.roles if role != CREATE)
+        for role in others:
+            if role == LIST:
+                self._sent(roles[role])
+            elif key is not None:
+                self._sent(roles[role], base, quote(str(key), safe=""))
 
-    def _of_items(self, one: Collection) -> list[str]:
-        """What is done by operations on the path of an item: PUT may have the id in its body."""
-        known = self._project.contract.operations
-        every = ("get", "change", "replace", "delete")
-        return [
-            what
-            for what in every
-            if what in one.operations and known[one.operations[what]].path != one.path
-        ]
-
-    def _request(self, one: Collection, what: str) -> Request:
-        operation = self._project.contract.operations[one.operations[what]]
+    def _request(self, name: str) -> Request:
+        operation = self._project.contract.operations[name]
         path, method = operation.path, operation.method.lower()
         return self._maker.request(path, method, self._raw[path, method])
 
-    def _sent(self, one: Collection, what: str, place: str, key: Any = None) -> httpx.Response:
-        """The response to an operation at ``place``, of the record with ``key`` if it has one. A
-        JSON Patch is not judged: a generated one seldom applies."""
-        operation = self._project.contract.operations[one.operations[what]]
-        made = self._request(one, what)
-        item = "" if key is None else f"/{quote(str(key), safe='')}"
-        end = one.path.removeprefix(one.base) if key is None else one.extension
-        made.path = f"{place}{item}{end}"
+    def _sent(self, name: str, base: str = "", key: str = "") -> httpx.Response:
+        """The response to an operation, of the record with ``key`` below ``base`` if given."""
+        operation = self._project.contract.operations[name]
+        made = self._request(name)
+        if key and operation.path.endswith("}"):
+            made.path = f"{base}/{key}"
+        elif key:
+            made.path = f"{base}/{key}/{operation.path.rpartition('/')[2]}"
         reply = _sent(self._client, made)
         problem = self._judge.problem(operation.path, operation.method.lower(), reply)
-        if problem is not None and "JSON Patch" not in reply.text:
-            self._played.wrong.append(f"{what} in {one.path} {reply.status_code}: {problem}")
+        if problem is not None:
+            line = f"{operation.method} {operation.path} {reply.status_code}: {problem}"
+            self._played.wrong.append(line)
         return reply
-
-    def _place(self, one: Collection) -> tuple[str, Any]:
-        """Where the collection is, and the id of its record, which is made unless it is there; None
-        if no response shows it."""
-        if one.path in self._made:
-            return self._made[one.path]
-        what = next(iter([] if one.items else self._of_items(one)), "create")
-        address = self._request(one, what).path.removesuffix(one.extension).rstrip("/")
-        place, _, last = (address, "", "") if what == "create" else address.rpartition("/")
-        key: Any = unquote(last) if one.creator == "replace" else None
-        if one.parent:
-            place = f"{self._above(one)}/{'/'.join(place.split('/')[-_depth(one) :])}"
-        reply = self._sent(one, one.creator, place, key)
-        if one.creator == "create" and reply.is_success and reply.content:
-            places = ((*one.within, *one.key), (one.identity,))
-            key = next(filter(None, (at_steps(reply.json(), at) for at in places)), None)
-        self._made[one.path] = place, key
-        return place, key
-
-    def _above(self, one: Collection) -> str:
-        """The path of a record that those of the collection belong to. Raises NoRequestError, also
-        if a parameter is of another type in its path."""
-        parent = self._by_path[_PARAMETER.sub("{}", one.parent).removesuffix("/{}")]
-        above, own = self._types(parent), self._types(one)
-        if any(own.get(name, above[name]) != above[name] for name in above):
-            raise NoRequestError
-        place, key = self._place(parent)
-        if key is None:
-            raise NoRequestError
-        return f"{_place_of_items(parent, place)}/{quote(str(key), safe='')}"
-
-    def _types(self, one: Collection) -> Mapping[str, Any]:
-        """The types of the parameters in the path of the operation that makes records."""
-        operation = self._project.contract.operations[one.operations[one.creator]]
-        raw = self._raw[operation.path, operation.method.lower()]
-        declared = self._maker.parameters(operation.path, raw)
-        return {
-            at["name"]: at.get("schema", {}).get("type") for at in declared if at["in"] == "path"
-        }
-
-
-def _place_of_items(one: Collection, place: str) -> str:
-    """What paths of items begin with, if the collection is at ``place``."""
-    if not one.items:
-        return place
-    declared, sent = one.base.split("/")[1:], place.split("/")
-    values = dict(zip(declared, sent[-len(declared) :], strict=True))
-    return "/".join(
-        (*sent[: -len(declared)], *(values.get(i, i) for i in one.items.split("/")[1:]))
-    )
-
-
-def _depth(one: Collection) -> int:
-    """How many segments its path has below that of the parent."""
-    return one.base.removeprefix(one.parent).count("/")
 
 
 def _maker(client: httpx.Client) -> Maker:

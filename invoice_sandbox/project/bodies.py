@@ -1,0 +1,280 @@
+"""Bodies with a kept record: the document's example, with the members of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+from invoice_sandbox.openapi.load.operations import named_examples
+from invoice_sandbox.openapi.load.pointers import dereference, steps_of
+from invoice_sandbox.openapi.message.media_types import is_json
+from invoice_sandbox.openapi.operation import Contract, Operation
+from invoice_sandbox.openapi.responses import (
+    WITHOUT_BODY,
+    Choice,
+    ContractResponse,
+    contract_response,
+    json_type,
+)
+from invoice_sandbox.openapi.schema.compile import Checker
+from invoice_sandbox.project.declared import (
+    ABSENT,
+    Document,
+    is_open,
+    is_valid,
+    items,
+    keyword,
+    members,
+    properties,
+    required,
+)
+
+_ROUNDS: Final = 5
+_VIEWS: Final = 256
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a body: its schema in the document, and the value of an example."""
+
+    document: Document
+    schema: Any
+    example: Any = ABSENT
+
+    @cached_property
+    def properties(self) -> dict[str, Any]:
+        """The schemas of the members that it declares by their names."""
+        return properties(self.document, self.schema)
+
+    @cached_property
+    def members(self) -> dict[str, Part]:
+        """Its members: those that are declared, required, or in the example."""
+        names = (*self.properties, *required(self.document, self.schema), *members(self.example))
+        return {
+            name: Part(
+                self.document,
+                self.properties.get(name, True),
+                members(self.example).get(name, ABSENT),
+            )
+            for name in names
+        }
+
+    @cached_property
+    def item(self) -> Part | None:
+        """An item of the list that it is; None if it is not a list."""
+        schema, listed = items(self.document, self.schema), self.example
+        first = listed[0] if isinstance(listed, list) and listed else ABSENT
+        if schema is None and not isinstance(listed, list):
+            return None
+        return Part(self.document, True if schema is None else schema, first)
+
+    @cached_property
+    def of_server(self) -> frozenset[str]:
+        """The names of the members that a record has though nobody sent them."""
+        needed = required(self.document, self.schema)
+        own = (name for name, one in self.members.items() if one.has_mark("readOnly"))
+        return frozenset((*needed, *own))
+
+    @cached_property
+    def is_open(self) -> bool:
+        """True if it may show members that it does not declare."""
+        return not self.properties or is_open(self.document, self.schema)
+
+    def has_mark(self, mark: str) -> bool:
+        """True if it is declared as ``readOnly``, or ``writeOnly``."""
+        return keyword(self.document, self.schema, mark, default=False) is True
+
+    @property
+    def is_instant(self) -> bool:
+        """True if it is a date and time."""
+        return bool(keyword(self.document, self.schema, "format") == "date-time")
+
+    def initial(self, now: str) -> Any:
+        """Return the value of a member that nobody sent, or ABSENT."""
+        choices = keyword(self.document, self.schema, "enum") or [self.example]
+        usual = now if self.is_instant else choices[0]
+        return keyword(self.document, self.schema, "default", usual)
+
+
+def visible(part: Part, value: Any, *, closed: bool = True) -> Any:
+    """Return the value without members that are ``writeOnly``; if it is ``closed``, also without
+    members that the schema does not declare, though it declares others."""
+    if isinstance(value, list) and part.item is not None:
+        return [visible(part.item, one, closed=closed) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: visible(part.members[name], one, closed=closed) if name in part.members else one
+        for name, one in value.items()
+        if (not closed or part.is_open or name in part.properties)
+        and not (name in part.members and part.members[name].has_mark("writeOnly"))
+    }
+
+
+def completed(part: Part, value: Any, now: str) -> Any:
+    """Return the value with the members of the server that it lacks, at any depth."""
+    if isinstance(value, list) and part.item is not None:
+        return [completed(part.item, one, now) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    found = {
+        name: completed(part.members[name], one, now) if name in part.members else one
+        for name, one in value.items()
+    }
+    for name in part.of_server - found.keys():
+        member = part.members[name]
+        if not member.has_mark("writeOnly") and (initial := member.initial(now)) is not ABSENT:
+            found[name] = initial
+    return {name: found[name] for name in (*part.members, *found) if name in found}
+
+
+@dataclass(frozen=True)
+class View:
+    """How a response shows records: as the body, or in the member ``place`` of it.
+
+    ``part`` is a record, or an item if the response is a list; None if it has no record.
+    """
+
+    example: ContractResponse
+    checker: Checker | None
+    place: str = ""
+    part: Part | None = None
+    of_part: Checker | None = None
+
+    def shown(self, record: Mapping[str, Any], identity: str, now: str) -> Any:
+        """Return the record as the response has it; None if it cannot have it."""
+        if self.part is None:
+            return None
+        every = self._candidates(self.part, record, identity, now)
+        fitting = (one for one in every if is_valid(self.of_part, one))
+        return next((one for one in fitting if one.get(identity) == record[identity]), None)
+
+    def _candidates(
+        self, part: Part, record: Mapping[str, Any], identity: str, now: str
+    ) -> Iterator[dict[str, Any]]:
+        """The record with what has to be in it, then with less and less of what was sent."""
+        shown, example = completed(part, visible(part, record), now), members(part.example)
+        yield shown
+        yield self._corrected(shown, example)
+        yield {**example, **shown}
+        yield {**example, identity: record[identity]}
+
+    def _corrected(self, shown: dict[str, Any], example: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the record with what its schema does not allow left out, or as in the example if
+        it has to be there."""
+        needed = frozenset[str]() if self.part is None else self.part.of_server
+        for _ in range(_ROUNDS):
+            problems = () if self.of_part is None else self.of_part.problems(shown)
+            steps = ((*steps_of(one.pointer), one.undeclared or "") for one in problems)
+            wrong = {next(filter(None, one), "") for one in steps} & shown.keys()
+            if not wrong:
+                return shown
+            as_shown = {
+                name: example[name]
+                for name in wrong & needed & example.keys()
+                if shown[name] != example[name]
+            }
+            shown = {name: one for name, one in shown.items() if name not in wrong} | as_shown
+        return shown
+
+    def kept(self, record: Mapping[str, Any], identity: str, now: str) -> dict[str, Any] | None:
+        """Return the record with what this response shows of it, and what it has no member for;
+        None if it cannot have the record."""
+        shown = self.shown(record, identity, now)
+        if shown is None or self.part is None:
+            return None if self.part else {**record}
+        others = ((name, one) for name, one in record.items() if name not in self.part.properties)
+        return {**dict(others), **shown}
+
+    def body(self, shown: Any) -> Any:
+        """Return the body with a record or a list at its place; None if that is not allowed."""
+        whole = {**members(self.example.body), self.place: shown} if self.place else shown
+        return whole if is_valid(self.checker, whole) else None
+
+
+@lru_cache(maxsize=_VIEWS)
+def view_of(
+    contract: Contract,
+    operation: Operation,
+    identity: str,
+    record: str,
+    seed: int,
+    status: int | None = None,
+    *,
+    is_list: bool = False,
+) -> View:
+    """Return how an operation shows records. Raises NoResponseError."""
+    example = contract_response(contract, operation, seed, Choice(status))
+    response = operation.response_for(example.status)
+    declared = response.declared_for(example.media_type) if response else None
+    if response is None or declared is None or example.status in WITHOUT_BODY:
+        return View(example, None)
+    schema = response.media[declared].get("schema", True)
+    whole, checker = Part(contract.document, schema, example.body), response.content[declared]
+    found = list_in(whole, [identity]) if is_list else record_in(whole, [identity], record)
+    if found is None:
+        return View(example, checker)
+    place, _, part = found
+    return View(example, checker, place, part, contract.schemas.compile(part.schema, operation.id))
+
+
+Found = tuple[str, str, Part]
+"""The member of a body that has a record, empty if it is the body, the name of the id, and it."""
+
+
+def record_in(body: Part, names: Sequence[str], record: str = "") -> Found | None:
+    """Return the record of a body: the body, or the one member that has an id.
+
+    ``names`` are names that the id may have, ``record`` is the member that is preferred.
+    """
+    at_top = _name_in(body, names)
+    inner = [(name, _name_in(one, names), one) for name, one in body.members.items()]
+    with_id = [(place, identity, one) for place, identity, one in inner if identity is not None]
+    named = [one for one in with_id if one[0] == record]
+    if named or at_top is None:
+        return next(iter(named), with_id[0] if len(with_id) == 1 else None)
+    return "", at_top, body
+
+
+def list_in(body: Part, names: Sequence[str]) -> Found | None:
+    """Return an item of the first list of a body whose items have an id, as ``record_in``."""
+    for place, part in (("", body), *body.members.items()):
+        identity = None if part.item is None else _name_in(part.item, names)
+        if identity is not None and part.item is not None:
+            return place, identity, part.item
+    return None
+
+
+def _name_in(part: Part, names: Iterable[str]) -> str | None:
+    return next((name for name in names if name in part.members), None)
+
+
+def response_part(contract: Contract, operation: Operation) -> Part | None:
+    """Return the JSON of a success, as it is declared; None if it is not JSON."""
+    response = operation.responses.get(operation.success)
+    name = None if response is None else json_type(response)
+    declared = None if response is None or name is None else response.declared_for(name)
+    if response is None or declared is None or not operation.success.startswith("2"):
+        return None
+    return _part(contract.document, response.media[declared])
+
+
+def request_part(contract: Contract, operation: Operation, media_type: str) -> Part | None:
+    """Return the body of a request, as it is declared; None if it is not."""
+    item = dereference(contract.document, contract.document["paths"][operation.path])
+    raw = item[operation.method.lower()].get("requestBody", {})
+    content = dereference(contract.document, raw).get("content", {})
+    media = content.get(media_type) or next(filter(None, map(content.get, _json_of(content))), None)
+    return None if media is None else _part(contract.document, media)
+
+
+def _json_of(content: Iterable[str]) -> list[str]:
+    return [name for name in content if is_json(name)] or [*content]
+
+
+def _part(document: Document, media: Mapping[str, Any]) -> Part:
+    named = (value for _, value in named_examples(document, media))
+    example = media.get("example", next(named, ABSENT))
+    return Part(document, media.get("schema", True), example)

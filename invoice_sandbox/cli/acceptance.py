@@ -38,7 +38,6 @@ from invoice_sandbox.acceptance.selftest import (
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.bundles.archive import read_bundle
-from invoice_sandbox.cli import Commands
 from invoice_sandbox.cli.acceptance_run import (
     INTERRUPTED,
     OPTIONS,
@@ -52,14 +51,8 @@ from invoice_sandbox.cli.acceptance_run import (
     status_of,
     write_reports,
 )
-from invoice_sandbox.cli.control import commands_below
-from invoice_sandbox.cli.options import (
-    FAILED,
-    FILE,
-    FOLDER,
-    options,
-)
-from invoice_sandbox.cli.views import show_task
+from invoice_sandbox.cli.acceptance_status import show_task, status_commands
+from invoice_sandbox.cli.options import FAILED, FILE, FOLDER, Commands, options
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.settings import is_loopback
@@ -110,8 +103,8 @@ def acceptance() -> None:
     """Judge a client against an acceptance plan."""
 
 
-for _command_of_run in commands_below("acceptance").values():
-    acceptance.add_command(_command_of_run)
+for _status_command in status_commands:
+    acceptance.add_command(_status_command)
 
 
 @acceptance.command()

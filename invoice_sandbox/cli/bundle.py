@@ -8,9 +8,7 @@ import click
 
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.bundles.saving import save_bundle
-from invoice_sandbox.cli import Commands
-from invoice_sandbox.cli.options import client, print_reply, with_connection
-from invoice_sandbox.control.client import Reply
+from invoice_sandbox.cli.options import Commands, client, print_data, with_connection
 
 
 @click.group(cls=Commands)
@@ -43,4 +41,4 @@ def save(file: Path, force: bool) -> None:
     text = f"{file}: {about['requests']} requests, version {about['version']}"
     if not about["replayable"]:
         text += f"; it cannot be replayed: {about['reason']}"
-    print_reply(Reply(dict(about), {}), lambda _: click.echo(text))
+    print_data(dict(about), lambda _: click.echo(text))

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import click
 
-from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import FAILED, FILE, OFFLINE, OneOf
 from invoice_sandbox.cli.output import Table, print_json, print_table
 from invoice_sandbox.openapi.diff import differences
@@ -35,7 +34,7 @@ from invoice_sandbox.project.fixtures import fixture_problems
 from invoice_sandbox.project.loader import default_project
 
 
-@click.command(cls=Command)
+@click.command()
 @click.option("--project", **OFFLINE["--project"])
 @click.option("--base", is_flag=True, help="Print the published contract without the assumptions.")
 @click.option(

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
 
 import click
 
 from invoice_sandbox.base.coverage import lines, shortfall
-from invoice_sandbox.cli import Command
-from invoice_sandbox.cli.options import (
-    FAILED,
-    Number,
-    client,
-    options,
-    wants_json,
-    with_connection,
+from invoice_sandbox.cli.options import FAILED, Number, client, print_data, with_connection
+from invoice_sandbox.cli.output import Row, plain
+
+
+@click.command()
+@click.option(
+    "--fail-under",
+    "least",
+    metavar="PERCENT",
+    type=Number(0, 100),
+    default=0,
+    help="Exit with status 1 if the coverage is below PERCENT.",
 )
-from invoice_sandbox.cli.output import plain, print_json
-
-_COVERAGE: Final[dict[str, dict[str, Any]]] = {
-    "--fail-under least": {
-        "metavar": "PERCENT",
-        "type": Number(0, 100),
-        "default": 0,
-        "help": "Exit with status 1 if the coverage is below PERCENT.",
-    },
-}
-
-
-@click.command(cls=Command)
-@options(_COVERAGE)
 @with_connection
 def coverage(least: float) -> None:
     """Show the coverage of the contract.
@@ -43,12 +32,13 @@ def coverage(least: float) -> None:
     invoice-sandbox coverage --fail-under 80
     """
     report = client().ask("GET", "/coverage")
-    if wants_json():
-        print_json(report)
-    else:
-        for line in lines(report):
-            click.echo(plain(line))
+    print_data(report, _show_coverage)
     missing = shortfall(report, least)
     if missing:
         click.echo(missing, err=True)
         sys.exit(FAILED)
+
+
+def _show_coverage(report: Row) -> None:
+    for line in lines(report):
+        click.echo(plain(line))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from invoice_sandbox.cli import Commands
+from invoice_sandbox.cli.options import Commands
 from invoice_sandbox.settings import (
     ENVIRONMENT_PREFIX,
     Postgresql,

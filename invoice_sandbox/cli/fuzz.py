@@ -10,7 +10,6 @@ import click
 
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import UserError
-from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import (
     CONNECTION,
     FAILED,
@@ -101,7 +100,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@click.command(cls=Command)
+@click.command()
 @options(_OPTIONS)
 def fuzz(
     contracts: tuple[str, ...],

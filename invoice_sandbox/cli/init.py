@@ -13,7 +13,6 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.cli import Command
 from invoice_sandbox.cli.options import FILE
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.load.reading import read_contract
@@ -27,7 +26,7 @@ from invoice_sandbox.project.inference import NOTHING, inferred
 from invoice_sandbox.project.stateful import ROLES, SHOW, Collection
 
 
-@click.command(cls=Command)
+@click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
     "--contract",

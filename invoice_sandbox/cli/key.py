@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 
 from invoice_sandbox.base.ids import new_key
-from invoice_sandbox.cli import Command
 
 
-@click.command(cls=Command)
+@click.command()
 def key() -> None:
     """Print a new API key for 'serve --key'.
 

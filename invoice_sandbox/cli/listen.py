@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from invoice_sandbox.cli import Command, forwarding
+from invoice_sandbox.cli import forwarding
 from invoice_sandbox.cli.options import client, options, wants_json, with_connection
 from invoice_sandbox.cli.receiver import checked_secret, checked_target, identity_of
 
@@ -20,7 +20,7 @@ def _secret(_context: click.Context, _parameter: click.Parameter, text: str | No
     return None if text is None else checked_secret(text)
 
 
-@click.command(cls=Command)
+@click.command()
 @options(
     {
         "--forward-to": {

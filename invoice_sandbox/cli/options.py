@@ -1,26 +1,28 @@
-"""What several commands have in common: their options, the client, and how they end."""
+"""What several commands have in common: groups, types of options, client, and printing."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import click
 from click.core import ParameterSource
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.errors import did_you_mean, number_within
+from invoice_sandbox.base.clock import parse_duration, parse_instant
+from invoice_sandbox.base.errors import did_you_mean, number_within, suggestion
 from invoice_sandbox.cli.output import print_json
 from invoice_sandbox.control.client import (
     DEFAULT_URL,
     ControlClient,
-    Reply,
     SandboxError,
     checked_key,
     checked_url,
+    shown_value,
 )
 from invoice_sandbox.settings import ENVIRONMENT_PREFIX
 from invoice_sandbox.state.credentials import DEMO_KEY
@@ -29,6 +31,44 @@ FAILED: Final = 1
 """Exit status: a check failed, or the server rejected the request."""
 
 Command = Callable[..., None]
+
+
+class Commands(click.Group):
+    """A group of commands: suggestions for misspelt ones, and whole sentences in its help."""
+
+    hint: str = ""
+    """Advice for a word that is not close to any of its commands."""
+
+    def summaries(self, ctx: click.Context) -> Mapping[str, str]:
+        """The first sentence of the help of each command, by name."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        return {
+            name: command.get_short_help_str(_ANY)
+            for name, command in commands.items()
+            if command is not None
+        }
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*self.summaries(ctx).items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name. Raises click.UsageError with a suggestion."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            lists_all = f"'{ctx.command_path} --help' lists all of them"
+            advice = suggestion(name, self.list_commands(ctx), self.hint, lists_all)
+            ctx.fail(f"there is no command '{name}'; {advice}")
+        return super().resolve_command(ctx, args)
+
+
+_ANY: Final = 1000
+
+
+# Types of options and arguments
 
 
 class OneOf(click.Choice[str]):
@@ -64,6 +104,61 @@ class Number(click.FloatRange):
             self.fail(str(error), param, ctx)
 
 
+class _Text(click.ParamType[str]):
+    """A text in a format that is checked before anything is sent."""
+
+    def __init__(self, name: str, check: Callable[[str], Any]) -> None:
+        self.name = name
+        self._check = check
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            self._check(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
+def _check_not_empty(text: str) -> None:
+    if not text:
+        raise ValueError("it must not be empty")
+
+
+INSTANT: Final = _Text("instant", parse_instant)
+DURATION: Final = _Text("duration", parse_duration)
+ID: Final = _Text("id", _check_not_empty)
+"""An identifier in a path: without one it would be another path."""
+
+
+class _Json(click.ParamType[Any]):
+    """A JSON value, or @FILE for one that is read from a file."""
+
+    name = "json|@file"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            text = Path(value[1:]).read_bytes() if value.startswith("@") else value.encode()
+            parsed = jsonio.loads(text)
+        except OSError as error:
+            self.fail(f"{value[1:]}: {error.strerror}", param, ctx)
+        except jsonio.JsonError as error:
+            typed = value if value.startswith("@") else shown_value(value)
+            advice = 'use JSON such as {"name": 1}, or @FILE'
+            self.fail(f"{typed}: {error}; {advice}", param, ctx)
+        return NULL if parsed is None else parsed
+
+
+NULL: Final = object()
+"""A value that was passed, and is null."""
+
+JSON: Final = _Json()
+FOLDER: Final = click.Path(exists=True, file_okay=False, path_type=Path)
+FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+# Options that several commands have
+
+
 def options(rows: dict[str, dict[str, Any]], **common: Any) -> Callable[[Command], Command]:
     """Options from a table of their names and properties, in its order."""
 
@@ -75,8 +170,6 @@ def options(rows: dict[str, dict[str, Any]], **common: Any) -> Callable[[Command
     return add
 
 
-FOLDER: Final = click.Path(exists=True, file_okay=False, path_type=Path)
-FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 OFFLINE: Final[dict[str, dict[str, Any]]] = {
     "--project": {
         "metavar": "DIR",
@@ -143,12 +236,6 @@ with_connection = options(CONNECTION, expose_value=False)
 """Every command that sends requests to a server takes these options."""
 
 
-def connection_options() -> Iterator[click.Option]:
-    """The same options, for a command that is made from its parts."""
-    for name, properties in CONNECTION.items():
-        yield click.Option([name], expose_value=False, **properties)
-
-
 def client() -> ControlClient:
     """The client for the server and the workspace of this command."""
     connection = click.get_current_context().find_object(dict) or {}
@@ -159,8 +246,23 @@ def client() -> ControlClient:
 def _written(body: Any) -> str | bytes:
     try:
         return jsonio.dumps(body)
-    except TypeError:  # an argument that is no Unicode, which the server rejects
+    except TypeError:  # an argument that is not Unicode, which the server rejects
         return json.dumps(body)
+
+
+def passed(**values: Any) -> dict[str, Any]:
+    """Return the values that were passed: those that are not None. NULL becomes None."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return {name: None if value is NULL else value for name, value in given.items()}
+
+
+def with_query(path: str, query: Mapping[str, Any]) -> str:
+    """Return a path with a query."""
+    texts = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in query.items()
+    }
+    return path + (f"?{urlencode(texts, errors='replace')}" if texts else "")
 
 
 def read_password() -> str:
@@ -182,7 +284,7 @@ def read_password() -> str:
 
 
 def wants_json() -> bool:
-    """Whether the command prints JSON."""
+    """True if the command prints JSON."""
     return bool((click.get_current_context().find_object(dict) or {})["json"])
 
 
@@ -194,9 +296,9 @@ def print_row(row: Any, show: Callable[[Any], None]) -> None:
         show(row)
 
 
-def print_reply(reply: Reply, show: Callable[[Reply], None]) -> None:
-    """Print the data of a reply as JSON, or by ``show`` for people."""
+def print_data(data: Any, show: Callable[[Any], None]) -> None:
+    """Print the data of a response as JSON, or by ``show`` for people."""
     if wants_json():
-        print_json(reply.data)
+        print_json(data)
     else:
-        show(reply)
+        show(data)

@@ -101,3 +101,13 @@ def print_lines(*lines: Iterable[Any]) -> None:
     """Print the values of each line, two spaces apart."""
     for line in lines:
         click.echo("  ".join(map(_on_one_line, line)))
+
+
+def marker(row: Row) -> str:
+    """Return the mark of the row that is in force."""
+    return "*" if row["current"] else " "
+
+
+def show_deleted(deleted: Row) -> None:
+    """Print the id of what was deleted."""
+    print_lines([deleted["id"], "deleted"])

@@ -19,9 +19,8 @@ import click
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.bundles.archive import BundleError, load_bundle, read_bundle
 from invoice_sandbox.bundles.environment import Served
-from invoice_sandbox.cli.options import FAILED, print_reply
+from invoice_sandbox.cli.options import FAILED, print_data
 from invoice_sandbox.cli.output import plain
-from invoice_sandbox.control.client import Reply
 from invoice_sandbox.replay import NO_NETWORK, Replayed, replay
 from invoice_sandbox.settings import SettingError
 
@@ -43,7 +42,7 @@ def replay_bundle(file: Path, served: Served) -> None:
     """
     found = replay(read_bundle(file), served)
     data = {"same": found.difference is None, **asdict(found)}
-    print_reply(Reply(data, {}), lambda _: click.echo("\n".join(map(plain, _lines(file, found)))))
+    print_data(data, lambda _: click.echo("\n".join(map(plain, _lines(file, found)))))
     sys.exit(0 if found.difference is None else FAILED)
 
 

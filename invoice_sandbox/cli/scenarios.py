@@ -13,9 +13,19 @@ import click
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import duration_text
 from invoice_sandbox.base.errors import suggestion
-from invoice_sandbox.cli.control import command_group
-from invoice_sandbox.cli.options import FAILED, OFFLINE, Command, options
-from invoice_sandbox.cli.output import Table, print_json, print_table
+from invoice_sandbox.cli.options import (
+    FAILED,
+    JSON,
+    OFFLINE,
+    Command,
+    Commands,
+    client,
+    options,
+    passed,
+    print_data,
+    with_connection,
+)
+from invoice_sandbox.cli.output import Row, Table, marker, print_json, print_lines, print_table
 from invoice_sandbox.openapi.load.documents import load_document, place_of
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import default_project, load_project, load_vocabulary
@@ -33,10 +43,70 @@ def _offline(more: dict[str, dict[str, Any]] | None = None) -> Callable[[Command
     return options({**(more or {}), **OFFLINE})
 
 
-scenarios = command_group("scenarios")
-"""Its commands from the contract ask a server; those below read files."""
+_SERVED: Final = Table(
+    {
+        "": marker,
+        "name": "name",
+        "purpose": "purpose",
+        "steps": lambda row: str(len(row["steps"])),
+    },
+    empty="No scenarios.",
+)
 
-scenarios.used = lambda: [one.stem for one in scenario_files(default_project() / "scenarios")]
+
+@click.group(cls=Commands, invoke_without_command=True)
+@with_connection
+@click.pass_context
+def scenarios(context: click.Context) -> None:
+    """List, choose, validate and draw scenarios.
+
+    Without a command, it lists those of the server; the current one is marked with *. 'use' chooses
+    one there. The other commands read scenario files and need no server.
+
+    \b
+    invoice-sandbox scenarios
+    invoice-sandbox scenarios use manual
+    invoice-sandbox scenarios list
+    invoice-sandbox scenarios show late-payment
+    invoice-sandbox scenarios diagram late-payment
+    """
+    if context.invoked_subcommand is None:
+        print_data(client().ask("GET", "/scenarios"), lambda rows: print_table(_SERVED, rows))
+
+
+scenarios.hint = "a name comes after 'use', as in 'invoice-sandbox scenarios use NAME'"
+
+
+@scenarios.command("use")
+@click.argument("name")
+@click.option(
+    "--with",
+    "conditions",
+    type=JSON,
+    help='Values for conditions of the scenario, such as {"delay":"PT2S"}.',
+)
+@with_connection
+def _use(name: str, conditions: Any) -> None:
+    """Choose the scenario.
+
+    The scenario applies from now on. Steps that an earlier scenario has scheduled are dropped.
+
+    \b
+    invoice-sandbox scenarios use auto-progress
+    invoice-sandbox scenarios use rate-limited --with '{"rejections": 1}'
+    """
+    body = {"name": name, **passed(**{"with": conditions})}
+    print_data(client().ask("PUT", "/scenario", body), _show_chosen)
+
+
+def _show_chosen(scenario: Row) -> None:
+    print_lines([scenario["name"], scenario["purpose"]])
+    for step in scenario["steps"]:
+        print_lines([f"  {step['after']}", "after", step["on"], step["do"]])
+    if scenario["dropped"]:
+        click.echo(
+            f"Steps of earlier scenarios that were due and are dropped: {scenario['dropped']}"
+        )
 
 
 @scenarios.command("list")

@@ -15,7 +15,6 @@ from click.core import ParameterSource
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import close_words
-from invoice_sandbox.cli import Command
 from invoice_sandbox.http.edge import MEMBERS, REQUESTS
 from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS
 from invoice_sandbox.project.inference import NOTHING
@@ -108,7 +107,7 @@ class JsonLines(logging.Formatter):
         return jsonio.dumps(members).decode()
 
 
-@click.command(cls=Command)
+@click.command()
 @_setting_options
 def serve(**texts: str | None) -> None:
     """Serve the sandbox until it is stopped.

@@ -11,7 +11,7 @@ import httpx
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.cli.output import Row
-from invoice_sandbox.cli.views import event_type
+from invoice_sandbox.cli.webhooks import event_type
 from invoice_sandbox.control.client import ControlClient, SandboxError, path, uses_proxy
 
 LISTENERS: Final = "/sandbox/listeners"

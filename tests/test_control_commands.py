@@ -113,11 +113,12 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_help_reports_what_it_does_shows_an_example_and_explains_every_option(words: str) -> None:
+def test_help_reports_what_it_does_and_explains_every_option(words: str) -> None:
     shown = run(f"{words} --help")
     assert shown.exit_code == 0
     assert re.search(r"^  [A-Z][^.]+\.", shown.stdout, re.MULTILINE)
-    assert f"  invoice-sandbox {words.split()[0]}" in shown.stdout
+    if isinstance(COMMANDS[words], click.Group):
+        assert f"\n  invoice-sandbox {words}" in shown.stdout
     for parameter in COMMANDS[words].params:
         if isinstance(parameter, click.Option):
             assert parameter.help, f"{parameter.opts[0]} is not explained"
@@ -163,7 +164,7 @@ def test_every_example_is_understood(server: Running, key: str, example: str) ->
         ("zzz", "there is no command 'zzz'; 'main --help' lists all of them"),
         ("serv", "there is no command 'serv'; did you mean serve?"),
         ("clock advanc P1D", "there is no command 'advanc'; did you mean advance?"),
-        ("snapshot go", "there is no command 'go'; known: delete, list, restore, take"),
+        ("snapshot go", "there is no command 'go'; known: delete, list, restore"),
         ("scenarios kyb-hold", "a name comes after 'use', as in 'invoice-sandbox scenarios use"),
         ("--url http://127.0.0.1:1 clock", "--url comes after the command, as in 'invoice-sandbox"),
         ("clock --jsno", "No such option '--jsno'. Did you mean '--json'?"),
@@ -206,7 +207,6 @@ CHANGING: dict[str, dict[str, Any]] = {
     "workspace delete {workspace}": {"id": "{workspace}", "deleted": True},
     "reset": {"seed": 7, "current": True},
     "snapshot": {"takenAt": NOW},
-    "snapshot take": {"takenAt": NOW},
     "snapshot restore {snapshot}": {"seed": 7, "current": True},
     "snapshot delete {snapshot}": {"id": "{snapshot}", "deleted": True},
     "scenarios use manual": {"name": "manual", "current": True, "steps": []},
@@ -225,7 +225,6 @@ CHANGING: dict[str, dict[str, Any]] = {
     "acceptance show {run}": {"id": "{run}", "reported": None, "hasReport": True},
     "acceptance ready {run} --task 1": {"reported": {"task": 1, "state": "ready"}},
     "acceptance done {run} --task 1": {"reported": {"task": 1, "state": "done"}},
-    "acceptance report {run}": {"verdict": "PASS", "checks": []},
     "users add Bo@corp.example --role auditor": {"email": "bo@corp.example", "status": "Active"},
     "users disable auditor@demo.example": {"id": "usr_sandbox_auditor", "status": "Disabled"},
     "session revoke {session}": {"id": "{session}", "role": "demo_seller"},

@@ -6,7 +6,6 @@ from typing import Final
 
 import click
 
-from invoice_sandbox.base import jsonio
 from invoice_sandbox.cli.options import ID, WholeNumber, client, print_data, with_connection
 from invoice_sandbox.cli.output import Row, Table, plain, print_lines, print_table
 from invoice_sandbox.control.client import path
@@ -71,9 +70,6 @@ def list_runs() -> None:
 
     The acceptance runs of the workspace, newest first, with what they wait for. The newest 20 are
     kept, until the workspace is reset.
-
-    \b
-    invoice-sandbox acceptance list
     """
     print_data(client().ask("GET", "/acceptance/runs"), lambda rows: print_table(_RUNS, rows))
 
@@ -86,9 +82,6 @@ def show_run(run_id: str) -> None:
 
     The run with its checks, and what the client must do next, with the environment that it needs
     for it.
-
-    \b
-    invoice-sandbox acceptance show acr_sandbox_k2v5q7xa_0001
     """
     print_data(client().ask("GET", path("/acceptance/runs/{id}", id=run_id)), _show_run)
 
@@ -106,9 +99,6 @@ def report_ready(run_id: str, task: int) -> None:
     """Report that the client receives webhooks.
 
     It has the secret of the task. The command fails in a task that receives no webhooks.
-
-    \b
-    invoice-sandbox acceptance ready acr_sandbox_k2v5q7xa_0001 --task 3
     """
     _report(run_id, task, "ready")
 
@@ -121,27 +111,8 @@ def report_done(run_id: str, task: int) -> None:
     """Report that the client is done with its task.
 
     The run goes on at once, not after the time for the task.
-
-    \b
-    invoice-sandbox acceptance done acr_sandbox_k2v5q7xa_0001 --task 3
     """
     _report(run_id, task, "done")
 
 
-@click.command("report")
-@_RUN
-@with_connection
-def show_report(run_id: str) -> None:
-    """Show the report of an acceptance run.
-
-    report.json: the finished checks with expected and actual behaviour and the journal entries that
-    prove it. A run without a finished check has none yet.
-
-    \b
-    invoice-sandbox acceptance report acr_sandbox_k2v5q7xa_0001
-    """
-    report = client().ask("GET", path("/acceptance/runs/{id}/report", id=run_id))
-    click.echo(jsonio.dumps_pretty(report).decode(), nl=False)
-
-
-status_commands: Final = (list_runs, show_run, report_ready, report_done, show_report)
+status_commands: Final = (list_runs, show_run, report_ready, report_done)

@@ -89,9 +89,6 @@ def freeze() -> None:
     """Stop the clock.
 
     It keeps the instant that it shows, until it is advanced or released.
-
-    \b
-    invoice-sandbox clock freeze
     """
     _set(mode="frozen")
 
@@ -102,9 +99,6 @@ def release() -> None:
     """Let the clock run with real time.
 
     It continues from the instant that it shows.
-
-    \b
-    invoice-sandbox clock release
     """
     _set(mode="live")
 
@@ -153,8 +147,5 @@ def agenda() -> None:
 
     The steps that are due, in order of time, and the steps that ran lately, newest first. A step is
     skipped when the state of its subject no longer fits; the reason explains why.
-
-    \b
-    invoice-sandbox agenda
     """
     print_data(client().ask("GET", "/agenda"), _show_agenda)

@@ -79,9 +79,6 @@ def list_faults() -> None:
     """List faults.
 
     The faults in force, in the order in which they are tried.
-
-    \b
-    invoice-sandbox fault list
     """
     print_data(client().ask("GET", "/faults"), _show_faults)
 
@@ -184,9 +181,6 @@ def remove_fault(fault_id: str) -> None:
     """Remove a fault.
 
     The other faults stay in force.
-
-    \b
-    invoice-sandbox fault remove flt_sandbox_k2v5q7xa_0001
     """
     print_data(client().ask("DELETE", path("/faults/{id}", id=fault_id)), show_deleted)
 
@@ -197,8 +191,5 @@ def clear_faults() -> None:
     """Remove all faults.
 
     Responses follow the contract again.
-
-    \b
-    invoice-sandbox fault clear
     """
     print_data(client().ask("DELETE", "/faults"), _show_faults)

@@ -69,9 +69,6 @@ def list_offers(invoice_id: str) -> None:
     """List the offers on an invoice.
 
     Newest first, with the status of each.
-
-    \b
-    invoice-sandbox offer list inv_sandbox_0005
     """
     sandbox = client()
     rows = sandbox.content("GET", path("/api/offers?invoiceId={id}", id=invoice_id))
@@ -104,9 +101,6 @@ def accept_offer(offer_id: str) -> None:
     invoice and its financing request move along. An offer on a synthetic invoice moves without one.
     If the status of the offer or of the invoice does not allow it, the response is a 409 and
     nothing changes.
-
-    \b
-    invoice-sandbox offer accept off_sandbox_k2v5q7xa_0001
     """
     _decide(offer_id, "accept")
 
@@ -119,9 +113,6 @@ def decline_offer(offer_id: str) -> None:
 
     The seller declines the offer. If no other offer on the invoice is live, the invoice waits for
     offers again.
-
-    \b
-    invoice-sandbox offer decline off_sandbox_k2v5q7xa_0001
     """
     _decide(offer_id, "decline")
 
@@ -134,8 +125,5 @@ def withdraw_offer(offer_id: str) -> None:
 
     The partner withdraws a live offer, or the accepted one before anything is paid out. If no other
     offer on the invoice is live, the invoice waits for offers again.
-
-    \b
-    invoice-sandbox offer withdraw off_sandbox_k2v5q7xa_0001
     """
     _decide(offer_id, "withdraw")

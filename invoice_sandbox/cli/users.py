@@ -70,9 +70,6 @@ def list_users() -> None:
     """List users.
 
     The users who may log in to the workspace, newest first, without their passwords.
-
-    \b
-    invoice-sandbox users list
     """
     print_data(client().ask("GET", "/users"), lambda rows: print_table(_USERS, rows))
 
@@ -131,9 +128,6 @@ def disable_user(user: str) -> None:
 
     From the next request on, the user cannot log in, all sessions of the user have ended, and the
     API keys that were created in them are revoked. Disabling a user again changes nothing.
-
-    \b
-    invoice-sandbox users disable ann@corp.example
     """
     print_data(client().ask("POST", path("/users/{user}/disable", user=user)), _show_user)
 
@@ -164,9 +158,6 @@ def list_sessions() -> None:
     """List sessions.
 
     The open sessions of the workspace, those that end last first, without their cookies.
-
-    \b
-    invoice-sandbox session list
     """
     print_data(client().ask("GET", "/sessions"), lambda rows: print_table(_SESSIONS, rows))
 
@@ -178,8 +169,5 @@ def revoke_session(session_id: str) -> None:
     """End a session.
 
     The cookie of the session is not valid from the next request on.
-
-    \b
-    invoice-sandbox session revoke ses_sandbox_k2v5q7xa_0001
     """
     print_data(client().ask("DELETE", path("/sessions/{id}", id=session_id)), _show_ended)

@@ -153,9 +153,6 @@ def inbox() -> None:
     """Show the inbox.
 
     The first line is the URL of the inbox. Register it as a webhook endpoint.
-
-    \b
-    invoice-sandbox inbox
     """
     print_data(client().ask("GET", "/inbox"), _show_inbox)
 

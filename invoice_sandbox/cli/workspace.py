@@ -80,9 +80,6 @@ def list_workspaces() -> None:
     """List workspaces.
 
     The workspace of the key is marked with *. The others were created from it.
-
-    \b
-    invoice-sandbox workspace list
     """
     print_data(client().ask("GET", "/workspaces"), lambda rows: print_table(_WORKSPACES, rows))
 
@@ -124,9 +121,6 @@ def delete_workspace(workspace_id: str) -> None:
 
     Deletes a workspace that was created from the workspace of the API key, with everything in it
     and the workspaces created from it. The workspace of the API key itself cannot be deleted.
-
-    \b
-    invoice-sandbox workspace delete wsp_sandbox_k2v5q7xa
     """
     print_data(client().ask("DELETE", path("/workspaces/{id}", id=workspace_id)), show_deleted)
 
@@ -137,7 +131,9 @@ def delete_workspace(workspace_id: str) -> None:
 def snapshot(context: click.Context) -> None:
     """Save the workspace and restore it.
 
-    Without a command, it takes a snapshot.
+    Without a command, it takes a snapshot: state, clock, agenda, scenario, faults, API keys and
+    counters. It waits up to 2 s for deliveries in flight; a restored workspace sends those that are
+    still without a response again. The number of snapshots of a workspace is limited.
 
     \b
     invoice-sandbox snapshot
@@ -145,26 +141,7 @@ def snapshot(context: click.Context) -> None:
     invoice-sandbox snapshot restore snp_sandbox_k2v5q7xa_0001
     """
     if context.invoked_subcommand is None:
-        _take_snapshot()
-
-
-def _take_snapshot() -> None:
-    print_data(client().ask("POST", "/snapshots"), _show_snapshot)
-
-
-@snapshot.command("take")
-@with_connection
-def take_snapshot() -> None:
-    """Take a snapshot.
-
-    Saves state, clock, agenda, scenario, faults, API keys and counters. Waits up to 2 s for
-    deliveries in flight; a restored workspace sends those that are still without a response again.
-    The number of snapshots of a workspace is limited.
-
-    \b
-    invoice-sandbox snapshot take
-    """
-    _take_snapshot()
+        print_data(client().ask("POST", "/snapshots"), _show_snapshot)
 
 
 @snapshot.command("list")
@@ -173,9 +150,6 @@ def list_snapshots() -> None:
     """List snapshots.
 
     The snapshots that can be restored, newest first.
-
-    \b
-    invoice-sandbox snapshot list
     """
     print_data(client().ask("GET", "/snapshots"), lambda rows: print_table(_SNAPSHOTS, rows))
 
@@ -189,9 +163,6 @@ def restore_snapshot(snapshot_id: str) -> None:
     The workspace is again as it was when the snapshot was taken, including its clock; a live clock
     continues from that instant. The snapshot and the journal stay. An API key that is newer than
     the snapshot cannot be used for it, because that key would be deleted.
-
-    \b
-    invoice-sandbox snapshot restore snp_sandbox_k2v5q7xa_0001
     """
     place = path("/snapshots/{id}/restore", id=snapshot_id)
     print_data(client().ask("POST", place), _show_workspace)
@@ -204,9 +175,6 @@ def delete_snapshot(snapshot_id: str) -> None:
     """Delete a snapshot.
 
     The workspace itself does not change.
-
-    \b
-    invoice-sandbox snapshot delete snp_sandbox_k2v5q7xa_0001
     """
     print_data(client().ask("DELETE", path("/snapshots/{id}", id=snapshot_id)), show_deleted)
 
@@ -219,8 +187,5 @@ def reset() -> None:
     Restores the workspace to its creation: starting data, clock, scenario and counters, without
     faults and without other API keys. It needs the API key that was created with the workspace,
     because all others are deleted.
-
-    \b
-    invoice-sandbox reset
     """
     print_data(client().ask("POST", "/reset"), _show_workspace)

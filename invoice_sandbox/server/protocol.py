@@ -57,17 +57,17 @@ class Protocol(HttpToolsProtocol):
             self.loop.call_later(_SECONDS_TO_READ, self._reject)
 
     def _parse(self, piece: bytes) -> bytes:
-        """Parse a piece. Return what follows the head of a request that offers another protocol:
+        """Parse a piece. Return what follows the head of a request that asks for another protocol:
         there the parser stops, so a new one continues."""
         self._incomplete += len(piece)
         try:
             self.parser.feed_data(piece)
-        except httptools.HttpParserUpgrade as offer:
+        except httptools.HttpParserUpgrade as upgrade:
             framing = [b"%s: %s\r\n" % header for header in self.headers if header[0] in _FRAMING]
             self.parser, self._is_continued = httptools.HttpRequestParser(self), True
             self.parser.feed_data(b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(framing))
             self._is_continued = False
-            return piece[offer.args[0] :]
+            return piece[upgrade.args[0] :]
         if self._incomplete > HEAD_LIMIT:
             self._error = "headers_too_large" if self._in_head else "malformed_http"
         elif len(self.pipeline) > MAX_WAITING:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol
 
 FROZEN_START: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
@@ -335,7 +335,6 @@ def duration_text(span: timedelta) -> str:
     return "P" + (f"{days}D" if days else "") + (f"T{time_part}" if time_part else "")
 
 
-@lru_cache(maxsize=1024)  # many records of one instant share its text
 def instant_text(instant: datetime) -> str:
     """RFC 3339 in UTC with ``Z``; milliseconds only when there are any."""
     precision = "milliseconds" if instant.microsecond >= 1000 else "seconds"

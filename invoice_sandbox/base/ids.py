@@ -9,7 +9,6 @@ import re
 import secrets
 import zlib
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from random import Random
 from typing import Final
 
@@ -107,7 +106,6 @@ def _ulid(now: datetime, randomness: int) -> str:
     )
 
 
-@lru_cache(maxsize=64)  # requests of one instant share its text
 def _ulid_time(now: datetime) -> str:
     milliseconds = max(0, (now - _EPOCH) // timedelta(milliseconds=1))
     return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in range(40, -1, -10)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -117,13 +116,12 @@ def _progress(run: Mapping[str, Any]) -> tuple[int, int]:
 def _plans(folder: Path | None) -> Iterator[Mapping[str, Any]]:
     """The plans of a folder; a file that is no plan is left out."""
     for file in sorted(folder.glob("*.yaml")) if folder else ():
-        plan = _plan(file, file.stat().st_mtime_ns)
+        plan = _plan(file)
         if plan is not None:
             yield plan
 
 
-@lru_cache(maxsize=16)
-def _plan(file: Path, _changed: int) -> Mapping[str, Any] | None:
+def _plan(file: Path) -> Mapping[str, Any] | None:
     try:
         plan = load_document(file)
     except DocumentError:

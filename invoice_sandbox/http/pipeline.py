@@ -13,12 +13,13 @@ from collections.abc import (
     Awaitable,
     Callable,
     Hashable,
+    Iterable,
     Mapping,
     MutableMapping,
     Sequence,
 )
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -76,9 +77,6 @@ _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 
 _IN_PATH: Final = "/:@!$&'()*+,;="
 """What a path has as it is, besides letters, digits and ``-._~`` (RFC 3986, section 3.3)."""
-_KEPT_HEADS: Final = 128
-"""A client sends the same headers again and again, so those of the latest requests are kept, each
-with everything that was read from them."""
 
 _INERT: Final = (
     ("x-content-type-options", "nosniff"),
@@ -225,10 +223,7 @@ class Head:
         return value
 
 
-HeadOf = Callable[[tuple[tuple[bytes, ...], ...]], Head]
-
-
-def head_of(raw: tuple[tuple[bytes, ...], ...]) -> Head:
+def head_of(raw: Iterable[tuple[bytes, bytes]]) -> Head:
     """The head with the headers of an ASGI scope."""
     return Head(tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw))
 
@@ -356,7 +351,7 @@ class Endpoint:
 class Pipeline:
     """The stages in order. Those of one operation are in its Endpoint, which routing finds.
 
-    ``send_reply`` sends streams and what an injected fault alters. ``head_of`` remembers.
+    ``send_reply`` sends streams and what an injected fault alters.
     """
 
     edge: Callable[[Request, Proceed], Awaitable[Reply]]
@@ -365,7 +360,6 @@ class Pipeline:
     inject: Callable[[AdmittedRequest, CarryOut], Awaitable[Reply]]
     prefer: Callable[[ParsedRequest], Awaitable[Reply | None]]
     send_reply: Callable[[Request, Reply, Send], Awaitable[None]]
-    head_of: HeadOf = field(default_factory=lambda: lru_cache(maxsize=_KEPT_HEADS)(head_of))
 
     async def reject(self, error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond with an error to a request whose workspace cannot be reached."""
@@ -381,7 +375,7 @@ class Pipeline:
     ) -> None:
         """Respond to one ASGI request, unless the client is gone. ``inside`` takes the place of all
         stages behind the edge."""
-        request = request_of(scope, receive, self.head_of)
+        request = request_of(scope, receive)
         try:
             reply = await self.edge(request, inside or self._inside)
         except ClientGoneError:
@@ -468,7 +462,7 @@ def client_address(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-def request_of(scope: Scope, receive: Receive, head_of: HeadOf = head_of) -> Request:
+def request_of(scope: Scope, receive: Receive) -> Request:
     """A request as it arrives."""
     extensions = scope.get("extensions", _NO_EXTENSIONS)
     return Request(
@@ -476,7 +470,7 @@ def request_of(scope: Scope, receive: Receive, head_of: HeadOf = head_of) -> Req
         receive,
         scope["method"],
         scope["path"],
-        head_of(tuple(map(tuple, scope["headers"]))),
+        head_of(scope["headers"]),
         Trace(),
         extensions.get(INVALID),
         OBSERVER in extensions,

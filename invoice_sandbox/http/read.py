@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
@@ -158,9 +158,6 @@ async def _too_large(request: Request, limit: int) -> ApiError:
 
 _BODY: Final = "the body"
 _NO_BODY: Final = RequestBody(required=False, checkers={}, limit=0)
-_BODY_TYPES: Final = 64
-"""Values of ``Content-Type`` that are remembered for each operation."""
-
 _UTF_8: Final = frozenset({"", "utf-8", "utf8"})
 
 
@@ -171,10 +168,9 @@ def compile_reading(handlers: Collection[str], operation: Operation) -> Read:
     carries it out. A public operation, such as to log in, is carried out every time.
     """
     is_post = operation.method == "POST" and not operation.security.optional
-    body_type = partial(_body_type, operation.body or _NO_BODY)
     plan = _Reading(
         operation=operation,
-        body_type=lru_cache(maxsize=_BODY_TYPES)(body_type),
+        body_type=partial(_body_type, operation.body or _NO_BODY),
         locations=tuple(dict.fromkeys(one.location for one in operation.parameters)),
         plain=_plain(operation),
         place=["paths", operation.path, operation.method.lower(), "requestBody", "content"],

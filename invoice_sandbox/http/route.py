@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -230,9 +230,8 @@ class RouteTable:
 
 
 _ALMOST: Final = 0.75
-_KNOWN_PATHS: Final = 4096
-_MAX_KNOWN_PATH: Final = 256
-"""How many paths the router remembers, and of what length."""
+_LONGEST_MISSPELT: Final = 256
+"""The length of a path up to which similar ones are looked for."""
 
 
 class Router:
@@ -258,16 +257,13 @@ class Router:
         self._base_path = base_path
         self._declared = base_path if declared_path is None else declared_path
         self._inside = tuple(f"{one}/" for one in (base_path, control_path))
-        self._known = lru_cache(_KNOWN_PATHS)(self._find)
-        self._similar = lru_cache(_KNOWN_PATHS)(self._look_for_similar)
 
     def similar(self, path: str) -> str:
         """The path of an operation, with the parameters of one without any, from which that differs
         in one misspelt word, in a slash at the end, or by its first word, which that lacks; none if
-        there is none. The last results are kept, as it takes as long as a request."""
-        return self._similar(path) if len(path) <= _MAX_KNOWN_PATH else ""
-
-    def _look_for_similar(self, path: str) -> str:
+        there is none, or for a long one."""
+        if len(path) > _LONGEST_MISSPELT:
+            return ""
         segments = path.rstrip("/").split("/")
         known = [template for table in self._tables for template in table.templates]
         like: dict[str, dict[str, str]] = {}
@@ -350,7 +346,7 @@ class Router:
 
         One that consists of parameters only has every path, and is not looked for.
         """
-        segments = path.split("/") if len(path) <= _MAX_KNOWN_PATH else []
+        segments = path.split("/") if len(path) <= _LONGEST_MISSPELT else []
         if f"{path}/".startswith(self._control):
             return ""
         for table in self._tables:
@@ -366,12 +362,8 @@ class Router:
 
     def _leaves(self, request: Request) -> Sequence[_End]:
         """The ends of the path, the most exact first, those of the first table before others."""
-        path = _path_as_sent(request)
-        return self._known(path) if len(path) <= _MAX_KNOWN_PATH else self._find(path)
-
-    def _find(self, path: str | bytes) -> Sequence[_End]:
-        segments = _segments(path)
-        return tuple([end for table in self._tables for end in table.find(segments)])
+        segments = _segments(_path_as_sent(request))
+        return [end for table in self._tables for end in table.find(segments)]
 
 
 def _with_first_word(segments: Sequence[str], known: Iterable[PathTemplate]) -> Iterator[str]:

@@ -160,7 +160,7 @@ def _files(path: Path) -> Iterable[Path]:
     return path.rglob("*.*") if path.is_dir() else [path]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16)  # a test suite starts many servers in one process
 def _load_project(
     folder: Path, own_scenarios: Path | None, content: str, _own_content: str
 ) -> Project:
@@ -172,7 +172,7 @@ def _load_project(
     return replace(project, scenarios=scenarios)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16)  # with other scenarios, the rest is the same
 def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
     """Everything but the scenarios, and the names that they may reference."""
     if not (folder / "openapi" / "openapi.yaml").exists():

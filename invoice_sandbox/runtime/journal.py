@@ -589,7 +589,7 @@ _Sent = frozenset[str]
 """The secrets that a request carries, to be redacted everywhere else too."""
 
 
-@lru_cache(maxsize=1000)
+@lru_cache(maxsize=1000)  # for every member of every body
 def _plain(name: str) -> str:
     """``X-API-Key``, ``x_api_key`` and ``xApiKey`` are one name: ``xapikey``."""
     return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -75,7 +75,7 @@ def load_scenario(file: Path, vocabulary: Vocabulary) -> Scenario:
     return _load_scenario(file, text, vocabulary)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=512)  # a check simulates all ways in which the scenario can run
 def _load_scenario(file: Path, text: str, vocabulary: Vocabulary) -> Scenario:
     """Checked once for each version of a file, since all ways that it can run are simulated."""
     document = _parsed(file, text)

@@ -9,7 +9,6 @@ import hmac
 import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
@@ -85,13 +84,9 @@ class Presented(NamedTuple):
         return f"Presented({self.type})"
 
 
-_known_digest = lru_cache(maxsize=1024)(key_digest)
-"""The digests of secrets that came with the last requests."""
-
-
 async def look_up(store: Store, presented: Presented) -> Credential | None:
     """The credential that a secret belongs to, or None when it is unknown."""
-    digest = _known_digest(presented.secret)
+    digest = key_digest(presented.secret)
     credential = await store.credential(digest)
     if (
         credential is None

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Final
 
@@ -236,7 +236,6 @@ that are kept for it."""
 _BELOW: Final = frozenset({"items", "prefixItems", "additionalProperties"})
 
 
-@lru_cache(maxsize=1024)
 def advice(name: str, known: tuple[str, ...]) -> str:
     """What an undeclared name may have been meant to be; nothing for a long one."""
     few = f"known: {', '.join(known)}" if 0 < len(known) <= _FEW else ""

@@ -68,7 +68,7 @@ def _is_fine(document: Any, schema_file: Path) -> bool:
         return False
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=32)  # one schema for all scenarios of a project
 def _quick_checker(schema: str) -> Callable[[Any], bool]:
     checker: Callable[[Any], bool] = Draft202012(json.loads(schema), validate_formats=True).is_valid
     return checker

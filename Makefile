@@ -50,7 +50,7 @@ test: $(READY)  ## the whole test suite; STORE=sqlite or postgresql: servers kee
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 \
 		--dist loadfile --no-loadscope-reorder
 
-STORED := agenda event_log idempotency inbox journal ledger_http quotas retention tenant_isolation \
+STORED := agenda event_log capacity idempotency inbox journal ledger_http retention tenant_isolation \
 	transitions webhook_lanes webhook_retries workspaces
 
 test-stores: $(READY)  ## the tests of what a store keeps, on SQLite and on PostgreSQL

@@ -45,14 +45,9 @@ _CREDITABLE: Final = ("OfferAccepted", "PartiallyFunded", "Funded", "PartiallyPa
 """The statuses in which a credit note can lower the debt."""
 
 
-async def process_erp_item(step: Step) -> None:
-    """Register one pushed invoice, unless it is invalid, settled, or registered already."""
-    await erp.process_item(step)
-
-
-async def plan_erp_items(step: Step) -> None:
-    """Schedule the next items of a large push."""
-    await erp.plan_items(step)
+async def process_erp_items(step: Step) -> None:
+    """Register pushed invoices, but none that is invalid, settled, or registered already."""
+    await erp.process_items(step)
 
 
 @scenario_action("start-verification")

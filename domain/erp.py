@@ -12,17 +12,11 @@ from invoice_sandbox.project.api import Context, Step, dump_json
 from .audit import Target, audit
 from .invoices import limit_problems, register_invoice
 
-PROCESS_ITEM: Final = "process-erp-item"
-"""The action that registers one pushed item."""
+PROCESS_ITEMS: Final = "process-erp-items"
+"""The action that registers a slice of pushed items."""
 
-PLAN_ITEMS: Final = "plan-erp-items"
-"""The action that schedules the next slice of a large push."""
-
-SLICE: Final = 1_000
-"""Items of a push that are scheduled at once."""
-
-_SLICES: Final = "erp_slices"
-"""The items of large pushes that are not scheduled yet, by import and index of the first one."""
+SLICE: Final = 50
+"""Items of a push that are registered in one transaction."""
 
 _KNOWN_ITEMS: Final = "erp_items"
 """The items that were registered, by system and external id."""
@@ -64,71 +58,53 @@ def limit_problems_of_items(step: Step, body: Mapping[str, Any]) -> Iterator[str
 
 
 async def schedule_items(context: Context, import_id: str, source: Any, items: list[Any]) -> None:
-    """Schedule a step for each item of a push, in slices: a small body may have 100,000 items."""
-    for start in range(SLICE, len(items), SLICE):
-        rest = {"items": items[start : start + SLICE]}
-        await context.state.put(_SLICES, f"{import_id}/{start}", rest)
+    """Schedule a step for each slice of a push: a small body may have 100,000 items."""
     system = _system(source)
-    for index, item in enumerate(items[:SLICE]):
-        await _schedule_item(context, import_id, index, item, system)
-    if len(items) > SLICE:
+    for start in range(0, len(items), SLICE):
+        part = items[start : start + SLICE]
         await context.schedule(
-            PLAN_ITEMS, importId=import_id, start=SLICE, received=len(items), system=system
+            PROCESS_ITEMS, importId=import_id, start=start, items=part, system=system
         )
 
 
-async def plan_items(step: Step) -> None:
-    """Schedule the items of one slice that can be registered, and then the next slice.
+async def process_items(step: Step) -> None:
+    """Register the items of a slice, but none that is invalid, not to be financed, or registered
+    already.
 
     One audit event reports all items of the slice with the same problems. The arguments of the step
-    are ``importId``, ``start`` (the index of the first item), ``received`` and ``system``.
+    are ``importId``, ``start`` (the index of the first item), ``items`` and ``system``.
     """
-    import_id, start = step.arguments["importId"], step.arguments["start"]
-    place = f"{import_id}/{start}"
-    found = await step.state.get(_SLICES, place) or {"items": []}
-    await step.state.delete(_SLICES, place)
     reports: dict[bytes, tuple[_Report, list[int]]] = {}
-    for index, item in enumerate(found["items"], start):
+    valid = []
+    for index, item in enumerate(step.arguments["items"], step.arguments["start"]):
         report = _report(step, item)
         if report is None:
-            await _schedule_item(step, import_id, index, item, step.arguments["system"])
+            valid.append((index, item))
         else:
             reports.setdefault(dump_json(report), (report, []))[1].append(index)
     for (result, details), indexes in reports.values():
-        await _audit_item(step, result, index=indexes[0], indexes=indexes, **details)
-    if start + SLICE < step.arguments["received"]:
-        await step.schedule(PLAN_ITEMS, **{**step.arguments, "start": start + SLICE})
+        await _audit_items(step, result, indexes, **details)
+    for index, item in valid:
+        await _register(step, index, item)
 
 
-async def process_item(step: Step) -> None:
-    """Register one pushed item, unless it is invalid, not to be financed, or registered already.
-
-    A partly paid invoice is registered with its outstanding amount. The arguments of the step are
-    ``item``, ``index``, ``importId`` and ``system``.
-    """
-    item, index = step.arguments["item"], step.arguments["index"]
-    report, key = _report(step, item), _key(item, step.arguments["system"])
-    if report is not None:
-        result, details = report
-        await _audit_item(step, result, index=index, **details)
-    elif key is not None and await step.state.get(_KNOWN_ITEMS, key) is not None:
-        await _audit_item(step, "unchanged", index=index)
-    else:
-        facts = {"index": index, **_reading(item)}
-        invoice = await register_invoice(step, _invoice_input(item), _target(step), **facts)
-        if key is not None:
-            await step.state.put(_KNOWN_ITEMS, key, {"invoiceId": invoice["id"]})
+async def _register(step: Step, index: int, item: Any) -> None:
+    """Register an item. A partly paid invoice is registered with its outstanding amount."""
+    key = _key(item, step.arguments["system"])
+    if key is not None and await step.state.get(_KNOWN_ITEMS, key) is not None:
+        await _audit_items(step, "unchanged", [index])
+        return
+    facts = {"index": index, **_reading(item)}
+    invoice = await register_invoice(step, _invoice_input(item), _target(step), **facts)
+    if key is not None:
+        await step.state.put(_KNOWN_ITEMS, key, {"invoiceId": invoice["id"]})
 
 
-async def audit_failure(step: Step, action: str, reason: str) -> None:
-    """Audit the item that could not be registered, or the first one of those never scheduled."""
-    if action == PLAN_ITEMS:
-        index = step.arguments["start"]
-        await audit(step, "erp_import.stopped", _target(step), outcome="Failure", index=index)
-    else:
-        problem = f"the item could not be registered: {reason}"
-        index = step.arguments["index"]
-        await _audit_item(step, "rejected", index=index, outcome="Failure", problems=[problem])
+async def audit_failure(step: Step, reason: str) -> None:
+    """Audit the items of a slice that could not be registered."""
+    start, problem = step.arguments["start"], f"the item could not be registered: {reason}"
+    indexes = list(range(start, start + len(step.arguments["items"])))
+    await _audit_items(step, "rejected", indexes, outcome="Failure", problems=[problem])
 
 
 _Report = tuple[str, dict[str, Any]]
@@ -144,15 +120,11 @@ def _report(step: Step, item: Any) -> _Report | None:
     return ("rejected", {"outcome": "Failure", "problems": problems}) if problems else None
 
 
-async def _schedule_item(
-    context: Context, import_id: str, index: int, item: Any, system: str | None
-) -> None:
-    await context.schedule(PROCESS_ITEM, importId=import_id, index=index, item=item, system=system)
-
-
-async def _audit_item(step: Step, result: str, **details: Any) -> None:
-    """Audit what became of an item: ``rejected``, ``skipped`` or ``unchanged``."""
-    await audit(step, f"erp_item.{result}", _target(step), **details)
+async def _audit_items(step: Step, result: str, indexes: list[int], **details: Any) -> None:
+    """Audit what became of items: ``rejected``, ``skipped`` or ``unchanged``."""
+    if len(indexes) > 1:
+        details["indexes"] = indexes
+    await audit(step, f"erp_item.{result}", _target(step), index=indexes[0], **details)
 
 
 def _target(step: Step) -> Target:

@@ -17,7 +17,7 @@ from invoice_sandbox.project.api import (
 
 from .audit import audit
 from .disputes import suspend
-from .erp import PLAN_ITEMS, PROCESS_ITEM, audit_failure
+from .erp import PROCESS_ITEMS, audit_failure
 from .financing import REQUESTS
 from .invoices import (
     FOREIGN_REGISTRATIONS,
@@ -69,9 +69,9 @@ async def on_endpoint_removed(context: Context, endpoint: Record) -> None:
 
 
 async def on_step_failed(step: Step, action: str, reason: str) -> None:
-    """Audit a step that failed: a pushed item as rejected, any other under its invoice."""
-    if action in {PROCESS_ITEM, PLAN_ITEMS}:
-        await audit_failure(step, action, reason)
+    """Audit a step that failed: pushed items as rejected, any other under its invoice."""
+    if action == PROCESS_ITEMS:
+        await audit_failure(step, reason)
     elif "subject" in step.arguments:
         target = ("invoice", step.subject)
         await audit(step, "scenario_step.failed", target, outcome="Failure", do=action)

@@ -19,6 +19,7 @@ from invoice_sandbox.project.api import (
     Record,
     Transaction,
     all_endpoints,
+    check_endpoints,
     is_own_address,
     is_rotating,
     is_signing_secret,
@@ -90,8 +91,10 @@ async def load_endpoint(state: Transaction, endpoint_id: str) -> Record:
 async def register_endpoint(call: Call) -> Record:
     """Store a new endpoint, with its secret. Members of the body that are invalid are ignored.
 
-    An endpoint whose URL cannot be called is Disabled and has a ``disabledReason``.
+    An endpoint whose URL cannot be called is Disabled and has a ``disabledReason``. Raises ApiError
+    429 if there are too many.
     """
+    await check_endpoints(call.state)
     endpoint_id = await call.new_id("whe_sandbox")
     events = _texts(call.body.get("events")) or list(DEFAULT_EVENTS)
     reason = address_problem(call, call.body.get("url"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +47,7 @@ from invoice_sandbox.settings import (
     Settings,
     check_scenario,
 )
-from invoice_sandbox.state import MEBIBYTE, USERS, Quota, Quotas, Store, Workspace
+from invoice_sandbox.state import MEBIBYTE, USERS, Capacity, Store, Workspace
 from invoice_sandbox.state.credentials import DEMO_KEY, KEYS
 from invoice_sandbox.state.memory import Indexes, MemoryStore
 from invoice_sandbox.state.passwords import Passwords
@@ -59,7 +58,7 @@ from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lane
 from invoice_sandbox.webhooks.listeners import Listeners
 from invoice_sandbox.webhooks.outbox import DELIVERIES
 from invoice_sandbox.webhooks.outbox import INDEXES as WEBHOOK_INDEXES
-from invoice_sandbox.webhooks.sender import Sender
+from invoice_sandbox.webhooks.sender import RECEIVER_SECONDS, Sender
 
 if TYPE_CHECKING:
     import httpx
@@ -203,8 +202,10 @@ async def _engine(
     scenario = settings.scenario or project.default_scenario
     check_scenario(scenario, project.scenarios)
     indexes = {**project.conventions.indexes, **WEBHOOK_INDEXES}
-    quotas = _quotas(settings)
-    store = await _open_store(settings.store, address, indexes, quotas)
+    capacity = Capacity(
+        settings.max_state * MEBIBYTE, growing=frozenset({DELIVERIES, ENDPOINTS, KEYS})
+    )
+    store = await _open_store(settings.store, address, indexes, capacity)
     system_clock = given_clock or await _system_clock(store)
     workspaces = Workspaces(
         store,
@@ -215,14 +216,13 @@ async def _engine(
         clock=settings.clock,
         scenario=scenario,
         local=settings.local,
-        quotas=quotas,
     )
     sender = Sender(
         system_clock,
         partial(_network, settings),
         partial(_in_process, inside),
         url,
-        settings.webhook_timeout,
+        RECEIVER_SECONDS,
     )
     send: Send = sender.send
     for sending in around:
@@ -238,9 +238,8 @@ async def _engine(
         system_clock=system_clock,
         agenda=agenda,
         sender=sender,
-        listeners=Listeners(system_clock, settings.webhook_timeout, quotas),
+        listeners=Listeners(system_clock, RECEIVER_SECONDS),
         workspaces=workspaces,
-        quotas=quotas,
         first_workspace=first.id,
         seed=first.seed,
         url=url,
@@ -267,17 +266,17 @@ async def _lacks_users(store: Store, workspace: Workspace) -> bool:
 
 
 async def _open_store(
-    place: Path | Postgresql | None, address: str, indexes: Indexes, quotas: Quotas
+    place: Path | Postgresql | None, address: str, indexes: Indexes, capacity: Capacity
 ) -> Store:
     """The store with what it kept. Raises SettingError for a place that cannot be used."""
     if place is None:
-        return MemoryStore(indexes, quotas)
+        return MemoryStore(indexes, capacity)
     try:
         if isinstance(place, Postgresql):
             from invoice_sandbox.state.shared import open_shared_store  # imports psycopg
 
-            return await open_shared_store(place.dsn, address, indexes, quotas)
-        return await open_store(place, indexes, quotas)
+            return await open_shared_store(place.dsn, address, indexes, capacity)
+        return await open_store(place, indexes, capacity)
     except StoreError as error:
         raise SettingError(f"--store: {error}") from None
 
@@ -327,26 +326,6 @@ def _in_process(inside: _Inside) -> httpx.AsyncBaseTransport:
     import httpx
 
     return httpx.ASGITransport(inside, raise_app_exceptions=False)
-
-
-def _quotas(settings: Settings) -> Quotas:
-    """The quotas of each workspace, each with the setting that changes it."""
-    most = Quotas()
-    return Quotas(
-        records={
-            ENDPOINTS: Quota("webhook endpoints", settings.max_endpoints, "--max-endpoints"),
-            KEYS: Quota("API keys", settings.max_keys, "--max-keys"),
-        },
-        growing=frozenset({DELIVERIES, ENDPOINTS, KEYS}),
-        state=replace(most.state, most=settings.max_state * MEBIBYTE),
-        steps=replace(most.steps, most=settings.max_steps),
-        deliveries=replace(most.deliveries, most=settings.max_deliveries),
-        faults=replace(most.faults, most=settings.max_faults),
-        children=replace(most.children, most=settings.max_children),
-        depth=replace(most.depth, most=settings.max_depth),
-        listeners=replace(most.listeners, most=settings.max_listeners),
-        queue=replace(most.queue, most=settings.max_queue * MEBIBYTE),
-    )
 
 
 def _served(settings: Settings) -> Served:

@@ -103,22 +103,7 @@ SETTINGS: Final = (
         "Hours after which an unused workspace is deleted, or 'off'. The first one is kept.",
         "N|off",
     ),
-    Setting("max-endpoints", "100", "Most webhook endpoints of a workspace.", "N"),
     Setting("max-state", "512", "Most MiB of records and waiting steps of a workspace.", "N"),
-    Setting(
-        "max-children",
-        "100",
-        "Most workspaces that come from one that was created with the first key.",
-        "N",
-    ),
-    Setting("max-depth", "8", "Most generations of workspaces after the first one.", "N"),
-    Setting("max-faults", "100", "Most faults of a workspace.", "N"),
-    Setting("max-listeners", "16", "Most listeners of a workspace.", "N"),
-    Setting("max-queue", "16", "Most MiB of messages for the listeners of a workspace.", "N"),
-    Setting("max-keys", "1000", "Most API keys of a workspace, revoked ones included.", "N"),
-    Setting("max-steps", "50000", "Most steps of scenarios that wait in a workspace.", "N"),
-    Setting("max-deliveries", "10000", "Most webhook deliveries that wait in a workspace.", "N"),
-    Setting("webhook-timeout", "15", "Seconds that a webhook receiver has to respond.", "SECONDS"),
     Setting(
         "webhook-time",
         "wall",
@@ -132,8 +117,12 @@ SETTINGS: Final = (
         "CIDR",
         repeatable=True,
     ),
-    Setting("log", None, "'requests' prints a line per request on stderr.", "requests"),
-    Setting("log-format", "text", "'json': each line of the log is a JSON object.", "text|json"),
+    Setting(
+        "log",
+        None,
+        "'requests' prints a line per request on stderr, 'json' a JSON object.",
+        "requests|json",
+    ),
     Setting("metrics", "off", "GET /metrics shows counters for Prometheus, without a key.", FLAG),
     Setting(
         "store",
@@ -162,7 +151,7 @@ class Postgresql:
 class Settings:
     """Settings of a server, checked. ``rate_limit`` and ``workspace_idle`` None mean off; ``seed``
     None: random; ``scenario`` None: the project's default. ``key_given``: the key was chosen.
-    ``max_state`` and ``max_queue`` are in MiB. ``store`` is the file or database that keeps the
+    ``max_state`` is in MiB. ``store`` is the file or database that keeps the
     state, None: memory. ``replica_host`` None: ``host``, or the address of this machine."""
 
     host: str = "127.0.0.1"
@@ -186,21 +175,10 @@ class Settings:
     private_docs: bool = False
     max_workspaces: int = 1000
     workspace_idle: timedelta | None = timedelta(hours=24)
-    max_endpoints: int = 100
     max_state: int = 512
-    max_children: int = 100
-    max_depth: int = 8
-    max_faults: int = 100
-    max_listeners: int = 16
-    max_queue: int = 16
-    max_keys: int = 1000
-    max_steps: int = 50_000
-    max_deliveries: int = 10_000
-    webhook_timeout: float = 15
     webhook_time: Literal["wall", "virtual"] = "wall"
     allow_webhooks_to: tuple[_Network, ...] = ()
-    log_requests: bool = False
-    log_json: bool = False
+    log: Literal["requests", "json"] | None = None
     metrics: bool = False
     store: Path | Postgresql | None = None
     replica_host: str | None = None
@@ -238,9 +216,7 @@ class Settings:
 
 
 RECORDED: Final = (
-    *("rate_limit", "max_state", "max_endpoints", "max_children", "max_depth", "max_faults"),
-    *("max_queue", "max_keys", "max_steps", "max_deliveries", "webhook_time", "webhook_timeout"),
-    *("key_given", "stateful", "base_path"),
+    *("rate_limit", "max_state", "webhook_time", "key_given", "stateful", "base_path"),
 )
 """Members of Settings that responses depend on, besides what is served and on which clock."""
 
@@ -290,21 +266,10 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         workspace_idle=None
         if given["workspace-idle"] == "off"
         else timedelta(hours=_integer(given, "workspace-idle", 1, 10**5, " or 'off'")),
-        max_endpoints=_integer(given, "max-endpoints", 1, 10**6),
         max_state=_integer(given, "max-state", 1, 10**6),
-        max_children=_integer(given, "max-children", 1, 10**6),
-        max_depth=_integer(given, "max-depth", 1, 1000),
-        max_faults=_integer(given, "max-faults", 1, 10**4),
-        max_listeners=_integer(given, "max-listeners", 1, 1000),
-        max_queue=_integer(given, "max-queue", 1, 10**4),
-        max_keys=_integer(given, "max-keys", 1, 10**6),
-        max_steps=_integer(given, "max-steps", 1, 10**7),
-        max_deliveries=_integer(given, "max-deliveries", 1, 10**7),
-        webhook_timeout=_integer(given, "webhook-timeout", 1, 600),
         webhook_time=_webhook_time(_text(given, "webhook-time")),
         allow_webhooks_to=_networks(given["allow-webhooks-to"]),
-        log_requests=_is_requests(given["log"]),
-        log_json=_is_json(_text(given, "log-format")),
+        log=_log(given["log"]),
         metrics=_flag(_text(given, "metrics"), "metrics"),
         store=store,
         replica_host=given["replica-host"],
@@ -394,16 +359,14 @@ def _webhook_time(text: str) -> Literal["wall", "virtual"]:
     raise SettingError(f"--webhook-time must be 'wall' or 'virtual', not '{text}'")
 
 
-def _is_requests(text: str | None) -> bool:
-    if text not in {None, "requests"}:
-        raise SettingError(f"--log must be 'requests', not '{text}'")
-    return text is not None
-
-
-def _is_json(text: str) -> bool:
-    if text not in {"text", "json"}:
-        raise SettingError(f"--log-format must be 'text' or 'json', not '{text}'")
-    return text == "json"
+def _log(text: str | None) -> Literal["requests", "json"] | None:
+    if text is None:
+        return None
+    if text == "requests":
+        return "requests"
+    if text == "json":
+        return "json"
+    raise SettingError(f"--log must be 'requests' or 'json', not '{text}'")
 
 
 def _networks(text: str | None) -> tuple[_Network, ...]:

@@ -69,5 +69,5 @@ def _invoice(number: int) -> bytes:
 
 async def new_client(scenario: str = "manual") -> Client:
     """A client of a new sandbox whose clock stands still."""
-    settings = replace(FROZEN, scenario=scenario, max_state=10**5, max_steps=10**7)
+    settings = replace(FROZEN, scenario=scenario, max_state=10**5)
     return Client(await create_app(settings, url="http://127.0.0.1:8080"))

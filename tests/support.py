@@ -29,6 +29,7 @@ from invoice_sandbox.settings import Postgresql, Settings
 from invoice_sandbox.state import Log, Record, Store, Transaction
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import MemoryStore, Space
+from invoice_sandbox.webhooks.sender import RECEIVER_SECONDS
 from tests.connections import Connections
 
 T = TypeVar("T")
@@ -231,12 +232,16 @@ def _in_memory_too(*given: Any, **options: Any) -> Any:
 
 @contextmanager
 def serving(
-    settings: Settings = FROZEN, *, real_time: bool = False, at: datetime | None = None
+    settings: Settings = FROZEN,
+    *,
+    real_time: bool = False,
+    at: datetime | None = None,
+    receiver_seconds: float = RECEIVER_SECONDS,
 ) -> Iterator[Running]:
     """Serve ``settings`` in a thread of its own, from ready to stopped.
 
     With ``real_time`` its clock is that of a process of its own; ``at`` is the instant that the
-    test's clock begins with.
+    test's clock begins with; receivers of webhooks have ``receiver_seconds``.
     """
     system_clock = ManualSystemClock() if at is None else ManualSystemClock(at)
     clock = None if real_time else system_clock
@@ -244,6 +249,7 @@ def serving(
     if settings.store is None and os.environ.get(STORE, "memory") != "memory":
         settings = replace(settings, store=_new_store(folder))
         users = _in_memory_too
+    folder.enter_context(patch.object(app, "RECEIVER_SECONDS", receiver_seconds))
     with folder, closing(_Loop()) as loop, listen(settings) as listener:
         port = listener.getsockname()[1]
         url = settings.url(port)

@@ -133,7 +133,7 @@ MISUSED: dict[str, tuple[list[str], str]] = {
         ["--store", "mysql://x"],
         "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'mysql'",
     ),
-    "log": (["--log", "all"], "--log must be 'requests', not 'all'"),
+    "log": (["--log", "all"], "--log must be 'requests' or 'json', not 'all'"),
     "folder of a store": (
         ["--port", "0", "--store", "sqlite:////no/such/state.db"],
         "--store: there is no folder '/no/such'",
@@ -795,7 +795,7 @@ def test_what_is_no_http_has_a_line_in_the_log() -> None:
 @pytest.mark.parametrize("is_given", [True, False])
 def test_a_log_of_json_objects_has_no_key_that_was_given(is_given: bool) -> None:
     key = new_key()
-    command = [*SERVE, "--log-format", "json", "--log", "requests", "--host", "0.0.0.0"]  # noqa: S104
+    command = [*SERVE, "--log", "json", "--host", "0.0.0.0"]  # noqa: S104
     with subprocess.Popen(
         [*command, *(["--key", key] if is_given else [])],
         stdout=subprocess.PIPE,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import UTC, datetime, timedelta, timezone
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +19,6 @@ from invoice_sandbox.base.clock import (
     instant_text,
     parse_instant,
 )
-from invoice_sandbox.base.turns import Turn, next_turn
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import ManualSystemClock
 
@@ -293,72 +290,3 @@ def test_later_request_ids_sort_after_earlier_ones() -> None:
 
 def test_request_ids_without_a_workspace_are_random() -> None:
     assert len({ids.random_request_id(NOW) for _ in range(100)}) == 100
-
-
-def test_long_work_gives_way_every_two_milliseconds() -> None:
-    """The others get a turn each time, here one for two pieces of 1.5 ms."""
-    now, turns, seen = 100.0, 0, [0]
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    async def work() -> None:
-        nonlocal now
-        running = asyncio.ensure_future(others())
-        turn = Turn(lambda: now)
-        for _ in range(8):
-            now += 0.0015
-            await turn.give_way()
-            seen.append(turns)
-        running.cancel()
-
-    asyncio.run(work())
-    gave_way = [after > before for before, after in pairwise(seen)]
-    assert gave_way == [False, True] * 4
-
-
-def test_of_all_long_works_one_goes_on_between_two_turns_of_the_others() -> None:
-    """Also when a work that waits for its turn is cancelled."""
-    pieces: list[int] = []
-
-    async def work() -> None:
-        turn = Turn(lambda: len(pieces))
-        while True:
-            pieces.append(1)
-            await turn.give_way()
-
-    async def request() -> list[int]:
-        works = [asyncio.ensure_future(work()) for _ in range(100)]
-        await asyncio.sleep(0)
-        works[50].cancel()
-        seen = []
-        for _ in range(1_000):
-            before = len(pieces)
-            await asyncio.sleep(0)
-            seen.append(len(pieces) - before)
-        return seen
-
-    seen = asyncio.run(request())
-    assert max(seen) == 1
-    assert sum(seen) > 900
-
-
-def test_owners_take_turns_however_many_tasks_each_has() -> None:
-    """The tasks of one go on in the order in which they began to wait."""
-    order: list[str] = []
-
-    async def work(owner: str, name: str) -> None:
-        for _ in range(2):
-            await next_turn(owner)
-            order.append(name)
-
-    async def all_works() -> None:
-        names = [*(f"a{number}" for number in range(100)), "b0", "c0", "c1"]
-        await asyncio.gather(*(work(name[0], name) for name in names))
-
-    asyncio.run(all_works())
-    assert order[:9] == ["a0", "b0", "c0", "a1", "b0", "c1", "a2", "c0", "a3"]
-    assert len(order) == 206

@@ -26,7 +26,7 @@ from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state import Credential, Snapshot, Transaction, Workspace
 from invoice_sandbox.state import writer as writer_module
 from invoice_sandbox.state.credentials import DEMO_KEY
-from invoice_sandbox.state.memory import NO_QUOTAS
+from invoice_sandbox.state.memory import CAPACITY
 from invoice_sandbox.state.persistent import PersistentStore, open_store
 from invoice_sandbox.state.rows import TABLES, Change, Row, StoreError
 from invoice_sandbox.state.sqlite import Database
@@ -376,7 +376,7 @@ def test_a_start_that_fails_leaves_nothing_open(file: Path, change: Callable[[Pa
     before, caught = threads(), []
     for _ in range(2):
         with pytest.raises((StoreError, ValueError)) as one:
-            asyncio.run(open_store(file, {}, NO_QUOTAS))
+            asyncio.run(open_store(file, {}, CAPACITY))
         caught.append(one)  # it refers to all that was opened
         assert opened(file) == []
     assert threads() <= before
@@ -842,7 +842,7 @@ def test_a_request_waits_until_what_it_has_changed_is_kept_and_for_nothing_else(
     async def carry_out() -> None:
         disk = Disk()
         disk.goes_on.set()
-        store = PersistentStore(disk, {}, NO_QUOTAS)
+        store = PersistentStore(disk, {}, CAPACITY)
         await store.create_workspace(WORKSPACE, AT)
         await store.take_snapshot("w", Snapshot("s", AT, CLOCK))
         await store.note_request("w", AT)
@@ -868,14 +868,14 @@ def test_the_last_use_is_kept_when_it_is_a_minute_later(
     file: Path, seconds: int, noted: int
 ) -> None:
     async def after_a_crash() -> datetime:
-        store = await open_store(file, {}, NO_QUOTAS)
+        store = await open_store(file, {}, CAPACITY)
         for name in "ba":
             await store.create_workspace(replace(WORKSPACE, id=name), AT)
             await store.take_snapshot(name, Snapshot("s", AT, CLOCK))
         assert await store.next_snapshot_number("b") == 1
         await store.note_request("b", AT + timedelta(seconds=seconds))
         await store.abandon()
-        store = await open_store(file, {}, NO_QUOTAS)
+        store = await open_store(file, {}, CAPACITY)
         assert [one.id for one, _ in await store.workspaces()] == ["b", "a"]
         assert await store.next_snapshot_number("b") == 2
         used = await store.last_used("b")
@@ -887,14 +887,14 @@ def test_the_last_use_is_kept_when_it_is_a_minute_later(
 
 def test_log_entries_that_are_too_much_when_they_are_read_are_deleted(file: Path) -> None:
     async def fill_and_read() -> None:
-        store = await open_store(file, {}, NO_QUOTAS)
+        store = await open_store(file, {}, CAPACITY)
         await store.create_workspace(WORKSPACE, AT)
         await store.take_snapshot("w", Snapshot("s", AT, CLOCK))
         for number in (1, 2, 3):
             await store.append("w", "log", {"n": number, "text": "x" * 1_500_000})
         await store.close()
         for _ in range(2):
-            store = await open_store(file, {}, NO_QUOTAS)
+            store = await open_store(file, {}, CAPACITY)
             log = await store.log("w", "log")
             assert [one["n"] for one in log.entries] == [2, 3]
             assert (log.dropped, log.last) == (1, 3)
@@ -910,7 +910,7 @@ def test_a_workspace_that_takes_the_id_of_a_deleted_one_counts_its_own_requests(
     file: Path, is_restored: bool
 ) -> None:
     async def number_after_a_crash() -> int:
-        store = await open_store(file, {}, NO_QUOTAS)
+        store = await open_store(file, {}, CAPACITY)
         for _ in range(2):
             await store.delete_workspace("w")
             await store.create_workspace(WORKSPACE, AT)
@@ -922,7 +922,7 @@ def test_a_workspace_that_takes_the_id_of_a_deleted_one_counts_its_own_requests(
         await store.create_workspace(replace(WORKSPACE, id="unfinished"), AT)
         await store.flush()
         await store.abandon()
-        store = await open_store(file, {}, NO_QUOTAS)
+        store = await open_store(file, {}, CAPACITY)
         assert [one.id for one, _ in await store.workspaces()] == ["w"]
         number = await store.note_request("w", AT)
         await store.close()
@@ -933,7 +933,7 @@ def test_a_workspace_that_takes_the_id_of_a_deleted_one_counts_its_own_requests(
 
 def test_nothing_is_changed_while_the_file_cannot_be_written(file: Path) -> None:
     async def change_while_full() -> Sequence[Snapshot]:
-        store = await open_store(file, {}, NO_QUOTAS)
+        store = await open_store(file, {}, CAPACITY)
         await store.create_workspace(WORKSPACE, AT)
         await store.take_snapshot("w", Snapshot("s", AT, CLOCK))
         await store.flush()

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from domain.erp import PLAN_ITEMS, SLICE
+from domain.erp import SLICE
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.steps import drop_reporter
@@ -357,21 +357,18 @@ def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
     ("action", "arguments", "target", "event"),
     [
         pytest.param(
-            "process-erp-item",
-            {"importId": "imp_1", "index": 3},
+            "process-erp-items",
+            {"importId": "imp_1", "start": 3, "items": [7, 8]},
             "imp_1",
             (
                 "erp_item.rejected",
-                {"index": 3, "problems": ["the item could not be registered: ValueError"]},
+                {
+                    "index": 3,
+                    "indexes": [3, 4],
+                    "problems": ["the item could not be registered: ValueError"],
+                },
             ),
-            id="a pushed item",
-        ),
-        pytest.param(
-            "plan-erp-items",
-            {"importId": "imp_1", "start": 1000},
-            "imp_1",
-            ("erp_import.stopped", {"index": 1000}),
-            id="the rest of a large push",
+            id="pushed items",
         ),
         pytest.param(
             "transition",
@@ -402,28 +399,43 @@ def test_a_step_that_fails_is_audited_where_its_result_is_looked_for(
 # Large pushes
 
 
-def test_a_push_of_any_size_is_accepted_and_reported() -> None:
-    """The published schema has no maximum: 3,000 items need no 3,000 steps at a time.
+def test_a_push_of_any_size_is_accepted_and_reported(client: httpx.Client) -> None:
+    """The published schema has no maximum. The items of a slice with the same problem have one
+    audit event."""
+    items: list[Any] = [7] * (2 * SLICE + 1)
+    items[SLICE + 30] = {**ITEM, "invoiceNumber": "ERP-LATE"}
+    items[SLICE + 31] = {**ITEM, "erpStatus": "DRAFT"}
+    accepted = push_items(client, *items)
+    assert accepted["received"] == 2 * SLICE + 1
+    assert [one["invoiceNumber"] for one in registered(client)] == ["ERP-LATE"]
+    events = [metadata for action, metadata in reported(client, accepted) if "erp_item" in action]
+    late = {SLICE + 30, SLICE + 31}
+    assert [one.get("indexes", one["index"]) for one in events] == [
+        list(range(SLICE)),
+        [one for one in range(SLICE, 2 * SLICE) if one not in late],
+        SLICE + 31,
+        2 * SLICE,
+    ]
+    assert {one["problems"][0] for one in events if "problems" in one} == {
+        "the item must be an object"
+    }
 
-    The first slice needs no step of its own, and nothing comes after the last one.
-    """
-    items: list[Any] = [7] * (3 * SLICE)
-    items[SLICE + 300] = {**ITEM, "invoiceNumber": "ERP-LATE"}
-    items[SLICE + 301] = {**ITEM, "erpStatus": "DRAFT"}
-    with serving(replace(FROZEN, max_steps=SLICE + 2)) as running, running.client() as client:
-        accepted = push_items(client, *items)
-        assert accepted["received"] == 3 * SLICE
-        assert [one["invoiceNumber"] for one in registered(client)] == ["ERP-LATE"]
-        target = {"targetId": accepted["importId"], "limit": 100}
-        events = client.get("/api/audit-log", params=target).json()["data"]
-        done = [one["do"] for one in agenda(client)["done"]]
-    assert done.count(PLAN_ITEMS) == 2
-    last, skipped, between = [one["metadata"] for one in events if "indexes" in one["metadata"]]
-    assert last["indexes"] == list(range(2 * SLICE, 3 * SLICE))
-    assert (skipped["indexes"], skipped["reason"]) == ([SLICE + 301], "the invoice is a draft")
-    late = {SLICE + 300, SLICE + 301}
-    assert between["indexes"] == [one for one in range(SLICE, 2 * SLICE) if one not in late]
-    assert between["problems"] == ["the item must be an object"]
+
+def test_a_request_registers_one_slice_on_a_live_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agenda, which stands still here, registers the others."""
+    monkeypatch.setattr(Agenda, "_set_timer", lambda _: None)
+    items = [{**ITEM, "externalId": f"E-{n}", "invoiceNumber": f"N-{n}"} for n in range(3 * SLICE)]
+
+    def left() -> list[int]:  # reading it runs no step
+        return [one["with"]["start"] for one in agenda(client)["due"]]
+
+    with serving(replace(FROZEN, clock=ClockState("live"))) as live, live.client() as client:
+        push_items(client, *items)
+        assert left() == [SLICE, 2 * SLICE]
+        client.get("/api/invoices")  # does what is due before and after
+        assert left() == []
+        numbers = [one["invoiceNumber"] for one in registered(client)]
+    assert sorted(numbers) == sorted(one["invoiceNumber"] for one in items)
 
 
 @pytest.mark.slow

@@ -158,8 +158,8 @@ def port() -> int:
 @pytest.fixture
 def running(port: int) -> Iterator[Running]:
     """A server of the test's own."""
-    settings = replace(FROZEN, port=port, webhook_timeout=PATIENCE)
-    with serving(settings, real_time=True) as running:
+    settings = replace(FROZEN, port=port)
+    with serving(settings, real_time=True, receiver_seconds=PATIENCE) as running:
         yield running
 
 
@@ -325,7 +325,7 @@ def listened() -> Iterator[tuple[httpx.Client, Receiver]]:
     """A server, a receiver, and a listener between them."""
     with (
         receiving() as receiver,
-        serving(replace(FROZEN, webhook_timeout=PATIENCE), real_time=True) as running,
+        serving(real_time=True, receiver_seconds=PATIENCE) as running,
         client_of(running.url) as client,
         listening(running.url, receiver.url),
     ):
@@ -348,7 +348,7 @@ def test_a_receiver_that_hangs_is_reported_before_the_sandbox_gives_up() -> None
     """Where the machine stalls just then, the report comes too late; not in every attempt."""
     with (
         receiving(hang) as receiver,
-        serving(replace(FROZEN, webhook_timeout=2), real_time=True) as running,
+        serving(real_time=True, receiver_seconds=2) as running,
         client_of(running.url) as client,
         listening(running.url, receiver.url),
     ):

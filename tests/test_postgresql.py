@@ -41,7 +41,7 @@ from invoice_sandbox.state import Credential, NoWorkspaceError, Snapshot, Worksp
 from invoice_sandbox.state import jobs as jobs_module
 from invoice_sandbox.state import postgresql as postgresql_module
 from invoice_sandbox.state import shared as shared_module
-from invoice_sandbox.state.memory import NO_QUOTAS
+from invoice_sandbox.state.memory import CAPACITY
 from invoice_sandbox.state.postgresql import SCHEMA, Database, ReplacedError, Replica, shown
 from invoice_sandbox.state.rows import TABLES, Change, CopyState, Row, StoreError
 from invoice_sandbox.state.shared import SharedStore, open_shared_store
@@ -579,7 +579,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def stored(dsn: str, *, is_new: bool = False) -> SharedStore:
     """A store; if it ``is_new``, with the first workspace."""
-    found = await open_shared_store(dsn, "http://127.0.0.1:1", {}, NO_QUOTAS)
+    found = await open_shared_store(dsn, "http://127.0.0.1:1", {}, CAPACITY)
     if is_new:
         await add(found, FIRST)
     return found

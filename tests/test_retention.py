@@ -14,7 +14,7 @@ from invoice_sandbox.webhooks import attempts, outbox
 from tests.receivers import deliveries, receiving, response
 from tests.scenario_run import DATED, data
 from tests.support import serving
-from tests.test_quotas import HOOK, invoice
+from tests.test_capacity import HOOK, invoice
 from tests.test_uploads import FILE, address
 
 LOGIN = {"email": "seller@demo.example", "password": "demo-password"}

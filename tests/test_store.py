@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import tracemalloc
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +24,6 @@ from invoice_sandbox.base.clock import (
     instant_text,
     stop_time,
 )
-from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.state import (
     MEBIBYTE,
     Condition,
@@ -37,9 +35,8 @@ from invoice_sandbox.state import (
     Snapshot,
     Transaction,
     Workspace,
-    memory,
 )
-from invoice_sandbox.state.memory import NO_QUOTAS, BoundedLog, Lock, MemoryStore
+from invoice_sandbox.state.memory import CAPACITY, BoundedLog, Lock, MemoryStore
 from invoice_sandbox.state.persistent import open_store
 from invoice_sandbox.state.shared import open_shared_store
 from invoice_sandbox.state.steps import StepQueue
@@ -83,11 +80,11 @@ class Backends:
         found = MemoryStore({"k": indexes})
         if self.kind == "sqlite":
             file = self.folder / f"{self._made}.db"
-            found = await open_store(file, {"k": indexes}, NO_QUOTAS)
+            found = await open_store(file, {"k": indexes}, CAPACITY)
         elif self.kind == "postgresql":
             dsn = self._databases.get(self._made) or new_database()
             self._databases[self._made] = dsn
-            store = await open_shared_store(dsn, "http://127.0.0.1:1", {"k": indexes}, NO_QUOTAS)
+            store = await open_shared_store(dsn, "http://127.0.0.1:1", {"k": indexes}, CAPACITY)
             if await store.workspaces():
                 await store.locate(())
             found = store
@@ -742,36 +739,6 @@ async def test_a_step_is_due_at_a_millisecond_as_clocks_show_no_others() -> None
     assert await store.due_times("one") == {None: NOW + timedelta(milliseconds=1)}
 
 
-@in_memory
-@pytest.mark.parametrize("kind", ["records", "steps"])
-def test_a_transaction_that_changes_much_lets_others_go_on(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Here each look at the clock shows another second."""
-    monkeypatch.setattr(memory, "Turn", partial(Turn, partial(next, itertools.count())))
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    async def work() -> int:
-        store = await store_of("one")
-        async with store.transaction("one") as state:
-            running = asyncio.ensure_future(others())
-            for number in range(100):
-                if kind == "records":
-                    await state.put("k", str(number), {})
-                else:
-                    await schedule(state, number)
-            running.cancel()
-        return turns
-
-    assert asyncio.run(work()) > 3
-
-
 @on_a_loop
 async def test_a_failed_transaction_leaves_the_steps_as_they_were() -> None:
     store = await store_of("one")
@@ -1366,26 +1333,6 @@ async def test_a_snapshot_can_be_restored_again_after_other_changes() -> None:
         async with store.transaction("one") as state:
             await state.put("k", "other", {"n": 9})
         assert numbers(await page_of(store)) == [9, 1, 0]
-
-
-@pytest.mark.slow
-@on_a_loop
-async def test_a_transaction_that_changes_much_lets_others_have_their_turn() -> None:
-    store, turns = await store_of("a"), 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    running = asyncio.ensure_future(others())
-    async with store.transaction("a") as state:
-        for number in range(10_000):
-            await state.schedule(FROZEN_START, "x", {"number": number})
-            await state.put("k", str(number), {"number": number})
-    running.cancel()
-    assert turns > 1
 
 
 async def filled(store: MemoryStore, name: str, last: int) -> None:

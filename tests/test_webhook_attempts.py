@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from invoice_sandbox.base.clock import instant_text
-from invoice_sandbox.state import DROPPED, Quota, Record, ScheduledStep, Transaction
+from invoice_sandbox.state import DROPPED, Record, ScheduledStep, Transaction
+from invoice_sandbox.state import memory as memory_module
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT, Attempt, Outcome, note, prepare
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
@@ -122,15 +122,15 @@ def test_a_replay_of_a_single_attempt_has_all_retries() -> None:
     in_workspace(body)
 
 
-def test_an_outcome_is_stored_beyond_all_quotas() -> None:
+def test_an_outcome_is_stored_beyond_all_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the lane would stop: what an attempt schedules takes its place."""
     store = MemoryStore()
 
     async def run(outcome: Outcome) -> list[str]:
-        nothing = Quota("x", 0, "--x")
         async with store.transaction("one") as state:
             attempt = await prepared(state)
-        store.quotas = replace(store.quotas, steps=nothing, deliveries=nothing)
+        monkeypatch.setattr(memory_module, "MAX_STEPS", 0)
+        monkeypatch.setattr(memory_module, "MAX_DELIVERIES", 0)
         async with store.transaction("one") as state:
             assert await note(state, attempt, outcome, time_flows=False)
             steps = await state.steps(None, LANE)

@@ -62,8 +62,7 @@ SERVE = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
 @pytest.fixture(scope="module")
 def today() -> Iterator[Running]:
     """A server whose wall clock shows the real time, with which receivers compare."""
-    patient = replace(FROZEN, webhook_timeout=2 * PATIENCE)
-    with serving(patient, at=datetime.now(UTC)) as running:
+    with serving(at=datetime.now(UTC), receiver_seconds=2 * PATIENCE) as running:
         yield running
 
 
@@ -333,7 +332,7 @@ def test_a_test_that_is_not_sent_shows_what_would_be(
 
 def test_a_test_of_a_receiver_that_hangs_is_a_timeout(receiver: Receiver) -> None:
     receiver.responses(hang)
-    with serving(replace(FROZEN, webhook_timeout=0.5)) as hasty, hasty.client() as client:
+    with serving(receiver_seconds=0.5) as hasty, hasty.client() as client:
         subscribe(client, receiver.url)
         result = data(client.post("/api/webhooks/test", json={}))
         (attempt,) = result["delivery"]["attempts"]

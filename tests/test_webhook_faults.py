@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -37,7 +36,7 @@ from tests.receivers import (
     trigger,
 )
 from tests.scenario_run import advance, register_new, until
-from tests.support import FROZEN, PATIENCE, ManualSystemClock, Running, serving
+from tests.support import PATIENCE, ManualSystemClock, Running, serving
 
 TIMEOUT = 0.4
 """Seconds that a receiver has where its timeout is what is tested. A slow machine may take longer
@@ -49,14 +48,14 @@ LIMIT = 64 * 1024
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
     """A server that waits long for receivers."""
-    with serving(replace(FROZEN, webhook_timeout=PATIENCE)) as running:
+    with serving(receiver_seconds=PATIENCE) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def hasty_server() -> Iterator[Running]:
     """A server that does not."""
-    with serving(replace(FROZEN, webhook_timeout=TIMEOUT)) as running:
+    with serving(receiver_seconds=TIMEOUT) as running:
         yield running
 
 

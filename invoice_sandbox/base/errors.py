@@ -251,10 +251,16 @@ _ERRORS: Final = (
         "The log of the sandbox gives the reason under this request id.",
     ),
     ErrorType(
-        "quota_exceeded",
+        "limit_reached",
         429,
-        "The workspace has {limit} {quota}, which is its limit",
-        "Remove some, reset the workspace, or start the server with a larger {setting}.",
+        "The workspace has {limit} {what}, which is its limit",
+        "Remove some, or reset the workspace.",
+    ),
+    ErrorType(
+        "state_full",
+        429,
+        "The workspace has {limit} bytes of state, which is its limit",
+        "Reset the workspace, or start the server with a larger --max-state.",
     ),
     ErrorType(
         "stopping",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import ClockState
-from invoice_sandbox.settings import RECORDED, Settings
+from invoice_sandbox.settings import Settings
 from invoice_sandbox.state import Record
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.inbox import inbox_url
@@ -22,7 +22,6 @@ from invoice_sandbox.webhooks.lanes import Send
 from invoice_sandbox.webhooks.network import listener_url
 
 _MOST: Final = 1_000_000
-_MIB: Final = frozenset({"max_state", "max_queue"})
 _MOST_MIB: Final = 512
 
 
@@ -179,9 +178,6 @@ def settings_of(recorded: Record, served: Served, key: str) -> Settings:
     shift = timedelta(seconds=float(start["clock"]["shift"]))
     if mode not in {"live", "frozen"} or given["webhook_time"] not in {"wall", "virtual"}:
         raise ValueError("unknown mode")
-    conditions: dict[str, Any] = {
-        name: _number(name, given[name]) for name in RECORDED if name.startswith("max_")
-    }
     limit = given["rate_limit"]
     return Settings(
         port=0,
@@ -190,21 +186,19 @@ def settings_of(recorded: Record, served: Served, key: str) -> Settings:
         clock=ClockState(mode, at.astimezone(UTC), shift),
         key=key,
         key_given=bool(given["key_given"]),
-        rate_limit=None if limit is None else _number("rate_limit", limit),
+        rate_limit=None if limit is None else _number(limit),
         public_url=None if recorded["local"] else str(recorded["url"]),
         workspace_idle=None,
         webhook_time=given["webhook_time"],
-        webhook_timeout=_number("webhook_timeout", given["webhook_timeout"]),
-        max_listeners=_MOST,
         stateful=bool(given["stateful"]),
         base_path=None if given["base_path"] is None else str(given["base_path"]),
         project=served.project,
         contract=served.contract,
         scenarios=served.scenarios,
         allow_refs_outside=served.folders,
-        **conditions,
+        max_state=min(_number(given["max_state"]), _MOST_MIB),
     )
 
 
-def _number(name: str, value: Any) -> int:
-    return max(1, min(int(value), _MOST_MIB if name in _MIB else _MOST))
+def _number(value: Any) -> int:
+    return max(1, min(int(value), _MOST))

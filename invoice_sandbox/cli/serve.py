@@ -113,7 +113,7 @@ def serve(**texts: str | None) -> None:
     """Serve the sandbox until it is stopped.
 
     Prints one line with the URL and the key when it is ready, then a random seed, and where docs
-    and API are; with --log-format json a line of the log, without a key that was given.
+    and API are; with --log json a line of the log, without a key that was given.
 
     Every option is also an environment variable: --rate-limit is INVOICE_SANDBOX_RATE_LIMIT.
     """
@@ -121,16 +121,16 @@ def serve(**texts: str | None) -> None:
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
     )
     settings = _settings({name.replace("_", "-"): text for name, text in texts.items()})
-    if settings.log_json:
+    if settings.log == "json":
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
-    if settings.log_requests:
+    if settings.log is not None:
         REQUESTS.setLevel(logging.INFO)
     for problem in _misspelt_variables(os.environ):
         log.warning(problem)
 
     def print_ready(engine: Engine) -> None:
-        if settings.log_json:  # into a log that others may read, no key that somebody has chosen
+        if settings.log == "json":  # others may read the log, so no key that somebody has chosen
             made = {} if settings.key_given else {"key": settings.key}
             shown = {"passwords": dict(engine.passwords)} if engine.passwords else {}
             members = {"url": engine.url, **made, "seed": engine.seed, **shown}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import (
@@ -15,7 +16,10 @@ from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.scenarios.faults import PREFIX, fault_of, fault_problem, response_problem
-from invoice_sandbox.state import Fault, Record
+from invoice_sandbox.state import Fault, Record, check_limit
+
+MAX_FAULTS: Final = 100
+"""Faults of a workspace."""
 
 
 async def list_faults(call: ControlCall) -> list[Record]:
@@ -41,7 +45,7 @@ async def add_fault(call: ControlCall) -> Record:
         raise reject_inputs("schema_violated", inputs, [""])
     async with call.engine.store.transaction(call.workspace.id) as state:
         workspace = await state.workspace()
-        call.engine.quotas.faults.check(len(workspace.faults))
+        check_limit("faults", MAX_FAULTS, len(workspace.faults))
         number = await state.next_number(PREFIX)
         fault = fault_of(resource_id(PREFIX, workspace.token, number), call.body)
         await state.change_workspace(replace(workspace, faults=(*workspace.faults, fault)))

@@ -12,6 +12,7 @@ from invoice_sandbox.runtime.control_call import STREAM, ControlCall, PublicCont
 from invoice_sandbox.state import Condition, NoWorkspaceError, Record
 from invoice_sandbox.webhooks.endpoints import all_endpoints
 from invoice_sandbox.webhooks.listeners import (
+    MAX_LISTENERS,
     InUseError,
     Listener,
     NobodyListensError,
@@ -36,7 +37,7 @@ async def create_listener(call: ControlCall) -> Record:
         raise reject(
             "conflict",
             problem="The token is in use, or all "
-            f"{engine.quotas.listeners.most} listeners of the workspace are connected",
+            f"{MAX_LISTENERS} listeners of the workspace are connected",
             advice="Omit the token, or delete a listener.",
         ) from None
     return {
@@ -78,7 +79,7 @@ async def receive_for_listener(call: PublicControlCall) -> Raw:
             event_type = await _event_type(call, listener)
             reported = await listeners.hand_over(listener, call.headers, call.raw_body, event_type)
     except QueueFullError:
-        return _text_response(503, "too many bytes wait for the listeners; see --max-queue")
+        return _text_response(503, "too many bytes wait for the listeners")
     except NobodyListensError:
         return _text_response(503, "no client is connected")
     except TimeoutError:

@@ -12,7 +12,6 @@ from typing import Any, Final
 from invoice_sandbox import __version__
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import ClockState, reading
-from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.control.acceptance import BUNDLES
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.control_call import ControlCall
@@ -37,14 +36,14 @@ async def get_recording(call: ControlCall) -> Record:
     recorded = await engine.journal.recorded(workspace.id)
     secrets = await _secrets(call, recorded.inputs)
     clean = engine.journal.redactor.redacted
-    inputs, turn = [], Turn()
+    inputs = []
     for one in recorded.inputs:
         inputs.append(await _input(call, one, secrets))
-        await turn.give_way()
+        await asyncio.sleep(0)
     journal = await engine.journal.newest(workspace.id, lambda _: True, "", _JOURNAL)
     for place, entry in enumerate(journal.entries):
         journal.entries[place] = _cut(entry, secrets)
-        await turn.give_way()
+        await asyncio.sleep(0)
     outcomes = await engine.store.log(workspace.id, OUTCOMES_LOG)
     taken = next(one for one in await engine.store.snapshots(workspace.id) if one.id == BEGINNING)
     now = reading(clock)

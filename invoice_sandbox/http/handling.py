@@ -396,7 +396,9 @@ def _json_type(
     return found
 
 
-_OF_THE_SERVER: Final = frozenset({"no_usable_response", "quota_exceeded", "unknown_record"})
+_OF_THE_SERVER: Final = frozenset(
+    {"limit_reached", "no_usable_response", "state_full", "unknown_record"}
+)
 """Errors about what the server keeps, which operations need not declare."""
 
 

@@ -20,7 +20,6 @@ from weakref import WeakValueDictionary
 
 from invoice_sandbox.base.clock import Instants, SystemClock, instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.state import (
     NoWorkspaceError,
     Record,
@@ -41,7 +40,8 @@ MAX_STEPS: Final = 10_000
 """Steps that run without a pause before the agenda stops: a scenario may be an endless loop."""
 
 STEPS_OF_A_REQUEST: Final = 50
-"""Due steps that run before or after a request to a workspace with a live clock."""
+"""Due steps that run before or after a request to a workspace with a live clock. A step that
+records several events counts as so many."""
 
 _MAX_WAIT: Final = 24 * 60 * 60
 _PAUSE: Final = timedelta(seconds=1)
@@ -268,14 +268,16 @@ class Agenda:
         now = workspace.clock.now(self._system_clock)
         if due is None or due > now or self._is_looping(workspace, due):
             return
-        count, turn = 0, Turn()
+        count = 0
         while count < most:
             async with self.lock(workspace.id):  # whoever waits for it comes first
-                for _ in range(STEPS_OF_A_REQUEST):
-                    if not await self._run_next(workspace.id):
+                pause = count + STEPS_OF_A_REQUEST
+                while count < pause:
+                    done = await self._run_next(workspace.id)
+                    if done is None:
                         return
-                    count += 1
-                    await turn.give_way()
+                    count += max(1, len(done["events"]))
+                    await asyncio.sleep(0)  # others go on
                 if count >= MAX_STEPS:
                     await self._note_loop(workspace.id)
 
@@ -300,15 +302,15 @@ class Agenda:
                 responses, latest = now_responses, time()
 
     async def _run_until(self, workspace_id: str, end: datetime) -> None:
-        count, turn = 0, Turn()
-        while await self._run_next(workspace_id, end):
+        count = 0
+        while await self._run_next(workspace_id, end) is not None:
             count += 1
             if count == MAX_STEPS:
                 due = await self._next_step_due(workspace_id)
                 if due is not None and due <= end:
                     await self._note_loop(workspace_id)
                     raise EndlessError
-            await turn.give_way()
+            await asyncio.sleep(0)  # others go on
 
     async def _log(self, workspace_id: str, entry: Record) -> None:
         await self._store.append(workspace_id, STEPS_LOG, entry)
@@ -330,8 +332,8 @@ class Agenda:
     async def _now(self, workspace_id: str) -> datetime:
         return (await self._workspace(workspace_id)).clock.now(self._system_clock)
 
-    async def _run_next(self, workspace_id: str, until: datetime | None = None) -> bool:
-        """Run the step that is due first, and log it. False: nothing is due.
+    async def _run_next(self, workspace_id: str, until: datetime | None = None) -> Record | None:
+        """Run the step that is due first, and log it. Return the entry; None: nothing is due.
 
         With ``until`` the clock moves to the step, at most as far as ``until``.
         """
@@ -341,7 +343,7 @@ class Agenda:
                 workspace = await state.workspace()
                 step = await state.take_due(until or workspace.clock.now(self._system_clock))
                 if step is None:
-                    return False
+                    return None
                 workspace = await self._forward(state, workspace, step.due)
                 step = replace(step, run=await state.next_number(_STEPS_RUN))
                 self.instants.not_before(workspace.id, workspace.clock, step.due)
@@ -359,7 +361,7 @@ class Agenda:
             log.exception("%s: the step '%s' failed and is not repeated", workspace_id, step.action)
             done = await self._drop_step(workspace_id, step, "failed", type(error).__name__)
         await self._log(workspace_id, done)
-        return True
+        return done
 
     async def _drop_step(
         self, workspace_id: str, step: ScheduledStep | None, outcome: Dropped, reason: str

@@ -14,7 +14,7 @@ from invoice_sandbox.project.loader import Project
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.journal import Journal
 from invoice_sandbox.runtime.workspaces import Workspaces
-from invoice_sandbox.state import Log, NoWorkspaceError, Quotas, Store, Workspace
+from invoice_sandbox.state import Log, NoWorkspaceError, Store, Workspace
 from invoice_sandbox.state.passwords import Passwords
 from invoice_sandbox.webhooks.listeners import HEARTBEAT, Listeners
 from invoice_sandbox.webhooks.network import Network
@@ -52,7 +52,6 @@ class Engine:
     sender: Sender
     listeners: Listeners
     workspaces: Workspaces
-    quotas: Quotas
     first_workspace: str
     seed: int
     url: str

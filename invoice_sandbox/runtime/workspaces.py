@@ -12,18 +12,17 @@ from typing import Final
 from invoice_sandbox.base.clock import FIRST, ClockState, SystemClock, clock_at, instant_text
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import key_digest, new_secret, random_seed, resource_id, seed_token
-from invoice_sandbox.base.memory import FreeMemory
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.library import faults_of, with_conditions
 from invoice_sandbox.settings import SettingError
 from invoice_sandbox.state import (
     INPUTS_LOG,
     Credential,
-    Quotas,
     Snapshot,
     Store,
     Transaction,
     Workspace,
+    check_limit,
 )
 from invoice_sandbox.state.credentials import EVERYTHING, end_access_of_disabled, issue_key
 from invoice_sandbox.webhooks.inbox import open_inbox
@@ -31,6 +30,8 @@ from invoice_sandbox.webhooks.inbox import open_inbox
 BEGINNING: Final = "beginning"
 """The snapshot that every workspace has from its creation. Lists do not contain it."""
 
+MAX_CHILDREN: Final = 100
+"""Workspaces that come from one that was created with the first key."""
 
 _PAUSE: Final = 0.1
 """Seconds until it is looked again whether another process has created the first workspace."""
@@ -77,8 +78,6 @@ class Workspaces:
     clock: ClockState
     scenario: str
     local: bool = False
-    quotas: Quotas = field(default_factory=Quotas)
-    memory: FreeMemory = field(default_factory=FreeMemory)
     uses: _Uses = field(default_factory=_Uses)
     responses: dict[str, Counter[tuple[str, int]]] = field(default_factory=dict)
 
@@ -125,11 +124,11 @@ class Workspaces:
     async def create(self, key: str, options: WorkspaceOptions = WorkspaceOptions()) -> Workspace:
         """Create a workspace with the project's fixtures, to which ``key`` has every scope.
 
-        Raises ApiError 409 when the server has ``most`` workspaces already, and 429 beyond a quota
-        of the workspace that it is created from.
+        Raises ApiError 409 when the server has ``most`` workspaces already, and 429 beyond
+        MAX_CHILDREN of the workspace that it is created from.
         """
         await self._delete_idle()
-        await self._check_quotas(options)
+        await self._check_children(options)
         if await self.store.count_workspaces() >= self.most:
             raise reject(
                 "conflict",
@@ -209,7 +208,6 @@ class Workspaces:
         """Delete workspaces with everything in them."""
         for workspace in workspaces:
             await self._delete(workspace)
-        self.memory.give_back_soon()
 
     async def _delete(self, workspace: Workspace) -> None:
         await self.store.delete_workspace(workspace.id)
@@ -238,14 +236,15 @@ class Workspaces:
             maker = one.made_by
         return line
 
-    async def _check_quotas(self, options: WorkspaceOptions) -> None:
-        """Raise ApiError 429 if there are too many above the new one, or beside it."""
+    async def _check_children(self, options: WorkspaceOptions) -> None:
+        """Raise ApiError 429 if there are too many workspaces beside the new one."""
         line = await self._line(options.made_by)
-        self.quotas.depth.check(len(line), 0)
         if len(line) > 1:  # what the first workspace creates is limited by ``most`` alone
-            self.quotas.children.check(len(await self.family(line[-2])) - 1)
+            children = len(await self.family(line[-2])) - 1
+            check_limit("workspaces created from it", MAX_CHILDREN, children)
         if options.maker is not None:
-            self.quotas.children.check(len(await self.made_with(line[0], options.maker)))
+            made = len(await self.made_with(line[0], options.maker))
+            check_limit("workspaces created from it", MAX_CHILDREN, made)
 
     async def _fill(self, workspace: Workspace, key: str) -> None:
         if await self.store.known_credential(key_digest(key)) is not None:

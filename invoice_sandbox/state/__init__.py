@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from invoice_sandbox.base.clock import ClockState
-from invoice_sandbox.base.errors import ApiError, reject
+from invoice_sandbox.base.errors import reject
 
 Record = dict[str, Any]
 
@@ -194,45 +194,26 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Quota:
-    """The most of something in a workspace: its name, and the setting that changes it."""
+class Capacity:
+    """The bytes of records and steps that a workspace may have, and again those of its snapshots.
 
-    name: str
-    most: int
-    setting: str
-
-    def check(self, used: int, added: int = 1) -> None:
-        """Raise ApiError 429 if ``added`` to what is used exceeds the quota."""
-        if used + added > self.most:
-            raise self.exceeded()
-
-    def exceeded(self) -> ApiError:
-        """The error of a workspace that would use more."""
-        limit = f"{self.most:,}"
-        return reject("quota_exceeded", quota=self.name, limit=limit, setting=self.setting)
-
-
-@dataclass(frozen=True)
-class Quotas:
-    """The most in a workspace: records of collections, due steps, and deliveries that are due.
-
-    ``state`` counts the bytes of records and steps, and again those of all snapshots. Records of
-    ``growing`` collections may be replaced by larger ones beyond it: the server writes into them
-    what it has sent. ``children`` are the workspaces created from a child of the first workspace,
-    directly or not; ``depth`` is how many creations lie between the first workspace and another.
-    ``queue`` counts the bytes of messages that wait for listeners.
+    Records of ``growing`` collections may be replaced by larger ones beyond it: the server writes
+    into them what it has sent.
     """
 
-    records: Mapping[str, Quota] = field(default_factory=dict)
+    most: int = 512 * MEBIBYTE
     growing: frozenset[str] = frozenset()
-    state: Quota = Quota("bytes of state", 512 * MEBIBYTE, "--max-state")
-    steps: Quota = Quota("due steps", 50_000, "--max-steps")
-    deliveries: Quota = Quota("pending deliveries", 10_000, "--max-deliveries")
-    faults: Quota = Quota("faults", 100, "--max-faults")
-    children: Quota = Quota("workspaces created from it", 100, "--max-children")
-    depth: Quota = Quota("generations of workspaces before it", 8, "--max-depth")
-    listeners: Quota = Quota("listeners", 16, "--max-listeners")
-    queue: Quota = Quota("bytes of messages for listeners", 16 * MEBIBYTE, "--max-queue")
+
+    def check(self, used: int, added: int) -> None:
+        """Raise ApiError 429 if ``added`` to what is used is more."""
+        if used + added > self.most:
+            raise reject("state_full", limit=f"{self.most:,}")
+
+
+def check_limit(what: str, most: int, used: int) -> None:
+    """Raise ApiError 429 if there are ``most`` of something already."""
+    if used >= most:
+        raise reject("limit_reached", what=what, limit=f"{most:,}")
 
 
 class NoWorkspaceError(KeyError):
@@ -307,7 +288,7 @@ class Transaction(Protocol):
     ) -> None:
         """Schedule a call of ``action`` for the workspace's instant ``due``, to the millisecond.
 
-        Raises ApiError 429 beyond the quota, which does not count a retry.
+        Raises ApiError 429 if too many wait. A retry is not counted.
         """
         ...
 

@@ -21,7 +21,15 @@ from invoice_sandbox.base.ids import (
     prefix_of_key,
     resource_id,
 )
-from invoice_sandbox.state import USERS, Credential, Record, Store, Transaction, count_dropped
+from invoice_sandbox.state import (
+    USERS,
+    Credential,
+    Record,
+    Store,
+    Transaction,
+    check_limit,
+    count_dropped,
+)
 
 DEMO_KEY: Final = KEY_PREFIX + "DemoKeyForLocalIntegrationTest3H6UmJ"
 """Valid by default on a server that only this machine can reach, and rejected on any other."""
@@ -52,6 +60,9 @@ SESSIONS: Final = "ses_sandbox"
 """What ids of sessions begin with."""
 
 KEYS: Final = "api_keys"
+MAX_KEYS: Final = 1_000
+"""Keys of a workspace, revoked ones included."""
+
 """The collection of key metadata."""
 
 
@@ -113,7 +124,7 @@ async def issue_key(
 
     ``maker`` is the id of the key or the user that makes it: it is revoked with a user.
     The metadata never contains the key or its digest, only its last four characters; its name is
-    cut to MAX_NAME characters and shows no other key.
+    cut to MAX_NAME characters and shows no other key. Raises ApiError 429 beyond MAX_KEYS.
     """
     metadata: Record = {
         "id": key_id,
@@ -126,6 +137,7 @@ async def issue_key(
         "expiresAt": expires_at,
         "lastUsedAt": None,
     }
+    check_limit("API keys", MAX_KEYS, await state.count(KEYS))
     await state.put(KEYS, key_id, metadata)
     await state.put(_DIGESTS, key_id, {"id": key_id, "digest": key_digest(key), "maker": maker})
     expires = parse_instant(expires_at) if expires_at else None

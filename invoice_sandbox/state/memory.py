@@ -14,11 +14,11 @@ from typing import Any, Final
 from invoice_sandbox.base.clock import ClockState, in_milliseconds, readings_of_request
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.jsonio import packed
-from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.state import (
     MEBIBYTE,
     RECORDED_LOGS,
     USERS,
+    Capacity,
     Condition,
     Contents,
     Credential,
@@ -26,12 +26,11 @@ from invoice_sandbox.state import (
     NoWorkspaceError,
     OnOpen,
     Page,
-    Quota,
-    Quotas,
     Record,
     ScheduledStep,
     Snapshot,
     Workspace,
+    check_limit,
 )
 from invoice_sandbox.state.collection import RECORD_BYTES, Collection, Row
 from invoice_sandbox.state.steps import StepQueue, StoredStep, scheduled_step
@@ -41,10 +40,12 @@ Indexes = Mapping[str, Iterable[str]]
 
 NO_INDEXES: Final[Indexes] = {}
 
-NO_QUOTAS: Final = Quotas()
+MAX_STEPS: Final = 50_000
+MAX_DELIVERIES: Final = 10_000
+"""Steps without a lane, and steps of lanes, that may wait in a workspace."""
 
-_CHANGES_OF_A_TURN: Final = 16
-"""Changes after which a transaction looks whether others should have their turn."""
+CAPACITY: Final = Capacity()
+
 
 STEP_BYTES: Final = 400
 _NUMBER_BYTES: Final = 200
@@ -115,12 +116,6 @@ class State:
         """Remove a counter."""
         del self.numbers[name]
         self.size -= _NUMBER_BYTES
-
-
-def _check(quota: Quota, used: int, added: int = 1) -> None:
-    """Raise ApiError 429 if ``added`` to what is used exceeds the quota."""
-    if used + added > quota.most:  # asked for each record, so without another call
-        raise quota.exceeded()
 
 
 class BoundedLog:
@@ -270,9 +265,9 @@ class MemoryStore:
     ``indexes`` are the fields of each collection by which its records are looked up often.
     """
 
-    def __init__(self, indexes: Indexes = NO_INDEXES, quotas: Quotas = NO_QUOTAS) -> None:
+    def __init__(self, indexes: Indexes = NO_INDEXES, capacity: Capacity = CAPACITY) -> None:
         self.indexes = indexes
-        self.quotas = quotas
+        self.capacity = capacity
         self._spaces: dict[str, Space] = {}
         self._owners: dict[str, str] = {}
         self._shared: dict[str, Collection] = {}
@@ -406,7 +401,7 @@ class MemoryStore:
             if not space.snapshots:
                 self._share_collections(space.state)
             kept = sum(state.size for _, state in space.snapshots.values())
-            _check(self.quotas.state, kept, space.state.size)
+            self.capacity.check(kept, space.state.size)
             saved = space.state.copy()
             saved.take_users(None)
             space.snapshots[snapshot.id] = (snapshot, saved)
@@ -456,10 +451,10 @@ class MemoryStore:
             space.lock.release()
         records = None
         if state.size <= most:
-            records, turn = {}, Turn()
+            records = {}
             for name, collection in sorted(state.collections.items()):
                 records[name] = [*collection.page(None, None, (), oldest_first=True).records]
-                await turn.give_way()
+                await asyncio.sleep(0)  # others go on
         return Contents(state.workspace, records, state.numbers, state.requests, logged)
 
     async def append(
@@ -558,7 +553,7 @@ class Opening:
     async def __aenter__(self) -> MemoryTransaction:
         self._space = await self._store.lock(self._workspace_id)
         self._transaction = MemoryTransaction(
-            self._space.state, self._store.indexes, self._store.quotas
+            self._space.state, self._store.indexes, self._store.capacity
         )
         return self._transaction
 
@@ -576,14 +571,13 @@ class MemoryTransaction:
     """Changes state in place, with an undo log. The workspace's lock hides uncommitted changes."""
 
     def __init__(
-        self, state: State, indexes: Indexes = NO_INDEXES, quotas: Quotas = NO_QUOTAS
+        self, state: State, indexes: Indexes = NO_INDEXES, capacity: Capacity = CAPACITY
     ) -> None:
         self._state = state
-        self._quotas = quotas
+        self._capacity = capacity
         self._indexes = indexes
         self._undo: list[tuple[Any, ...]] = []
         self.changed_credentials: dict[str, Credential | None] = {}
-        self._turn: Turn | None = None
 
     async def workspace(self) -> Workspace:
         """The workspace."""
@@ -608,28 +602,18 @@ class MemoryTransaction:
         lazily: bool = False,  # noqa: ARG002  for what outlives the process
     ) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""
-        state, quotas = self._state, self._quotas
+        state, capacity = self._state, self._capacity
         stored = state.collections.get(collection)
         if stored is None:
             stored = self._collection(collection)
         row, before = stored.row_of(key, record), stored.rows.get(key)
         is_new = before is None
-        quota = quotas.records.get(collection)
-        if quota is not None and is_new:
-            _check(quota, len(stored.rows))
         added = row.size - before.size if before else row.size + len(key) + RECORD_BYTES
-        if added > quotas.state.most - state.size and (is_new or collection not in quotas.growing):
-            _check(quotas.state, state.size, max(added, 0))
+        if added > 0 and (is_new or collection not in capacity.growing):
+            capacity.check(state.size, added)
         state.replace(collection, key, row)
         undo = (state.forget_last, collection, key)
         self._undo.append(undo if is_new else (state.replace, collection, key, before))
-        if len(self._undo) % _CHANGES_OF_A_TURN == 0:
-            await self._give_way()
-
-    async def _give_way(self) -> None:
-        """Let other workspaces go on during a transaction that changes much."""
-        self._turn = self._turn or Turn()
-        await self._turn.give_way()
 
     async def delete(self, collection: str, key: str) -> bool:
         """Remove the record; False if there is none."""
@@ -663,7 +647,7 @@ class MemoryTransaction:
         numbers = self._state.numbers
         previous = numbers.get(name)
         if previous is None:
-            _check(self._quotas.state, self._state.size, _NUMBER_BYTES)
+            self._capacity.check(self._state.size, _NUMBER_BYTES)
             self._undo.append((self._state.forget_number, name))
             self._state.size += _NUMBER_BYTES
             numbers[name] = 1
@@ -696,19 +680,14 @@ class MemoryTransaction:
         state = self._state
         text = packed((action, arguments, scenario, place))
         if not is_retry:  # it takes the place of the attempt before it
-            quotas = self._quotas
-            quota, used = quotas.deliveries, state.in_lanes
             if lane is None:
-                quota, used = quotas.steps, len(state.steps.get(None, ()))
-            if used >= quota.most:  # asked for each step, so without a call
-                raise quota.exceeded()
-            if state.size + len(text) + STEP_BYTES > quotas.state.most:
-                raise quotas.state.exceeded()
+                check_limit("due steps", MAX_STEPS, len(state.steps.get(None, ())))
+            else:
+                check_limit("pending deliveries", MAX_DELIVERIES, state.in_lanes)
+            self._capacity.check(state.size, len(text) + STEP_BYTES)
         state.steps_made = number = state.steps_made + 1
         self._put_step(lane, (due, number, text))
         self._undo.append((self._take_step, lane, number))
-        if len(self._undo) % _CHANGES_OF_A_TURN == 0:
-            await self._give_way()
 
     async def steps(self, *lanes: str | None) -> tuple[ScheduledStep, ...]:
         """The scheduled steps of lanes, by due time, then by creation."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -18,9 +17,8 @@ from invoice_sandbox.base.clock import FIRST, ClockState
 from invoice_sandbox.base.jsonio import packed, unpacked
 from invoice_sandbox.state import (
     INPUTS_LOG,
+    Capacity,
     Credential,
-    Quota,
-    Quotas,
     Record,
     Snapshot,
     Workspace,
@@ -74,9 +72,9 @@ class Keeper(Protocol):
 class PersistentStore(MemoryStore):
     """The workspaces of one process, kept in a database."""
 
-    def __init__(self, database: Keeper, indexes: Indexes, quotas: Quotas) -> None:
+    def __init__(self, database: Keeper, indexes: Indexes, capacity: Capacity) -> None:
         """An empty store; ``load`` fills it."""
-        super().__init__(indexes, quotas)
+        super().__init__(indexes, capacity)
         self.database = database
         self._writer = Writer(database.write)
         self._positions: dict[str, int] = {}
@@ -273,13 +271,13 @@ class PersistentStore(MemoryStore):
             self._record(*(Row("logs", (workspace_id, log, one), None) for one in gone))
 
 
-async def open_store(path: Path, indexes: Indexes, quotas: Quotas) -> PersistentStore:
+async def open_store(path: Path, indexes: Indexes, capacity: Capacity) -> PersistentStore:
     """A store with everything that the file holds, which is created if it is not there.
 
     Raises StoreError.
     """
     database = Database(path)
-    store = PersistentStore(database, indexes, quotas)
+    store = PersistentStore(database, indexes, capacity)
     try:
         await store.load(database.rows)
     except BaseException:
@@ -294,9 +292,9 @@ class RecordedTransaction(MemoryTransaction):
     ``is_lazy``: nobody has to wait until they are written.
     """
 
-    def __init__(self, state: State, indexes: Indexes, quotas: Quotas) -> None:
+    def __init__(self, state: State, indexes: Indexes, capacity: Capacity) -> None:
         """A transaction on a state that nobody else changes."""
-        super().__init__(state, indexes, quotas)
+        super().__init__(state, indexes, capacity)
         self._id = state.workspace.id
         self.changes: list[Change] = []
         self.is_lazy = True
@@ -369,7 +367,7 @@ class RecordedOpening(Opening):
         store = self._persistent
         store.check()
         self._space = await store.lock(self._workspace_id)
-        self._recorded = RecordedTransaction(self._space.state, store.indexes, store.quotas)
+        self._recorded = RecordedTransaction(self._space.state, store.indexes, store.capacity)
         self._transaction = self._recorded
         return self._recorded
 
@@ -411,17 +409,7 @@ class _Loading(MemoryTransaction):
         self.state.credentials[credential.digest] = credential
 
 
-def _unlimited() -> Quotas:
-    quotas = Quotas()
-    most: dict[str, Any] = {
-        one.name: replace(getattr(quotas, one.name), most=sys.maxsize)
-        for one in fields(quotas)
-        if isinstance(getattr(quotas, one.name), Quota)
-    }
-    return replace(quotas, **most)
-
-
-_UNLIMITED: Final = _unlimited()
+_UNLIMITED: Final = Capacity(sys.maxsize)
 """What is there may stay, even if the server now allows less."""
 
 

@@ -30,7 +30,7 @@ from weakref import WeakValueDictionary
 
 from invoice_sandbox.base.clock import FollowingClock, SystemClock
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.state import Credential, NoWorkspaceError, OnOpen, Quotas, Workspace
+from invoice_sandbox.state import Capacity, Credential, NoWorkspaceError, OnOpen, Workspace
 from invoice_sandbox.state.memory import Indexes, Space
 from invoice_sandbox.state.persistent import PersistentStore, RecordedOpening
 from invoice_sandbox.state.postgresql import LEASE, Claim, Database, ReplacedError, Replica
@@ -51,11 +51,13 @@ _workspace_of = lru_cache(maxsize=10_000)(decoded_workspace)
 class SharedStore(PersistentStore):
     """The workspaces that this process runs, of all in the database."""
 
-    def __init__(self, database: Database, address: str, indexes: Indexes, quotas: Quotas) -> None:
+    def __init__(
+        self, database: Database, address: str, indexes: Indexes, capacity: Capacity
+    ) -> None:
         """Other processes reach this one at ``address``. Raises StoreError."""
         began = time.monotonic()
         replica = database.register(address)
-        super().__init__(replica, indexes, quotas)
+        super().__init__(replica, indexes, capacity)
         self.database: Replica = replica
         self.shared = database
         self.address = address
@@ -491,7 +493,7 @@ async def _logged(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def open_shared_store(
-    dsn: str, address: str, indexes: Indexes, quotas: Quotas
+    dsn: str, address: str, indexes: Indexes, capacity: Capacity
 ) -> SharedStore:
     """The store of a process that others reach at ``address``; it runs no workspace yet.
 
@@ -502,7 +504,7 @@ async def open_shared_store(
     await asyncio.to_thread(upgrade, dsn)
     database = await asyncio.to_thread(Database, dsn)
     try:
-        return SharedStore(database, address, indexes, quotas)
+        return SharedStore(database, address, indexes, capacity)
     except BaseException:
         database.close()
         raise

@@ -7,11 +7,14 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
-from invoice_sandbox.state import Condition, Record, Transaction
+from invoice_sandbox.state import Condition, Record, Transaction, check_limit
 from invoice_sandbox.webhooks.signing import placeholder_secret
 
 ENDPOINTS: Final = "webhook_endpoints"
 """The collection of endpoints, by id."""
+
+MAX_ENDPOINTS: Final = 100
+"""Endpoints of a workspace."""
 
 ENABLED: Final = "Enabled"
 DISABLED: Final = "Disabled"
@@ -20,6 +23,11 @@ BOTH_SIGN: Final = timedelta(hours=24)
 """Virtual time after a rotation in which the old secret signs as well."""
 
 _INTERNAL: Final = frozenset({"secret", "previousSecret", "previousSecretUntil", "rotations"})
+
+
+async def check_endpoints(state: Transaction) -> None:
+    """Raise ApiError 429 if there may be no further endpoint."""
+    check_limit("webhook endpoints", MAX_ENDPOINTS, await state.count(ENDPOINTS))
 
 
 def published_endpoint(record: Mapping[str, object]) -> Record:

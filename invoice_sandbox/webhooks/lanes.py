@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 from invoice_sandbox.base.clock import SystemClock, instant_text
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.turns import next_turn, waited
+from invoice_sandbox.base.turns import waited
 from invoice_sandbox.state import OUTCOMES_LOG, NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import TIMEOUT, Attempt, Outcome, Outgoing, note, prepare
 from invoice_sandbox.webhooks.dns import WORKSPACE
@@ -69,6 +69,7 @@ class Lanes:
         self._quick = asyncio.Semaphore(SIDE_BY_SIDE)
         self._slow = asyncio.Semaphore(SLOW_SIDE_BY_SIDE)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._turn = asyncio.Lock()  # of hundreds of lanes one goes on between two requests
         self._is_closing = False
 
     def report_to(
@@ -159,14 +160,14 @@ class Lanes:
         WORKSPACE.set(workspace_id)
         reached: datetime | None = None
         while not self._is_closing:
-            await next_turn(workspace_id)
-            attempt = await self._next(workspace_id, lane, reached)
+            async with self._turn:
+                attempt = await self._next(workspace_id, lane, reached)
             if attempt is None:
                 return
             if isinstance(attempt, Attempt):
                 outcome = attempt.outcome or await self._send_attempt(workspace_id, attempt)
-                await next_turn(workspace_id)
-                reached = await self._finish_attempt(workspace_id, attempt, outcome)
+                async with self._turn:
+                    reached = await self._finish_attempt(workspace_id, attempt, outcome)
 
     async def _next(
         self, workspace_id: str, lane: str, reached: datetime | None

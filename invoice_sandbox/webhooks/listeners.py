@@ -17,7 +17,6 @@ from typing import Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.ids import key_digest, new_secret
-from invoice_sandbox.state import Quotas
 
 MAX_WAITING: Final = 1000
 """The most messages of a listener that wait for a response."""
@@ -28,7 +27,12 @@ HEARTBEAT: Final = 10.0
 REPLACED: Final = b": replaced\n\n"
 """The end of a stream that another one replaced."""
 
-NO_QUOTAS: Final = Quotas()
+MAX_LISTENERS: Final = 16
+"""Listeners of a workspace."""
+
+MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
+"""Size of all messages that wait for the listeners of a workspace."""
+
 
 _PREFIX: Final = "lsn_sandbox_"
 _DIGITS: Final = 16
@@ -188,13 +192,10 @@ class Listener:
 class Listeners:
     """The listeners of all workspaces."""
 
-    def __init__(
-        self, system_clock: SystemClock, patience: float, quotas: Quotas = NO_QUOTAS
-    ) -> None:
+    def __init__(self, system_clock: SystemClock, patience: float) -> None:
         """``patience``: real seconds that the client has to report a response."""
         self._system_clock = system_clock
         self.patience = patience
-        self.quotas = quotas
         self._by_token: dict[str, Listener] = {}
 
     def open(self, workspace_id: str, token: str | None = None) -> Listener:
@@ -227,7 +228,7 @@ class Listeners:
     ) -> Reported:
         """Pass a message to a listener's client. Raises NobodyListensError and QueueFullError."""
         waiting = sum(one.size for one in self._of(listener.workspace_id))
-        if waiting + _size(headers, body) > self.quotas.queue.most:
+        if waiting + _size(headers, body) > MAX_WAITING_BYTES:
             raise QueueFullError
         return await listener.hand_over(headers, body, event_type)
 
@@ -267,7 +268,7 @@ class Listeners:
 
     def _make_room(self, workspace_id: str) -> None:
         theirs = self._of(workspace_id)
-        if len(theirs) < self.quotas.listeners.most:
+        if len(theirs) < MAX_LISTENERS:
             return
         silent = [one for one in theirs if not one.is_connected]
         if not silent:

@@ -17,6 +17,9 @@ from invoice_sandbox.webhooks.retry import parse_retry_after
 if TYPE_CHECKING:
     import httpx
 
+RECEIVER_SECONDS: Final = 15
+"""Real seconds that a receiver has to respond."""
+
 READ_LIMIT: Final = 64 * 1024
 """The most bytes of a response body that are read."""
 

@@ -1,4 +1,4 @@
-"""What one workspace may hold: beyond a quota a request is rejected, and changes nothing."""
+"""What one workspace may hold: beyond a limit a request is rejected, and changes nothing."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
 
-from invoice_sandbox.base.clock import FROZEN_START, ClockState
-from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.jsonio import dumps, packed
-from invoice_sandbox.state import Quotas, Workspace
-from invoice_sandbox.state.collection import RECORD_BYTES
-from invoice_sandbox.state.memory import NO_QUOTAS, STEP_BYTES, MemoryStore
 from invoice_sandbox.webhooks.listeners import (
     Listeners,
     NobodyListensError,
@@ -71,44 +65,51 @@ def descendant(client: httpx.Client, _: int) -> httpx.Response:
     return made
 
 
-QUOTAS: dict[str, tuple[dict[str, Any], Callable[[httpx.Client, int], httpx.Response], str]] = {
+LIMITS: dict[str, tuple[str, int, Callable[[httpx.Client, int], httpx.Response], str]] = {
     "endpoints": (
-        {"max_endpoints": 2},
+        "invoice_sandbox.webhooks.endpoints.MAX_ENDPOINTS",
+        2,
         lambda client, _: client.post("/api/webhooks", json=HOOK),
-        "2 webhook endpoints, which is its limit. Remove some, reset the workspace, or start",
+        "2 webhook endpoints, which is its limit. Remove some, or reset the workspace.",
     ),
     "keys": (
-        {"max_keys": 3},
+        "invoice_sandbox.state.credentials.MAX_KEYS",
+        3,
         lambda client, _: client.post("/api/developer/api-keys", json={"name": "x"}),
         "3 API keys, which is its limit",
     ),
-    "steps": ({"max_steps": 3}, push, "3 due steps, which is its limit"),
-    "state": ({"max_state": 1}, long_number, "1,048,576 bytes of state, which is its limit"),
+    "steps": (
+        "invoice_sandbox.state.memory.MAX_STEPS",
+        0,
+        push,
+        "0 due steps, which is its limit",
+    ),
     "faults": (
-        {"max_faults": 2},
+        "invoice_sandbox.control.faults.MAX_FAULTS",
+        2,
         lambda client, _: client.post("/sandbox/faults", json={"kind": "status", "status": 503}),
         "2 faults, which is its limit",
     ),
-    "children": ({"max_children": 3}, grandchild, "3 workspaces created from it, which is"),
-    "depth": (
-        {"max_depth": 2},
-        descendant,
-        "2 generations of workspaces before it, which is its limit",
+    "children": (
+        "invoice_sandbox.runtime.workspaces.MAX_CHILDREN",
+        3,
+        grandchild,
+        "3 workspaces created from it, which is",
     ),
-    "snapshots": (
-        {"max_state": 1},
-        lambda client, _: filled(client).post("/sandbox/snapshots"),
-        "1,048,576 bytes of state, which is",
+    "deliveries": (
+        "invoice_sandbox.state.memory.MAX_DELIVERIES",
+        2,
+        invoice_with_webhook,
+        "2 pending deliveries, which is",
     ),
-    "deliveries": ({"max_deliveries": 2}, invoice_with_webhook, "2 pending deliveries, which is"),
 }
 
 
-@pytest.mark.parametrize(("settings", "send", "text"), QUOTAS.values(), ids=QUOTAS)
-def test_beyond_a_quota_the_response_names_it(
-    settings: dict[str, Any], send: Callable[[httpx.Client, int], httpx.Response], text: str
+@pytest.mark.parametrize(("name", "most", "send", "text"), LIMITS.values(), ids=LIMITS)
+def test_beyond_a_limit_the_response_names_it(
+    name: str, most: int, send: Callable[[httpx.Client, int], httpx.Response], text: str
 ) -> None:
-    with serving(replace(FROZEN, **settings)) as running, running.client() as client:
+    with patch(name, most), serving() as running, running.client() as client:
         responses = [send(client, number) for number in range(6)]
         last = responses[-1]
         assert last.status_code == 429, last.text
@@ -118,8 +119,25 @@ def test_beyond_a_quota_the_response_names_it(
             assert invoice(other, 99).status_code < 300
 
 
-def test_a_push_beyond_the_quota_registers_nothing() -> None:
-    with serving(replace(FROZEN, max_steps=3)) as running, running.client() as client:
+@pytest.mark.parametrize(
+    "send",
+    [long_number, lambda client, _: filled(client).post("/sandbox/snapshots")],
+    ids=["state", "snapshots"],
+)
+def test_a_full_workspace_names_the_setting(
+    send: Callable[[httpx.Client, int], httpx.Response],
+) -> None:
+    with serving(replace(FROZEN, max_state=1)) as running, running.client() as client:
+        last = [send(client, number) for number in range(6)][-1]
+        assert last.status_code == 429
+        message = last.json()["error"]["message"]
+        assert message.startswith("The workspace has 1,048,576 bytes of state")
+        assert "--max-state" in message
+
+
+def test_a_push_beyond_the_limit_registers_nothing() -> None:
+    limit = patch("invoice_sandbox.state.memory.MAX_STEPS", 0)
+    with limit, serving() as running, running.client() as client:
         before = [count(client, path) for path in ("/api/audit-log", "/api/invoices")]
         assert push(client, 1).status_code == 429
         assert [count(client, path) for path in ("/api/audit-log", "/api/invoices")] == before
@@ -129,8 +147,9 @@ def count(client: httpx.Client, path: str) -> int:
     return int(client.get(path).headers["x-total-count"])
 
 
-def test_a_quota_counts_what_there_is_now() -> None:
-    with serving(replace(FROZEN, max_endpoints=1)) as running, running.client() as client:
+def test_a_limit_counts_what_there_is_now() -> None:
+    limit = patch("invoice_sandbox.webhooks.endpoints.MAX_ENDPOINTS", 1)
+    with limit, serving() as running, running.client() as client:
         assert client.post("/api/webhooks", json=HOOK).status_code < 300
         assert client.post("/api/webhooks", json=HOOK).status_code == 429
         assert client.post("/sandbox/reset").status_code == 200
@@ -141,20 +160,6 @@ def size(running: Running) -> int:
     return running.space().state.size
 
 
-def counted(running: Running) -> int:
-    """The size of a workspace, counted once more from its records, steps and counters."""
-    state = running.space().state
-    records = sum(
-        len(key) + len(dumps(row.record)) + RECORD_BYTES
-        for collection in state.collections.values()
-        for key, row in collection.rows.items()
-    )
-    waiting = [step for lane, queue in state.steps.items() for step in queue.in_order(lane)]
-    texts = [(step.action, step.arguments, step.scenario, step.place) for step in waiting]
-    steps = sum(len(packed(one)) + STEP_BYTES for one in texts)
-    return int(records + steps + 200 * len(state.numbers))
-
-
 def fill(running: Running, client: httpx.Client) -> None:
     """Use up the state: first by long records, then by short ones."""
     while long_number(client, size(running)).status_code < 300:
@@ -163,49 +168,15 @@ def fill(running: Running, client: httpx.Client) -> None:
         pass
 
 
-def test_the_size_of_a_workspace_is_that_of_what_it_has_now() -> None:
-    with serving(replace(FROZEN, scenario="auto-progress")) as running, running.client() as client:
-        sizes = [size(running)]
-        assert push(client, 1).status_code < 300
-        sizes.append(size(running))
-        client.post("/api/webhooks", json=HOOK)
-        client.post("/sandbox/snapshots")
-        client.post("/sandbox/clock/advance", json={"by": "P30D"})
-        client.post("/sandbox/clock/advance", json={"by": "P90D"})
-        assert client.post("/api/invoices", json={}).status_code == 400
-        assert client.delete("/api/invoices/none").status_code >= 400
-        sizes.append(size(running))
-        assert sizes[0] < sizes[1] < sizes[2] == counted(running)
-        client.post("/sandbox/reset")
-        assert size(running) == sizes[0] == counted(running)
-
-
 def test_what_was_rejected_leaves_nothing() -> None:
     with serving(replace(FROZEN, max_state=1)) as running, running.client() as client:
         fill(running, client)
         full = size(running)
         assert long_number(client, 0).status_code == 429
-        assert size(running) == full == counted(running)
+        assert size(running) == full
         assert client.get("/api/invoices").status_code == 200
         assert client.post("/sandbox/reset").status_code == 200
         assert long_number(client, 0).status_code < 300
-
-
-def test_a_step_counts_with_what_it_takes_beyond_its_text() -> None:
-    step = len(packed(("x", {}, None, None))) + STEP_BYTES
-
-    async def schedule(most: int) -> int:
-        quotas = replace(NO_QUOTAS, state=replace(NO_QUOTAS.state, most=most))
-        store = MemoryStore(quotas=quotas)
-        workspace = Workspace("w", 1, "w", ClockState("frozen"), "manual")
-        await store.create_workspace(workspace, FROZEN_START)
-        async with store.transaction("w") as state:
-            await state.schedule(FROZEN_START, "x", {})
-            return len(await state.steps(None))
-
-    assert asyncio.run(schedule(step)) == 1
-    with pytest.raises(ApiError, match="bytes of state"):
-        asyncio.run(schedule(step - 1))
 
 
 def test_a_delivery_is_recorded_in_a_full_workspace() -> None:
@@ -229,12 +200,12 @@ def test_a_step_without_room_is_given_up_and_the_clock_moves_on() -> None:
     assert "bytes of state, which is its limit" in failed[0]["reason"]
 
 
-def test_messages_for_listeners_have_a_quota_in_bytes() -> None:
+def test_messages_for_listeners_have_a_limit_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualSystemClock()
-    quotas = replace(Quotas(), queue=replace(Quotas().queue, most=100))
+    monkeypatch.setattr("invoice_sandbox.webhooks.listeners.MAX_WAITING_BYTES", 100)
 
     async def hand_over() -> list[str]:
-        listeners = Listeners(clock, 15, quotas)
+        listeners = Listeners(clock, 15)
         both = [listeners.open("wsp_1") for _ in range(2)]
         streams = [one.stream(0, timedelta(60), there) for one in both]
         for one in streams:
@@ -262,7 +233,7 @@ def test_messages_for_listeners_have_a_quota_in_bytes() -> None:
 
 def test_a_listener_has_a_thousand_messages_at_most() -> None:
     async def hand_over() -> None:
-        listener = Listeners(ManualSystemClock(), 15, Quotas()).open("wsp_1")
+        listener = Listeners(ManualSystemClock(), 15).open("wsp_1")
         stream = listener.stream(0, timedelta(60), is_there)
         await anext(stream)
         waiting = [asyncio.create_task(listener.hand_over({}, b"")) for _ in range(1_000)]
@@ -277,16 +248,3 @@ def test_a_listener_has_a_thousand_messages_at_most() -> None:
         return True
 
     asyncio.run(hand_over())
-
-
-def pending(running: Running) -> int:
-    return running.space().state.in_lanes
-
-
-def test_deliveries_that_end_leave_the_quota() -> None:
-    with serving() as running, running.client() as client:
-        assert client.post("/api/webhooks", json=HOOK).status_code < 300
-        assert invoice(client, 1).status_code < 300
-        assert pending(running) > 0
-        client.post("/sandbox/clock/advance", json={"by": "P30D"})
-        assert pending(running) == 0

@@ -24,15 +24,17 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
-from invoice_sandbox.base.ids import key_problem
+from invoice_sandbox.base.ids import camel_case, key_problem
 from invoice_sandbox.cli import main
 from invoice_sandbox.cli.output import plain
 from invoice_sandbox.control.client import ControlClient, SandboxError, checked_url, path
+from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import INVOICE, register_new, until
-from tests.support import PATIENCE, Running, serving
+from tests.support import PATIENCE, Running
 
+ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")
 NOW = "2026-11-21T09:30:00Z"
 START = f"frozen at {NOW}, nothing due"
@@ -180,6 +182,49 @@ def test_an_error_names_what_was_typed(line: str, message: str) -> None:
     misused = run(line)
     assert (misused.exit_code, misused.stdout) == (2, "")
     assert message in misused.stderr
+
+
+# --- the contract of the control API
+
+CONTROL = load_document(ROOT / "invoice_sandbox" / "control" / "openapi.yaml")
+SCHEMAS = {
+    **CONTROL["components"]["schemas"],
+    **load_document(ROOT / "openapi" / "sandbox.yaml")["components"]["schemas"],
+}
+FILTERS = {one["name"] for one in CONTROL["paths"]["/requests"]["get"]["parameters"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "members"),
+    [
+        ("fault add", set(SCHEMAS["NewFault"]["properties"])),
+        ("workspace new", set(SCHEMAS["NewWorkspace"]["properties"])),
+        ("requests", FILTERS | {"show", "follow"}),
+        ("users add", set(SCHEMAS["NewUser"]["properties"]) - {"password"}),
+    ],
+)
+def test_a_command_has_an_input_for_every_member_of_the_contract(
+    words: str, members: set[str]
+) -> None:
+    inputs = {camel_case(one.name or "") for one in COMMANDS[words].params}
+    assert inputs - {"url", "key", "json"} == members
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "schema"),
+    [
+        ("fault add", "kind", SCHEMAS["FaultKind"]),
+        ("fault add", "when", SCHEMAS["NewFault"]["properties"]["when"]),
+        ("replay", "fault", SCHEMAS["Replay"]["properties"]["fault"]),
+        ("users add", "role", SCHEMAS["NewUser"]["properties"]["role"]),
+    ],
+)
+def test_the_words_of_an_option_are_those_of_the_contract(
+    words: str, option: str, schema: dict[str, Any]
+) -> None:
+    (found,) = [one for one in COMMANDS[words].params if one.name == option]
+    assert isinstance(found.type, click.Choice)
+    assert [*found.type.choices] == schema["enum"]
 
 
 # --- for scripts
@@ -559,12 +604,6 @@ def test_requests_are_filtered(at: Run, filters: str, statuses: list[int]) -> No
     assert len(at(f"requests {filters}").stdout.splitlines()) >= max(len(statuses), 1)
 
 
-def test_an_unknown_method_is_misuse(at: Run) -> None:
-    assert "'FOO' is not one of 'connect', 'delete', 'get'," in run("requests --method FOO").stderr
-    assert "'POTS' is unknown; did you mean POST?" in run("requests --method POTS").stderr
-    assert at("requests --method patch").stdout == NO_MATCH
-
-
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
@@ -662,22 +701,6 @@ def test_one_request_is_shown_in_full(at: Run, asked: str) -> None:
     for one in why.pop("problems"):
         assert f"\n    {one['pointer']}: {one['problem']}\n" in shown
     assert all(f"\n  {name}: {plain(value)}\n" in shown for name, value in why.items())
-
-
-def test_a_request_without_a_response_reports_so(at: Run, server: Running, key: str) -> None:
-    at("fault add --kind reset --when before")
-    with server.client(key) as client, pytest.raises(Exception, match=r"reset|disconnected"):
-        client.get("/api/invoices")
-    request = data(at("requests --json"))[0]["requestId"]
-    assert "\nGET  /api/invoices  connection reset\n" in at(f"requests --show {request}").stdout
-
-
-def test_a_long_body_says_that_it_is_cut(at: Run, server: Running, key: str) -> None:
-    with server.client(key) as client:
-        client.post("/api/invoices", json={**INVOICE, "poNumber": "x" * 10_000})
-    entry = data(at("requests --json"))[0]
-    shown = at(f"requests --show {entry['requestId']}").stdout
-    assert f"  (shortened; {entry['request']['bodyBytes']} bytes in all)\n" in shown
 
 
 # --- the connection
@@ -868,25 +891,6 @@ def test_wrong_usage_asks_no_server(line: str) -> None:
     assert (misused.exit_code, misused.stdout) == (2, "")
     assert "Error: " in misused.stderr or "Usage: " in misused.stderr
     assert "no sandbox responds" not in misused.stderr
-
-
-def test_a_group_alone_is_misuse_unless_its_help_names_what_it_does() -> None:
-    act = {"clock", "scenarios", "snapshot"}
-    found = {
-        words.partition(" ")[0]
-        for words, command in COMMANDS.items()
-        if isinstance(command, click.Group)
-    }
-    assert act < found
-    for name in found:
-        ran = run(name, INVOICE_SANDBOX_URL="http://127.0.0.1:1")
-        assert ("Without a command, it" in run(f"{name} --help").stdout) is (name in act)
-        if name in act:
-            assert (ran.exit_code, ran.stdout) == (1, "")
-            assert ran.stderr.startswith("Error: no sandbox responds")
-        else:
-            assert (ran.exit_code, ran.stdout) == (2, "")
-            assert ran.stderr.startswith(f"Usage: main {name} [OPTIONS] COMMAND")
 
 
 # --- when no sandbox responds
@@ -1124,21 +1128,6 @@ def test_ctrl_c_ends_quietly() -> None:
             process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out, err) == (130, b"", b"")
-
-
-def test_the_default_address_is_that_of_the_server() -> None:
-    """Whoever runs 'serve' and then 'clock' needs no option."""
-    (url,) = [one for one in COMMANDS["clock"].params if one.name == "url"]
-    (port,) = [one for one in COMMAND_TREE["invoice-sandbox serve"].params if one.name == "port"]
-    assert isinstance(port, click.Option)
-    assert isinstance(url, click.Option)
-    assert str(url.default).endswith(":8080")
-    assert "8080" in str(port.help)
-
-
-def test_a_server_of_its_own_accepts_the_demo_key() -> None:
-    with serving() as running:
-        assert run(f"reset --url {running.url}").stdout.endswith(f"  {START}\n")
 
 
 def test_a_key_that_only_creates_workspaces_works_without_seeds(server: Running) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import json
@@ -19,7 +18,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +30,6 @@ from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.cli import main
 from invoice_sandbox.cli.receiver import checked_target, identity_of
 from invoice_sandbox.state.credentials import DEMO_KEY
-from invoice_sandbox.webhooks import listeners as listeners_module
-from invoice_sandbox.webhooks.listeners import Listener, Listeners, NobodyListensError, Reported
 from tests.receivers import (
     Receiver,
     calling,
@@ -51,7 +47,7 @@ from tests.receivers import (
     trigger,
 )
 from tests.scenario_run import data, until
-from tests.support import FROZEN, PATIENCE, ManualSystemClock, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.test_control_commands import run
 
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")
@@ -245,26 +241,6 @@ def test_an_id_that_comes_again_after_a_reset_is_no_retry(
         settle(client)
         listener.expect(rf"{event}  200  \d+ ms$")
         assert run("reset", INVOICE_SANDBOX_URL=str(client.base_url)).exit_code == 0
-        listener.expect(READY)
-        assert fire(client) == event
-        settle(client)
-        listener.expect(rf"{event}  200  \d+ ms$")
-
-
-@pytest.mark.process
-def test_an_id_that_comes_again_from_a_server_started_again_is_no_retry(
-    port: int, receiver: Receiver
-) -> None:
-    url = f"http://127.0.0.1:{port}"
-    with ExitStack() as stack:
-        client = stack.enter_context(client_of(url))
-        server = stack.enter_context(sandbox(port))
-        listener, _ = stack.enter_context(listening(url, receiver.url))
-        event = fire(client)
-        settle(client)
-        listener.expect(rf"{event}  200  \d+ ms$")
-        server.end(signal.SIGTERM)
-        stack.enter_context(sandbox(port))
         listener.expect(READY)
         assert fire(client) == event
         settle(client)
@@ -531,25 +507,6 @@ def test_what_was_delivered_to_nobody_comes_after_a_reconnect(
     assert all(message.verified(secret) for message in receiver.messages)
 
 
-@pytest.mark.process
-def test_an_id_that_comes_again_after_a_reset_is_replayed_like_any_other(
-    running: Running, client: httpx.Client, wire: Wire, receiver: Receiver
-) -> None:
-    with listening(wire.url, receiver.url) as (listener, _):
-        event = fire(client)
-        settle(client)
-        assert client.post("/sandbox/reset").is_success
-        listener.expect(READY)
-        wire.cut()
-        listener.expect("^Lost ")
-        until(lambda: not is_connected(running, client), "the server has noticed the loss")
-        assert fire(client) == event
-        settle(client)
-        wire.repair()
-        listener.expect("^Reconnected to ")
-        until(lambda: is_all_delivered(client), "it was not replayed")
-
-
 def is_all_delivered(client: httpx.Client) -> bool:
     return {row["status"] for row in deliveries(client)} == {"Delivered"}
 
@@ -647,20 +604,6 @@ def test_a_snapshot_that_knows_no_endpoint_gets_one(
         fire(client)
         settle(client)
         until(lambda: is_all_delivered(client), "it was lost")
-
-
-@pytest.mark.process
-def test_a_snapshot_that_knows_the_endpoint_leaves_it_as_it_is(
-    client: httpx.Client, receiver: Receiver
-) -> None:
-    with listening(str(client.base_url), receiver.url) as (listener, secret):
-        snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
-        assert client.post(f"/sandbox/snapshots/{snapshot}/restore").is_success
-        fire(client)
-        settle(client)
-        until(lambda: is_all_delivered(client), "it was lost")
-        assert receiver.messages[-1].verified(secret)
-    assert len([line for line in listener.lines if "Ready" in line]) == 1
 
 
 @pytest.mark.process
@@ -1101,106 +1044,3 @@ def test_when_all_are_connected_it_is_409(mine: httpx.Client) -> None:
         for _ in range(16):
             stack.enter_context(streaming(mine, opened(mine)))
         assert mine.post("/sandbox/listeners", json={}).status_code == 409
-
-
-def test_a_message_is_passed_on_without_the_headers_of_its_connection() -> None:
-    async def is_open() -> bool:
-        return True
-
-    async def passed_on() -> bytes:
-        listener = Listener("lsn_1", "token", "ws_1", 0.0, first_number=5)
-        stream = listener.stream(0, timedelta(seconds=60), is_open)
-        await anext(stream)
-        headers = {"host": "sandbox.example", "content-length": "2", "webhook-id": "evt_1"}
-        sent = asyncio.create_task(listener.hand_over(headers, b"{}"))
-        event = await anext(stream)
-        assert listener.report(5, Reported(200))
-        assert await sent == Reported(200)
-        await stream.aclose()
-        return event
-
-    event = json.loads(asyncio.run(passed_on()).partition(b"data: ")[2])
-    assert event == {"message": 5, "headers": {"webhook-id": "evt_1"}, "body": "{}"}
-
-
-async def is_open() -> bool:
-    return True
-
-
-def test_a_message_has_one_response() -> None:
-    async def run() -> None:
-        listener = Listener("lsn_1", "token", "ws_1", 0.0, first_number=5)
-        stream = listener.stream(0, timedelta(seconds=60), is_open)
-        await anext(stream)
-        sent = [asyncio.create_task(listener.hand_over({}, b"{}")) for _ in range(2)]
-        await anext(stream)
-        assert listener.report(5, Reported(201))
-        assert not listener.report(5, Reported(500))
-        assert not listener.report(7, Reported(500))
-        listener.close()
-        assert await sent[0] == Reported(201)
-        with pytest.raises(NobodyListensError):
-            await sent[1]
-        assert listener.size == 0
-        await stream.aclose()
-
-    asyncio.run(run())
-
-
-def test_a_message_begins_the_silence_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream ends after so much silence, and shows that it is open meanwhile."""
-    monkeypatch.setattr(listeners_module, "HEARTBEAT", 0.01)
-
-    async def run() -> list[bytes]:
-        listener = Listener("lsn_1", "token", "ws_1", 0.0, first_number=5)
-        stream = listener.stream(0, timedelta(seconds=0.025), is_open)
-        parts = [await anext(stream), await anext(stream)]
-        sent = asyncio.create_task(listener.hand_over({}, b"{}"))
-        parts += [part.partition(b"\n")[0] + b"\n\n" async for part in stream]
-        sent.cancel()
-        return parts
-
-    alive = b": still here\n\n"
-    assert asyncio.run(run()) == [b": listening\n\n", alive, b"id: 5\n\n", alive, alive]
-
-
-def test_a_stream_ends_when_its_workspace_is_not_open() -> None:
-    async def is_closed() -> bool:
-        return False
-
-    async def run() -> list[bytes]:
-        listener = Listener("lsn_1", "token", "ws_1", 0.0, first_number=5)
-        stream = listener.stream(0, timedelta(seconds=PATIENCE), is_closed)
-        return [part async for part in stream]
-
-    assert asyncio.run(run()) == [b": listening\n\n"]
-
-
-def test_the_numbers_of_a_later_server_are_greater() -> None:
-    """A client that comes back would skip a message with a number that it has seen."""
-    clock = ManualSystemClock()
-    first = Listeners(clock, 15).open("ws_1").first_number
-    clock.pass_seconds(1)
-    assert Listeners(clock, 15).open("ws_1").first_number == first + 1000
-
-
-def test_the_listeners_of_another_workspace_stay() -> None:
-    async def run() -> None:
-        known = Listeners(ManualSystemClock(), 15)
-        one, other = known.open("ws_1"), known.open("ws_2")
-        streams = [each.stream(0, timedelta(seconds=PATIENCE), is_open) for each in (one, other)]
-        for stream in streams:
-            await anext(stream)
-        known.disconnect("ws_1")
-        assert (one.is_connected, other.is_connected) == (False, True)
-        assert known.named("ws_1", one.id) is one
-        assert known.named("ws_1", other.id) is None
-        known.remove_all("ws_1")
-        assert (known.workspaces(), other.is_connected) == ({"ws_2"}, True)
-        assert known.at(one.token) is None
-        known.remove_all()
-        assert (known.workspaces(), other.is_connected) == (set(), False)
-        for stream in streams:
-            await stream.aclose()
-
-    asyncio.run(run())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -75,7 +76,12 @@ class Part:
         """The names of the members that a record has though nobody sent them."""
         needed = required(self.document, self.schema)
         own = (name for name, one in self.members.items() if one.has_mark("readOnly"))
-        return frozenset((*needed, *own))
+        return frozenset((*needed, *own)) - self.of_client
+
+    @cached_property
+    def of_client(self) -> frozenset[str]:
+        """The names of the members that no response shows."""
+        return frozenset(name for name, one in self.members.items() if one.has_mark("writeOnly"))
 
     @cached_property
     def is_open(self) -> bool:
@@ -108,8 +114,7 @@ def visible(part: Part, value: Any, *, closed: bool = True) -> Any:
     return {
         name: visible(part.members[name], one, closed=closed) if name in part.members else one
         for name, one in value.items()
-        if (not closed or part.is_open or name in part.properties)
-        and not (name in part.members and part.members[name].has_mark("writeOnly"))
+        if (not closed or part.is_open or name in part.properties) and name not in part.of_client
     }
 
 
@@ -124,8 +129,7 @@ def completed(part: Part, value: Any, now: str) -> Any:
         for name, one in value.items()
     }
     for name in part.of_server - found.keys():
-        member = part.members[name]
-        if not member.has_mark("writeOnly") and (initial := member.initial(now)) is not ABSENT:
+        if (initial := part.members[name].initial(now)) is not ABSENT:
             found[name] = initial
     return {name: found[name] for name in (*part.members, *found) if name in found}
 
@@ -147,9 +151,11 @@ class View:
         """Return the record as the response has it; None if it cannot have it."""
         if self.part is None:
             return None
-        every = self._candidates(self.part, record, identity, now)
-        fitting = (one for one in every if is_valid(self.of_part, one))
-        return next((one for one in fitting if one.get(identity) == record[identity]), None)
+        for key in spellings(record[identity]):
+            for one in self._candidates(self.part, {**record, identity: key}, identity, now):
+                if is_valid(self.of_part, one) and one.get(identity) == key:
+                    return one
+        return None
 
     def _candidates(
         self, part: Part, record: Mapping[str, Any], identity: str, now: str
@@ -194,6 +200,13 @@ class View:
         return whole if is_valid(self.checker, whole) else None
 
 
+def spellings(key: Any) -> Iterator[Any]:
+    """Yield an id as members and paths may have it: as it is, as text, and as a number."""
+    yield from (key, str(key))
+    if re.fullmatch("[1-9][0-9]{0,17}", str(key)):
+        yield int(key)
+
+
 @lru_cache(maxsize=_VIEWS)
 def view_of(
     contract: Contract,
@@ -210,7 +223,7 @@ def view_of(
     response = operation.response_for(example.status)
     declared = response.declared_for(example.media_type) if response else None
     if response is None or declared is None or example.status in WITHOUT_BODY:
-        return View(example, None)
+        return View(replace(example, body=None, media_type=""), None)
     schema = response.media[declared].get("schema", True)
     whole, checker = Part(contract.document, schema, example.body), response.content[declared]
     found = list_in(whole, [identity]) if is_list else record_in(whole, [identity], record)
@@ -248,7 +261,10 @@ def list_in(body: Part, names: Sequence[str]) -> Found | None:
 
 
 def _name_in(part: Part, names: Iterable[str]) -> str | None:
-    return next((name for name in names if name in part.members), None)
+    """Return the first of these names that a member has which is not an object itself."""
+    return next(
+        (one for one in names if one in part.members and not part.members[one].members), None
+    )
 
 
 def response_part(contract: Contract, operation: Operation) -> Part | None:
@@ -256,9 +272,14 @@ def response_part(contract: Contract, operation: Operation) -> Part | None:
     response = operation.responses.get(operation.success)
     name = None if response is None else json_type(response)
     declared = None if response is None or name is None else response.declared_for(name)
-    if response is None or declared is None or not operation.success.startswith("2"):
+    if response is None or declared is None or not is_success(operation.success):
         return None
     return _part(contract.document, response.media[declared])
+
+
+def is_success(key: str) -> bool:
+    """True if a response with this key may be one of a success: ``201``, ``2XX`` or ``default``."""
+    return key.startswith("2") or key == "default"
 
 
 def request_part(contract: Contract, operation: Operation, media_type: str) -> Part | None:

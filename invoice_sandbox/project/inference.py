@@ -16,6 +16,7 @@ from invoice_sandbox.openapi.responses import json_type
 from invoice_sandbox.project.bodies import (
     Found,
     Part,
+    is_success,
     list_in,
     record_in,
     request_part,
@@ -156,6 +157,6 @@ def _verbs(
 def _is_usable(operation: Operation) -> bool:
     """True if a success is JSON, or has no content."""
     response = operation.responses.get(operation.success)
-    if response is None or not operation.success.startswith("2"):
+    if response is None or not is_success(operation.success):
         return False
     return not response.content or json_type(response) is not None

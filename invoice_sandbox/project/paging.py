@@ -17,6 +17,7 @@ PARAMETERS: Final = frozenset((*_SIZES, *_STARTS, *_PAGES))
 """Names of query parameters that ask for a page, as words."""
 _MOST_DIGITS: Final = 15
 _USUAL_SIZE: Final = 20
+_MAX_SIZE: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def list_page(query: Mapping[str, Any], declared: Mapping[str, Any], total: int)
     size = _number(given, names, _SIZES)
     if size is None:
         size = total if start is None and number is None else _USUAL_SIZE
-    size = max(size, 1)
+    size = min(max(size, 1), _MAX_SIZE)
     start = (start or 0) if number is None else max(number - 1, 0) * size
     way = next((name for name in (*_STARTS, *_PAGES) if name in names), None)
     end = start + size

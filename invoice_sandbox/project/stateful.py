@@ -21,7 +21,7 @@ from invoice_sandbox.openapi.responses import (
     allowed_headers,
     contract_response,
 )
-from invoice_sandbox.project.bodies import View, request_part, view_of, visible
+from invoice_sandbox.project.bodies import View, request_part, spellings, view_of, visible
 from invoice_sandbox.project.declared import members
 from invoice_sandbox.project.paging import PARAMETERS, ListPage, list_page
 from invoice_sandbox.project.response import Response
@@ -179,8 +179,7 @@ class Collection:
         return self._shown(call, record)
 
     async def _put_new(self, call: _Call, sent: Mapping[str, Any]) -> Response:
-        key = self._key(call)
-        for value in (key, *([int(key)] if key.isascii() and key.isdigit() else [])):
+        for value in spellings(self._key(call)):
             found = await self._kept(call, {**sent, self.identity: value}, 201)
             if found is not None:
                 return found
@@ -304,7 +303,7 @@ class Collection:
             for one in operation.parameters
             if (one.location, one.name) == ("path", self._parameter(operation))
         ]
-        return all(one.is_valid(key) or one.is_valid(str(key)) for one in every)
+        return all(any(map(one.is_valid, spellings(key))) for one in every)
 
     def _parameter(self, operation: Operation) -> str | None:
         """Return the parameter of an operation's path that has the id of a record."""

@@ -35,7 +35,7 @@ from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.schema.compile import request_response_schemas
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import Project
-from invoice_sandbox.project.stateful import CREATE, LIST, Collection
+from invoice_sandbox.project.stateful import CREATE, DELETE, LIST, Collection
 from tests.foreign.requests import Maker, NoRequestError, Request
 from tests.support import FROZEN, serving
 
@@ -147,8 +147,8 @@ class _Player:
         body = reply.json() if reply.is_success and reply.content else {}
         record = body.get(collection.record, body) if isinstance(body, Mapping) else {}
         key = record.get(collection.identity) if isinstance(record, Mapping) else None
-        others = (role for role in collection.roles if role != CREATE)
-        for role in others:
+        others = [role for role in roles if role not in {CREATE, DELETE}]
+        for role in (*others, *({DELETE} & roles.keys())):
             if role == LIST:
                 self._sent(roles[role])
             elif key is not None:
@@ -163,10 +163,9 @@ class _Player:
         """The response to an operation, of the record with ``key`` below ``base`` if given."""
         operation = self._project.contract.operations[name]
         made = self._request(name)
-        if key and operation.path.endswith("}"):
-            made.path = f"{base}/{key}"
-        elif key:
-            made.path = f"{base}/{key}/{operation.path.rpartition('/')[2]}"
+        if key:
+            verb = operation.path.rpartition("}")[2]
+            made.path = f"{base}/{key}{verb}"
         reply = _sent(self._client, made)
         problem = self._judge.problem(operation.path, operation.method.lower(), reply)
         if problem is not None:

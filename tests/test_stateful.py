@@ -433,9 +433,9 @@ def test_a_declared_location_leads_to_the_record(tmp_path: Path) -> None:
 
 
 def test_a_list_that_is_posted_is_not_kept(tmp_path: Path) -> None:
-    with served(tmp_path, document(with_members(id={"type": "integer"}))) as client:
-        assert client.post("/pets", json=[{"name": "Rex"}]).json()["id"] == 1
-        assert "name" not in client.get("/pets/1").json()
+    with served(tmp_path, document()) as client:
+        assert client.post("/pets", json=[{"name": "Rex"}]).status_code == 201
+        assert client.get("/pets").json() == []
 
 
 def test_what_no_response_can_have_is_not_kept_and_that_is_reported(tmp_path: Path) -> None:

@@ -93,16 +93,6 @@ def members(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def at_steps(value: Any, steps: Iterable[str]) -> Any:
-    """Return what these members lead to, or None. In a list every index is the first item's."""
-    for step in steps:
-        if isinstance(value, list):
-            value = value[0] if value and step.isdecimal() else None
-        else:
-            value = members(value).get(step)
-    return value
-
-
 def placed(value: Any, steps: tuple[str, ...], new: Any) -> Any:
     """Return a copy of ``value`` with ``new`` where these members lead."""
     if not steps:

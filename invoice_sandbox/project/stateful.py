@@ -36,43 +36,27 @@ _ABSENT_STATUSES: Final = (404, 410, 400)
 """Statuses that documents declare for an unknown record, the closest first."""
 _CONFLICT_STATUSES: Final = (409, 422)
 """The same for an id that another record has."""
+_OF_CHANGE: Final = re.compile("updated|modified")
+"""Words in the name of a member with the time of the last change."""
 _SAMPLES: Final = 5
 _EXAMPLE: Final = "the response is the example of the document, as it cannot have the record"
+_SEVERAL: Final = "nothing was kept: a list was sent"
 _NOT_KEPT: Final = "nothing was kept: the responses cannot have the record"
 
 
 class _Call(Protocol):
     """The attributes of a Call of the handler API that a collection reads."""
 
-    @property
-    def state(self) -> Transaction: ...
-
-    @property
-    def workspace(self) -> Workspace: ...
-
-    @property
-    def contract(self) -> Contract: ...
-
-    @property
-    def operation(self) -> Operation: ...
-
-    @property
-    def url(self) -> str: ...
-
-    @property
-    def base_url(self) -> str: ...
-
-    @property
-    def path(self) -> Mapping[str, Any]: ...
-
-    @property
-    def query(self) -> Mapping[str, Any]: ...
-
-    @property
-    def body(self) -> Any: ...
-
-    @property
-    def media_type(self) -> str: ...
+    state: Transaction
+    workspace: Workspace
+    contract: Contract
+    operation: Operation
+    url: str
+    base_url: str
+    path: Mapping[str, Any]
+    query: Mapping[str, Any]
+    body: Any
+    media_type: str
 
     @property
     def timestamp(self) -> str: ...
@@ -109,6 +93,8 @@ class Collection:
 
     async def create(self, call: _Call) -> Response:
         """Keep the body as a record, with an id unless it has one."""
+        if isinstance(call.body, list):
+            return self._response(call, self._view(call), None, hints=(_SEVERAL,))
         name, sent = self._name(call), self._sent(call)
         number = await call.state.next_number(name)
         while await call.state.get(name, str(number)) is not None:
@@ -151,26 +137,20 @@ class Collection:
     async def replace(self, call: _Call) -> Response:
         """Replace the record by the body. An unknown id makes a record, if the operation declares
         201 or nothing else makes one."""
-        kept = await call.state.get(self._name(call), self._key(call))
         sent = self._sent(call)
-        if kept is None and (
-            "201" in call.operation.responses or CREATE not in self.operations.values()
-        ):
+        may_make = "201" in call.operation.responses or CREATE not in self.operations.values()
+        if may_make and await call.state.get(self._name(call), self._key(call)) is None:
             return await self._put_new(call, sent)
         before = (await self._found(call))["record"]
-        views = [self._view(call, one) for one in self._showing(call)]
-        own = frozenset[str]().union(*(view.part.of_server for view in views if view.part))
-        return await self._changed(
-            call, before, {name: before[name] for name in own & before.keys()} | sent, sent
-        )
+        part = self._view(call, self._showing(call)[0]).part
+        names = before.keys() & (part.of_server if part else ())
+        return await self._changed(call, before, {name: before[name] for name in names} | sent)
 
     async def change(self, call: _Call) -> Response:
-        """Merge the body into the record (RFC 7396)."""
+        """Merge the body into the record (RFC 7396). A null stays where the response allows it."""
         before, sent = (await self._found(call))["record"], self._sent(call)
         nulls = {name: None for name, one in sent.items() if one is None}
-        return await self._changed(
-            call, before, {**jsonio.merge_patch(before, sent), **nulls}, sent
-        )
+        return await self._changed(call, before, {**jsonio.merge_patch(before, sent), **nulls})
 
     async def delete(self, call: _Call) -> Response:
         """Delete the record."""
@@ -186,23 +166,18 @@ class Collection:
         return self._response(call, self._view(call), None, hints=(_NOT_KEPT,))
 
     async def _changed(
-        self,
-        call: _Call,
-        before: Mapping[str, Any],
-        after: Mapping[str, Any],
-        sent: Mapping[str, Any],
+        self, call: _Call, before: Mapping[str, Any], after: Mapping[str, Any]
     ) -> Response:
-        view = self._view(call, self._showing(call)[0])
-        declared = {} if view.part is None else view.part.members
+        """Keep what the record is now, with the time of the change."""
+        part = self._view(call, self._showing(call)[0]).part
         times = {
             name: call.timestamp
-            for name, one in declared.items()
-            if one.is_instant and re.search("updated|modified", name.lower()) and name not in sent
+            for name, one in ({} if part is None else part.members).items()
+            if one.is_instant and _OF_CHANGE.search(name.lower()) and name not in self._sent(call)
         }
-        key = {self.identity: before[self.identity]}
-        status = _status_of_change(call.operation)
-        found = await self._kept(call, {**after, **times, **key}, status)
-        return found or self._response(call, view, None, hints=(_NOT_KEPT,))
+        new = {**after, **times, self.identity: before[self.identity]}
+        found = await self._kept(call, new, _status_of_change(call.operation))
+        return found or self._response(call, self._view(call), None, hints=(_NOT_KEPT,))
 
     async def _kept(
         self, call: _Call, record: Mapping[str, Any], status: int | None = None

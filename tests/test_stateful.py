@@ -18,6 +18,7 @@ from invoice_sandbox.cli import main
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.inference import NOTHING
 from invoice_sandbox.project.loader import load_contract, load_project
+from invoice_sandbox.project.paging import list_page
 from invoice_sandbox.settings import SettingError, read_settings
 from tests.support import FROZEN, serving
 
@@ -209,8 +210,8 @@ def test_the_id_is_the_member_that_the_parameter_names(
 
 def test_a_number_that_was_posted_is_not_made_again(tmp_path: Path) -> None:
     with served(tmp_path, document(with_members(id={"type": "integer"}))) as client:
-        keys = [client.post("/pets", json=sent).json()["id"] for sent in ({"id": 1}, {}, {})]
-        assert keys == [1, 2, 3]
+        keys = [client.post("/pets", json=sent).json()["id"] for sent in ({"id": 2}, {}, {})]
+        assert keys == [2, 3, 4]
 
 
 CONFLICTS = {"409": (("422", "409"), 409), "422": (("422",), 422), "neither": ((), 201)}
@@ -280,10 +281,13 @@ def test_an_instant_of_a_change_is_that_of_the_last_one(tmp_path: Path) -> None:
         FROZEN, contract=written(tmp_path, document(with_members(**times))), stateful=True
     )
     with serving(settings) as running, running.client() as client:
-        pet = client.post("/pets", json={"name": "Rex"}).json()
         client.post("/sandbox/clock/advance", json={"by": "PT10S"})
-        later = client.patch(f"/pets/{pet['id']}", json={"name": "Tom"}).json()
-        assert (later["createdAt"], later["updatedAt"]) == (NOW, "2026-11-21T09:30:10Z")
+        pet = client.post("/pets", json={"name": "Rex"}).json()
+        assert pet["createdAt"] == pet["updatedAt"] == "2026-11-21T09:30:10Z"
+        client.post("/sandbox/clock/advance", json={"by": "PT10S"})
+        for change in (client.patch, client.put):
+            later = change(f"/pets/{pet['id']}", json={"name": "Tom"}).json()
+            assert later == {**pet, "name": "Tom", "updatedAt": "2026-11-21T09:30:20Z"}
 
 
 def test_a_response_shows_what_it_declares_and_nothing_write_only(tmp_path: Path) -> None:
@@ -306,6 +310,14 @@ def test_a_member_that_the_response_cannot_have_is_left_out(tmp_path: Path) -> N
     with served(tmp_path, document()) as client:
         pet = client.post("/pets", json={"name": "Rex", "kind": 5, "tags": ["a"]}).json()
         assert pet == {"id": pet["id"], "name": "Rex", "tags": ["a"]}
+
+
+def test_what_one_of_several_alternatives_requires_is_as_in_the_example(tmp_path: Path) -> None:
+    pet = {**PET, "anyOf": [{"required": ["kind"]}, {"required": ["tags"]}]}
+    with served(tmp_path, document(pet)) as client:
+        made = client.post("/pets", json={"name": "Rex"})
+        assert made.json()["name"] == "Rex"
+        assert made.json().keys() & {"kind", "tags"}
 
 
 def test_a_list_has_the_records_with_the_value_of_a_member(tmp_path: Path) -> None:
@@ -344,7 +356,7 @@ def test_a_list_has_pages(tmp_path: Path, first: str, second: str, names: tuple[
     }
     query = [parameter(name) for name in names]
     content = document(listed=listed, query=(*query, *([] if len(names) > 1 else [size])))
-    header = {"Link": {"schema": {"type": "string"}}}
+    header = {"Link": {"schema": {"type": "string"}, "example": "<http://a.test>; rel=next"}}
     content["paths"]["/pets"]["get"]["responses"]["200"]["headers"] = header
     with served(tmp_path, content) as client:
         for name in "abc":
@@ -365,6 +377,14 @@ def test_a_page_without_a_size_ends(tmp_path: Path) -> None:
         client.post("/pets", json={"name": "Rex"})
         assert len(client.get("/pets?page=1").json()) == 1
         assert client.get("/pets?page=2").json() == []
+
+
+def test_a_page_has_20_records_if_only_its_number_is_sent_and_1000_at_most() -> None:
+    assert (list_page({"page": 2}, {"page": None}, 50).start) == 20
+    assert (list_page({"page": 1}, {"page": None}, 50).next_query) == ("page", 2)
+    assert (
+        list_page({}, {}, 2000).size == list_page({"limit": 5000}, {"limit": None}, 1).size == 1000
+    )
 
 
 def test_a_verb_shows_the_record(tmp_path: Path) -> None:
@@ -423,6 +443,43 @@ def test_paths_may_end_with_a_slash(tmp_path: Path) -> None:
         assert client.get("/pets/").json() == [pet]
 
 
+def test_an_envelope_called_like_the_parameter_is_not_the_id(tmp_path: Path) -> None:
+    shown = {"required": ["pet"], "properties": {"pet": PET}}
+    with served(tmp_path, document(shown=shown, item="/pets/{pet}")) as client:
+        made = client.post("/pets", json={"name": "Rex"}).json()
+        assert client.get(f"/pets/{made['pet']['id']}").json() == made
+
+
+def test_an_id_may_be_a_text_in_one_response_and_a_number_in_another(tmp_path: Path) -> None:
+    content = document(with_members(id={"type": "integer"}))
+    content["paths"]["/pets"]["post"]["responses"] = response(PET, "201")
+    with served(tmp_path, content) as client:
+        assert client.post("/pets", json={"name": "Rex"}).json()["id"] == "1"
+        assert client.get("/pets/1").json() == {"id": 1, "name": "Rex"}
+
+
+@pytest.mark.parametrize("key", ["204", "default"])
+def test_a_post_may_declare_no_content_or_the_default_only(tmp_path: Path, key: str) -> None:
+    made = document(with_members(id={"type": "integer"}))
+    made["paths"]["/pets"]["post"]["responses"] = response(PET, key)
+    with served(tmp_path, made) as client:
+        reply = client.post("/pets", json={"name": "Rex"})
+        assert reply.status_code == (204 if key == "204" else 200)
+        assert client.get("/pets/1").json()["name"] == "Rex"
+
+
+def test_post_makes_an_item_below_an_item(tmp_path: Path) -> None:
+    path = [parameter(name, "path") for name in ("petId", "part")]
+    others = {"/pets/{petId}/{part}": {"parameters": path, "get": {"responses": response(PET)}}}
+    content = document(others=others, on_item={"post": {"responses": response(PET)}})
+    for method in ("put", "patch"):
+        del content["paths"]["/pets/{petId}"][method]
+    assert collections(tmp_path, content) == [
+        "/pets by 'id': create, list, get, delete",
+        "/pets/{petId} by 'id': create, get",
+    ]
+
+
 def test_a_declared_location_leads_to_the_record(tmp_path: Path) -> None:
     content = document()
     made = content["paths"]["/pets"]["post"]["responses"]["201"]
@@ -452,6 +509,7 @@ def test_what_no_response_can_have_is_not_kept_and_that_is_reported(tmp_path: Pa
 NO_COLLECTION = {
     "no item": {"/pets": {"post": {"responses": response(PET, "201")}}},
     "an item without an id": document({"properties": {"name": {"type": "string"}}})["paths"],
+    "two members with an id": document(shown={"properties": {"a": PET, "b": PET}})["paths"],
     "no GET of an item": {
         **document()["paths"],
         "/pets/{petId}": {"parameters": [parameter("petId", "path")], "delete": GONE},

@@ -53,8 +53,8 @@ from tests.test_control_commands import run
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")
 INVOICE = "inv_sandbox_0003"
 PATIENT_COMMAND = """
-from invoice_sandbox.cli import forwarding, main
-forwarding._SECONDS_TO_FINISH = 60
+from invoice_sandbox.cli import listen, main
+listen._SECONDS_TO_FINISH = 60
 main()
 """
 """The command, with time to finish on a machine that stalls."""

@@ -164,7 +164,7 @@ IN_CODE: Final = re.compile(
 )
 
 CODE_EXCEPTIONS: Final = {
-    "invoice_sandbox/cli/forwarding.py": (r"/answers|secondsToAnswer", "names on the wire"),
+    "invoice_sandbox/cli/listen.py": (r"/answers|secondsToAnswer", "names on the wire"),
     "invoice_sandbox/control/listeners.py": (r"secondsToAnswer|answer_message", "operation id"),
     "invoice_sandbox/http/admit.py": (r"answerMessage", "operation id"),
     "invoice_sandbox/runtime/journal.py": (r"answerMessage", "operation id"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import hmac
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +19,6 @@ import httpx
 
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.cli.output import Row
-from invoice_sandbox.cli.stream import Message
 from invoice_sandbox.control.client import uses_proxy
 from invoice_sandbox.settings import is_loopback
 from invoice_sandbox.webhooks.signing import SECRET_BYTES, SECRET_PREFIX, is_signing_secret
@@ -123,6 +122,25 @@ def _new_secret() -> str:
 
 
 @dataclass(frozen=True)
+class Message:
+    """A delivery that the sandbox passes on."""
+
+    number: int
+    headers: Mapping[str, str]
+    body: str
+    type: str | None
+
+    @property
+    def id(self) -> str:
+        return self.headers.get("webhook-id", "")
+
+    @property
+    def attempt(self) -> tuple[str, str]:
+        """The identity of the attempt: ``webhook-id`` and ``webhook-timestamp``."""
+        return self.id, self.headers.get("webhook-timestamp", "")
+
+
+@dataclass(frozen=True)
 class Response:
     """The response of the local receiver, or the error; ``took`` is in real time."""
 
@@ -145,25 +163,24 @@ class Response:
 
 
 class Receiver:
-    """The local receiver."""
+    """The local receiver, which several threads may use."""
 
     def __init__(self, target: str) -> None:
         self._target = target
         self._clock: SystemClock = OperatingSystemClock()
-        self._client = httpx.AsyncClient(follow_redirects=False, trust_env=uses_proxy(target))
+        self._client = httpx.Client(follow_redirects=False, trust_env=uses_proxy(target))
 
-    async def __aenter__(self) -> Receiver:
+    def __enter__(self) -> Receiver:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.aclose()
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
 
-    async def deliver(self, message: Message, seconds: float) -> Response:
+    def deliver(self, message: Message, seconds: float) -> Response:
         """Its response within that time, or the error."""
         begun = self._clock.monotonic()
         try:
-            async with asyncio.timeout(seconds):
-                response = await self._exchange(message, seconds)
+            response = self._exchange(message, begun, seconds)
         except (TimeoutError, httpx.TimeoutException):
             response = Response(error="timeout")
         except (httpx.ProtocolError, httpx.DecodingError):
@@ -173,8 +190,8 @@ class Receiver:
         took = timedelta(seconds=self._clock.monotonic() - begun)
         return replace(response, took=took)
 
-    async def _exchange(self, message: Message, seconds: float) -> Response:
-        async with self._client.stream(
+    def _exchange(self, message: Message, begun: float, seconds: float) -> Response:
+        with self._client.stream(
             "POST",
             self._target,
             content=message.body.encode(),
@@ -182,10 +199,12 @@ class Receiver:
             timeout=seconds,
         ) as reply:
             body = bytearray()
-            async for part in reply.aiter_raw():
+            for part in reply.iter_raw():
                 body += part
                 if len(body) >= _READ_LIMIT:
                     break
+                if self._clock.monotonic() - begun > seconds:
+                    raise TimeoutError
         if reply.status_code not in _STATUSES:
             return Response(error="no_http")
         retry_after = reply.headers.get("retry-after")

@@ -112,7 +112,7 @@ def _follow(query: Row) -> None:
     for event in client().events(with_query("/sandbox/requests/stream", query)):
         if event.name == "request":
             print_row(event.data, lambda entry: print_lines(_REQUESTS.cells(entry)))
-        else:
+        elif event.name == "dropped":
             count = event.data["count"]
             click.echo(f"The journal has dropped {count} requests.", err=True)
     raise click.ClickException("the server has stopped, or the workspace was deleted")

@@ -38,8 +38,8 @@ _LONGEST_SHOWN: Final = 100
 class SandboxError(Exception):
     """A sandbox rejected a request, or none responded; the message says what to do.
 
-    ``status`` and ``code`` are those of the error response, or None when there is none; ``inputs``
-    are the problems of inputs that it lists. A key is never part of the message.
+    ``status`` and ``code`` are those of the error response, or None when there is none. A key is
+    never part of the message.
     """
 
     def __init__(
@@ -47,12 +47,10 @@ class SandboxError(Exception):
         message: str,
         status: int | None = None,
         code: str | None = None,
-        inputs: InputProblems | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
-        self.inputs = inputs
 
 
 class Reply(NamedTuple):
@@ -63,7 +61,7 @@ class Reply(NamedTuple):
 
 
 class ServerEvent(NamedTuple):
-    """An event of a stream: its name and its data."""
+    """An event of a stream: its name and its data; or a comment of the stream, without data."""
 
     name: str
     data: Any
@@ -222,11 +220,11 @@ class ControlClient:
         status, headers, content = self._exchange(method, path, body)
         return Reply(self.data_of(status, content, _Sent(method, path, body)), headers)
 
-    def content(self, method: str, path: str) -> Any:
+    def content(self, method: str, path: str, body: Any = None) -> Any:
         """The data of an operation of the API, or its whole body. Raises SandboxError."""
         __tracebackhide__ = True
-        status, _, content = self._exchange(method, path, None)
-        return self.content_of(status, content, _Sent(method, path))
+        status, _, content = self._exchange(method, path, body)
+        return self.content_of(status, content, _Sent(method, path, body))
 
     def whole(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """The JSON object of a response that need not have our envelope: a contract, for example.
@@ -257,6 +255,8 @@ class ControlClient:
                     name = text
                 elif field == "data":
                     yield ServerEvent(name, self.loads(text.encode()))
+                elif not field and text:
+                    yield ServerEvent(text, None)
 
     @cached_property
     def project(self) -> ServedProject:
@@ -356,7 +356,7 @@ class ControlClient:
                     text = f"{text} Request id: {error['requestId']}"
                 if status == HTTPStatus.UNAUTHORIZED:
                     text = f"{self.url}: {text}"
-                return SandboxError(text, status, code, inputs)
+                return SandboxError(text, status, code)
         return SandboxError(f"the server at {self.url} is not an invoice sandbox; {_ADVICE}")
 
     def _written(self, body: Any) -> bytes:

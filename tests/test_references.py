@@ -27,7 +27,6 @@ from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import check_openapi
 from invoice_sandbox.openapi.operation import compile_contract
-from invoice_sandbox.openapi.schema.canonical import canonical_form, checker
 from invoice_sandbox.project.loader import load_contract
 from invoice_sandbox.settings import read_settings
 from tests.support import FROZEN, PATIENCE, ManualSystemClock, serving
@@ -819,9 +818,3 @@ def test_the_library_that_validates_gets_no_file_of_any_scheme(
         document = with_value(full("3.0.3"), ("paths", "/b"), {"$ref": reference})
         with pytest.raises(DocumentError, match="cannot resolve reference"):
             check_openapi(document, tmp_path / "api.json")
-
-
-def test_a_checker_of_generated_values_gets_no_dialect(elsewhere: list[str]) -> None:
-    for reference in elsewhere:
-        form = canonical_form({"properties": {"a": {"$schema": reference, "type": "string"}}})
-        assert checker(form)({"a": "x"})

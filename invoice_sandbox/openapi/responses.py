@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
@@ -21,9 +21,8 @@ from invoice_sandbox.openapi.message.parameters import compile_parameter
 from invoice_sandbox.openapi.message.styles import Given
 from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.operation import Contract, DeclaredResponse, Operation
-from invoice_sandbox.openapi.schema.compile import Checker, Schema, SchemaError
-from invoice_sandbox.openapi.schema.evident import Evident
-from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
+from invoice_sandbox.openapi.schema.compile import Checker, Problem, Schema, SchemaError
+from invoice_sandbox.openapi.schema.generate import CannotGenerate, generate
 
 __all__ = [
     "NOT_USED",
@@ -32,7 +31,6 @@ __all__ = [
     "WITHOUT_BODY",
     "Choice",
     "ContractResponse",
-    "EvidentResponses",
     "NoResponseError",
     "NotAcceptableError",
     "NotOfferedError",
@@ -44,6 +42,10 @@ __all__ = [
     "json_type",
 ]
 
+Problems = Callable[[Any], Sequence[Problem]]
+"""Everything wrong with a value."""
+
+_NOT_SENT: Final = "is a text that no header can carry"
 NOT_USED: Final = "this example is not used"
 _FIRST_FINAL: Final = 200
 SET_BY_SERVER: Final = frozenset(
@@ -127,9 +129,8 @@ def contract_response(
         raise NoResponseError(
             f"{operation.id}: {status} is not a final status, and no other response is declared"
         )
-    source = _Source(contract, operation, f"{seed}/{operation.id}", choice)
-    if choice.status is not None:
-        source = _Source(contract, operation, f"{seed}/{operation.id}/{status}", choice)
+    own_seed = f"{seed}/{operation.id}" + ("" if choice.status is None else f"/{status}")
+    source = _Source(contract, f"{operation.id}, response {status}", own_seed, choice)
     if response is None:
         return ContractResponse(status)
     headers = tuple(source.headers(response))
@@ -165,37 +166,6 @@ def allowed_headers(
             text = _as_text(value)
             if checker.is_valid(value) or checker.is_valid(text):
                 yield name, text
-
-
-class EvidentResponses:
-    """Whether operations of a contract evidently have a response: none has to be made to know."""
-
-    def __init__(self, contract: Contract) -> None:
-        self._contract = contract
-        self._evident = Evident(contract.schemas)
-        self._headers: set[int] = set()
-
-    def has(self, operation: Operation) -> bool:
-        """Whether ``contract_response`` evidently returns the success; False: it is unknown."""
-        status, response = _chosen(operation, USUAL)
-        if response is None or status < _FIRST_FINAL:
-            return False
-        try:
-            self._make_headers(operation, response)
-        except NoResponseError:
-            return False
-        declared = _media_type(self._contract, operation, response, status, USUAL)
-        if declared is None:
-            return True
-        return self._evident.has_value(response.media[declared].get("schema", True))
-
-    def _make_headers(self, operation: Operation, response: DeclaredResponse) -> None:
-        """Make those that no other operation has. Raises NoResponseError."""
-        new = {name: one for name, one in response.headers.items() if id(one) not in self._headers}
-        source = _Source(self._contract, operation, "start-up", USUAL)
-        for _ in source.headers(replace(response, headers=new)):
-            pass
-        self._headers |= {id(one) for one in new.values()}
 
 
 def check_headers(
@@ -239,7 +209,8 @@ def given_response(
     if problems:
         text = problems[0].sentence("the body")
         raise NotOfferedError(f"not a {number} of {operation.id}: {text}", ())
-    source = _Source(contract, operation, f"{seed}/{operation.id}/{number}", USUAL)
+    place = f"{operation.id}, response {number}"
+    source = _Source(contract, place, f"{seed}/{operation.id}/{number}", USUAL)
     others = source.headers(response, {name.lower() for name in headers})
     return ContractResponse(number, media_type, body, (*others, *headers.items()))
 
@@ -295,10 +266,10 @@ def _media_type(
 
 @dataclass(frozen=True)
 class _Source:
-    """Where the values of one response come from."""
+    """Where the values of one response come from; ``place`` is its name in messages."""
 
     contract: Contract
-    operation: Operation
+    place: str
     seed: str
     choice: Choice
     hints: list[str] = field(default_factory=list)
@@ -317,20 +288,19 @@ class _Source:
         return "" if self.choice.dynamic else _as_text(next(examples, ""))
 
     def _value(self, media: Mapping[str, Any], checker: Checker | None) -> Any:
-        is_valid = checker.is_valid if checker else _anything
+        problems = checker.problems if checker else _no_problems
         if not self.choice.dynamic or self.choice.example is not None:
             wrong = []
             for example in self._examples(media):
-                if is_valid(example):
+                found = problems(example)
+                if not found:
                     return example
-                wrong.append(example)
-            if wrong and checker is not None:
-                problem = checker.problems(wrong[0])[0].sentence("the value")
-                self.hints.append(f"{NOT_USED}: {problem}")
+                wrong.append(found[0].sentence("the value"))
+            self.hints.extend(f"{NOT_USED}: {problem}" for problem in wrong[:1])
         if self.choice.example is not None:
             problem = f"the example '{self.choice.example[:60]}' does not satisfy its own schema"
-            raise NotOfferedError(f"{self.operation.id}: {problem}", ())
-        return self._made(media.get("schema", True), is_valid, self.seed)
+            raise NotOfferedError(f"{self.place}: {problem}", ())
+        return self._made(media.get("schema", True), problems, self.seed)
 
     def _examples(self, media: Mapping[str, Any]) -> Iterator[Any]:
         for name, value in named_examples(self.contract.document, media):
@@ -339,21 +309,17 @@ class _Source:
         if "example" in media and self.choice.example is None:
             yield media["example"]
 
-    def _made(self, schema: Schema, is_valid: Callable[[Any], bool], seed: str) -> Any:
-        view = self.contract.schemas.generation_view
+    def _made(self, schema: Schema, problems: Problems, seed: str) -> Any:
         try:
             return generate(
-                view.read(schema),
-                resolve=view.at,
-                is_valid=is_valid,
-                seed=seed,
-                invent=self.choice.dynamic,
+                self.contract.schemas,
+                schema,
+                seed,
+                dynamic=self.choice.dynamic,
+                problems=problems,
             )
         except CannotGenerate as error:
-            raise NoResponseError(f"{self.operation.id}: {error}") from None
-        except RecursionError:
-            problem = "its schema is nested too deeply; add an example to the operation"
-            raise NoResponseError(f"{self.operation.id}: {problem}") from None
+            raise NoResponseError(f"{self.place}: {error}") from None
 
     def headers(
         self, response: DeclaredResponse, without: Set[str] = frozenset()
@@ -372,24 +338,24 @@ class _Source:
         if has_content:
             raw = next(iter(raw["content"].values()))
             schema = raw.get("schema", True)
-        place = f"{self.operation.id}, header {name}"
         try:
-            checker = self.contract.schemas.compile(schema, place)
+            checker = self.contract.schemas.compile(schema, f"{self.place}, header {name}")
         except SchemaError as error:
             raise NoResponseError(str(error)) from None
 
         def written(value: Any) -> str:
             return jsonio.dumps(value).decode() if has_content else _in_simple_style(value, raw)
 
-        def is_fine(value: Any) -> bool:
-            return checker.is_valid(value) and _can_be_sent(written(value))
+        def problems(value: Any) -> Sequence[Problem]:
+            unsent = () if _can_be_sent(written(value)) else [Problem("", _NOT_SENT, "")]
+            return checker.problems(value) or unsent
 
         shown = [*(value for _, value in named_examples(self.contract.document, raw))]
         shown += [raw["example"]] if "example" in raw else []
         for value in () if self.choice.dynamic else shown:
-            if is_fine(value):
+            if not problems(value):
                 return written(value)
-        return written(self._made(schema, is_fine, f"{self.seed}/{name}"))
+        return written(self._made(schema, problems, f"{self.seed}/{name}"))
 
 
 def _schema_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -397,8 +363,8 @@ def _schema_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     return schema if isinstance(schema, Mapping) else {}
 
 
-def _anything(_: Any) -> bool:
-    return True
+def _no_problems(_: Any) -> Sequence[Problem]:
+    return ()
 
 
 def _as_text(value: Any) -> str:

@@ -34,7 +34,6 @@ from invoice_sandbox.openapi.load.text import DocumentError, place_of_step
 from invoice_sandbox.openapi.load.validate import check_openapi, check_version
 from invoice_sandbox.openapi.operation import Contract, UncompilableError, compile_contract
 from invoice_sandbox.openapi.responses import (
-    EvidentResponses,
     NoResponseError,
     contract_response,
 )
@@ -262,9 +261,8 @@ def _position(line: tuple[str, str]) -> tuple[str, list[int], str]:
 
 def _unanswerable(contract: Contract, handlers: Collection[str]) -> Iterator[Note]:
     """The operations that neither a handler nor the contract has a valid response for."""
-    evident = EvidentResponses(contract)
     for operation in contract.operations.values():
-        if operation.id in handlers or evident.has(operation):
+        if operation.id in handlers:
             continue
         try:
             contract_response(contract, operation, "start-up")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from invoice_sandbox.openapi.load.operations import parameter_key
 from invoice_sandbox.openapi.load.pointers import at_pointer
-from invoice_sandbox.openapi.schema.compile import RequestResponseSchemas
-from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
+from invoice_sandbox.openapi.schema.compile import Problem, RequestResponseSchemas
+from invoice_sandbox.openapi.schema.generate import CannotGenerate, generate
 
 CREDENTIAL: Final = "a-credential"
 _UNRESERVED: Final = "-._~"
@@ -92,12 +92,12 @@ class Maker:
         holder = next(iter(one["content"].values())) if "content" in one else one
         schema = holder.get("schema", {"type": "string"})
 
-        def is_fine(value: Any) -> bool:
+        def problems(value: Any) -> Sequence[Problem]:
             checker = self.schemas.request.compile(schema, one["name"])
             is_sent = value != [] and (one["in"] == "query" or value != "")
-            return is_sent and checker.is_valid(value)
+            return checker.problems(value) if is_sent else [Problem("", "is not sent", "")]
 
-        return self._made(schema, f"parameter {one['name']}", is_fine)
+        return self._made(schema, f"parameter {one['name']}", problems)
 
     def _fill(self, made: Request, body: Mapping[str, Any]) -> None:
         media_type = min(body["content"], key=lambda one: "json" not in one.lower())
@@ -126,17 +126,16 @@ class Maker:
 
     def _body(self, media: Mapping[str, Any]) -> Any:
         schema = media.get("schema", True)
-        is_valid = self.schemas.request.compile(schema, "body").is_valid
+        checker = self.schemas.request.compile(schema, "body")
         shown = [self.named(one).get("value") for one in media.get("examples", {}).values()]
         for example in (*shown, media.get("example")):
-            if example is not None and is_valid(example):
+            if example is not None and checker.is_valid(example):
                 return example
-        return self._made(schema, "body", is_valid)
+        return self._made(schema, "body", checker.problems)
 
-    def _made(self, schema: Any, what: str, is_valid: Any) -> Any:
-        view = self.schemas.request.generation_view
+    def _made(self, schema: Any, what: str, problems: Callable[[Any], Sequence[Problem]]) -> Any:
         try:
-            return generate(view.read(schema), resolve=view.at, is_valid=is_valid, seed=what)
+            return generate(self.schemas.request, schema, what, problems=problems)
         except CannotGenerate as error:
             raise NoRequestError(f"{what}: {error}") from None
 

@@ -31,7 +31,6 @@ from invoice_sandbox.openapi.schema.annotations import (
     may_have,
     without,
 )
-from invoice_sandbox.openapi.schema.generation_view import COMPONENTS, GenerationView, Schema
 from invoice_sandbox.openapi.schema.problems import Problem, is_missing, problem_of, problems_of
 
 __all__ = [
@@ -64,6 +63,9 @@ _OWN_ADDRESS: Final = re.compile(
 """A keyword by which a schema differs from the same schema inside of another, in its JSON."""
 
 _IDENTIFIER: Final = re.compile(rb'"\$(?:id|anchor|dynamicAnchor)":')
+
+Schema = Mapping[str, Any] | bool
+COMPONENTS: Final = "#/components/schemas/"
 
 Declared = dict[int, tuple["Schema", str]]
 """Schemas and their places, by their identity."""
@@ -177,7 +179,7 @@ _WITH_DEFINITIONS: Final = (jsonschema_rs.Draft6, jsonschema_rs.Draft7)
 class Schemas:
     """Compiles the schemas of one OpenAPI document; components are shared by all of them.
 
-    ``identified`` are those with an identifier; the sampler reads all in ``generation_view``.
+    ``identified`` are those with an identifier, by their address.
     """
 
     def __init__(
@@ -194,7 +196,6 @@ class Schemas:
         Raises SchemaError when the dialect is unknown.
         """
         self.identified = identified(document) if known is None else known
-        self.generation_view = GenerationView(document, self.identified)
         self._unchecked = unchecked
         self.not_required = not_required
         self._dialect = _dialect(document.get("jsonSchemaDialect", DRAFT_2020_12))

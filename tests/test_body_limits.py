@@ -14,7 +14,7 @@ import pytest
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.http.read import BODIES_OF_A_WORKSPACE
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.hostile.wire import Response, Wire
+from tests.attack.wire import Response, Wire
 from tests.scenario_run import DATED, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 

@@ -32,7 +32,7 @@ from invoice_sandbox.project.contracts import merged_document
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.server.serving import MAX_FILES
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.hostile.wire import Wire
+from tests.attack.wire import Wire
 from tests.scenario_run import INVOICE
 from tests.support import PATIENCE
 

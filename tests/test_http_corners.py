@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.hostile import wire
+from tests.attack import wire
 from tests.scenario_run import until
 from tests.support import PATIENCE, Running
 

@@ -1,1 +1,1 @@
-"""Attacks on a running server, kept as a regression: ``make attack``."""
+"""What hostile clients send, as data, and what it may cost a server."""

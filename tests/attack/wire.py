@@ -126,18 +126,21 @@ class Process:
             wire.send(request(*parts, **named))
             return wire.response()
 
-    def sockets(self) -> int:
-        """How many sockets it holds, its listening one included."""
-        kinds = []
-        for link in Path(f"/proc/{self.pid}/fd").iterdir():
-            with suppress(FileNotFoundError):
-                kinds.append(link.readlink().name.partition(":")[0])
-        return kinds.count("socket")
-
     def resident(self) -> int:
-        """Bytes of memory in use."""
+        """Return the bytes of memory in use."""
+        return self._memory("VmRSS")
+
+    def peak(self) -> int:
+        """Return the most bytes of memory that were in use since ``forget_peak``."""
+        return self._memory("VmHWM")
+
+    def forget_peak(self) -> None:
+        """Begin to look for the peak."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def _memory(self, name: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        found = re.search(rf"{name}:\s+(\d+) kB", status)
         assert found, status
         return int(found[1]) * 1024
 

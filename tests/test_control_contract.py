@@ -47,7 +47,7 @@ EXAMPLES: Mapping[str, Any] = {
     "createWorkspace": {},
     "setScenario": {"name": "manual"},
     "addFault": {"kind": "status"},
-    "answerMessage": {"message": 1, "status": 200},
+    "reportMessageResponse": {"message": 1, "status": 200},
     "transitionInvoice": {"trigger": "verify"},
     "createAcceptanceRun": RUN,
     "updateAcceptanceRun": RUN,

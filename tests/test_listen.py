@@ -525,7 +525,7 @@ def test_a_response_that_was_under_way_is_reported_after_a_reconnect(
         listener.expect("^Lost ")
         if first == "the answer":
             gate.set()
-            until(lambda: any(b"/answers" in one for one in wire.lost), "it is reported")
+            until(lambda: any(b"/responses" in one for one in wire.lost), "it is reported")
         wire.repair()
         listener.expect("^Reconnected to ")
         gate.set()
@@ -907,7 +907,7 @@ def next_message(lines: Iterator[str]) -> Any:
 
 def report(client: httpx.Client, listener: Any, number: int, **reported: Any) -> httpx.Response:
     """What the control API returns for a report."""
-    place = f"/sandbox/listeners/{listener['id']}/answers"
+    place = f"/sandbox/listeners/{listener['id']}/responses"
     return client.post(place, json={"message": number, **reported})
 
 

@@ -171,7 +171,7 @@ def test_what_a_listener_reports_has_no_limit_of_requests(family: Running) -> No
     with family.client(family.new_workspace()) as client:
         reported = {"status": 200, "headers": {}, "body": ""}
         found = {
-            client.post("/sandbox/listeners/none/answers", json=reported).status_code
+            client.post("/sandbox/listeners/none/responses", json=reported).status_code
             for _ in range(8)
         }
         assert len(found) == 1

@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
 from invoice_sandbox.cli import main
 from invoice_sandbox.cli.scenarios import description
-from invoice_sandbox.cli.scenarios import scenarios as group
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.scenarios.drawing import trigger_in_words
 from invoice_sandbox.scenarios.library import scenario_files
@@ -82,20 +78,6 @@ def own(tmp_path: Path) -> Path:
 # Help
 
 
-@pytest.mark.parametrize("name", group.commands)
-def test_help_explains_every_option_and_has_an_example(name: str) -> None:
-    shown = fine(f"{name} --help")
-    assert f"invoice-sandbox scenarios {name}" in shown
-    for one in group.commands[name].params:
-        if isinstance(one, click.Option):
-            assert one.opts[0] in shown
-            assert one.help
-
-
-def test_five_commands_read_files_and_one_asks_a_server() -> None:
-    assert set(group.commands) == {"list", "show", "validate", "schema", "diagram", "use"}
-
-
 # list
 
 
@@ -105,11 +87,6 @@ def test_the_list_has_every_scenario_with_trigger_scenario_and_when_a_client_pas
         assert f" {name} " in f" {reported}"
         assert set(document["purpose"].split()) < set(reported.split())
     assert "sellerId sim_seller_kyb_hold" in reported
-
-
-def test_the_list_is_in_the_order_of_the_names() -> None:
-    listed = re.findall(r"^([a-z][a-z0-9-]*) ", fine("list"), re.MULTILINE)[1:]
-    assert listed == sorted(SHIPPED)
 
 
 def test_the_list_as_json_is_for_scripts() -> None:
@@ -224,12 +201,6 @@ def test_a_short_name_leads_to_the_only_one_that_begins_so() -> None:
     assert misused("show webhok").endswith("lists all of them)")
 
 
-@pytest.mark.parametrize("command", ["show", "diagram"])
-def test_a_name_without_similar_ones_leads_to_the_list(command: str) -> None:
-    lists = "'invoice-sandbox scenarios list' lists all of them"
-    assert misused(f"{command} xyzzy").endswith(f"there is no scenario 'xyzzy' ({lists})")
-
-
 # validate
 
 
@@ -250,14 +221,6 @@ def test_every_problem_of_every_file_is_a_line_and_the_status_is_1(own: Path) ->
         f"{own}/one.yaml:1:1: the file has no 'purpose'",
         f"{own}/two.yaml:7:17: '6s' must be a duration such as PT10S or P3D",
     ]
-
-
-def test_two_problems_of_one_file_are_two_lines(own: Path) -> None:
-    (own / "mine.yaml").write_text(
-        SCENARIO_FILE.replace("make-offer", "make-ofer").replace("mine", "me")
-    )
-    ran = run(f"validate {own}/mine.yaml")
-    assert (ran.exit_code, ran.stdout.count("\n")) == (1, 2)
 
 
 def test_without_a_file_those_of_the_own_folder_are_checked(own: Path) -> None:
@@ -411,20 +374,6 @@ def test_a_folder_that_is_not_there_is_misuse(line: str, option: str) -> None:
 
 def test_a_project_without_a_contract_is_one_line_and_status_2(own: Path) -> None:
     assert "openapi.yaml: no such file" in misused(f"list --project {own}")
-
-
-@pytest.mark.parametrize("line", ["show", "diagram", "list extra", "nothing"])
-def test_what_is_no_command_is_misuse(line: str) -> None:
-    assert run(line).exit_code == 2
-
-
-@pytest.mark.process
-def test_the_installed_program_does_it_too() -> None:
-    program = Path(sys.executable).with_name("invoice-sandbox")
-    ran = subprocess.run(
-        [program, "scenarios", "show", "manual"], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout.startswith("manual\nNothing happens by itself;")
 
 
 # One group, two names

@@ -137,7 +137,7 @@ DEMO = {"email": "seller@demo.example", "password": "demo-password"}
 ITEM = {**DATED, "invoiceNumber": "TEN-4"}
 MOVE = "/sandbox/invoices/{id}/transition"
 ROTATE, EVENTS = "/sandbox/webhooks/{id}/rotate-secret", "/sandbox/events"
-RESPONSES = "/sandbox/listeners/{id}/answers"
+RESPONSES = "/sandbox/listeners/{id}/responses"
 SIGNED = "/sandbox/uploads/{id}?expires=1795254300&signature=" + "0" * 64
 TAKING = [
     Row("getInvoice", "invoice", "GET", "/api/invoices/{id}", status=404),
@@ -190,7 +190,7 @@ TAKING = [
         404,
     ),
     Row("streamListener", "listener", "GET", "/sandbox/listeners/{id}/stream?idle=0", status=404),
-    Row("answerMessage", "listener", "POST", RESPONSES, {"message": 1, "status": 200}, 404),
+    Row("reportMessageResponse", "listener", "POST", RESPONSES, {"message": 1, "status": 200}, 404),
     Row("deleteListener", "listener", "DELETE", "/sandbox/listeners/{id}", status=404),
     Row("getAcceptanceRun", "run", "GET", "/sandbox/acceptance/runs/{id}", status=404),
     Row("updateAcceptanceRun", "run", "PUT", "/sandbox/acceptance/runs/{id}", PROGRESS, 404),

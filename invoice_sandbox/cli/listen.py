@@ -381,11 +381,11 @@ class _Forwarder:
 
     def _handle(self, message: Message, response: Future[Response], is_new: bool) -> None:
         if is_new:
-            seconds = float(self.listener["secondsToAnswer"]) * _SHARE_OF_TIME
+            seconds = float(self.listener["secondsToRespond"]) * _SHARE_OF_TIME
             found = self.receiver.deliver(message, seconds)
             self.printer.forwarded(message, found)
             response.set_result(found)
-        place = path("/listeners/{id}/answers", id=self.listener["id"])
+        place = path("/listeners/{id}/responses", id=self.listener["id"])
         with suppress(SandboxError):  # it comes again, or the listener is gone
             self.sandbox.ask("POST", place, response.result().report(message.number))
             self.reported.add(message.attempt)

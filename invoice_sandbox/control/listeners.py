@@ -45,7 +45,7 @@ async def create_listener(call: ControlCall) -> Record:
         "url": listener_url(engine.url, listener.token),
         "token": listener.token,
         "endpoints": await _endpoints(call, listener, call.body.get("endpoints")),
-        "secondsToAnswer": engine.listeners.patience,
+        "secondsToRespond": engine.listeners.patience,
     }
 
 
@@ -91,7 +91,7 @@ async def receive_for_listener(call: PublicControlCall) -> Raw:
     return _text_response(reported.status, reported.body, headers)
 
 
-async def answer_message(call: ControlCall) -> Record:
+async def report_message_response(call: ControlCall) -> Record:
     """Accept a reported response. Raises ApiError 404 if no message waits for it."""
     body = call.body
     reported = Reported(

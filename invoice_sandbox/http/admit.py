@@ -46,7 +46,7 @@ _FAMILY_KEYS: Final = 50
 """Keys of a workspace that may use up their windows, if that is more."""
 
 _READING: Final = frozenset({"GET", "HEAD"})
-_REPORTS: Final = frozenset({"answerMessage"})
+_REPORTS: Final = frozenset({"reportMessageResponse"})
 """What a listener sends for each delivery to it. The deliveries have limits of their own."""
 
 

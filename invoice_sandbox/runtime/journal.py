@@ -90,7 +90,7 @@ _MAX_WHOLE: Final = MEBIBYTE
 
 _OF_OTHERS: Final = frozenset(
     {
-        *("createWorkspace", "deleteWorkspace", "answerMessage", "receiveForListener"),
+        *("createWorkspace", "deleteWorkspace", "reportMessageResponse", "receiveForListener"),
         *("receiveWebhook", "keepAcceptanceBundle", "replayBundle", "replayAcceptanceBundle"),
     }
 )

@@ -3478,46 +3478,6 @@ def test_an_error_is_the_example_of_the_document(
                 assert reason.startswith("limit must be a whole number")
 
 
-TEXT = {"type": "string"}
-MESSAGE = "limit must be a whole number. The contract is at {url}/openapi.json."
-WORDED: dict[str, tuple[dict[str, Any], Any, Any]] = {
-    "its message": ({"message": TEXT, "documentation_url": TEXT}, {}, {"message": MESSAGE}),
-    "in an object": (
-        {"error": {"properties": {"message": TEXT, "code": {"const": 7}}, "required": ["code"]}},
-        {},
-        {"error": {"message": MESSAGE, "code": 7}},
-    ),
-    "status and title": (
-        {"statusCode": TEXT, "title": TEXT, "detail": {"maxLength": 9}},
-        {},
-        {"statusCode": "400", "title": "Bad Request"},
-    ),
-    "a number as code": (
-        {"code": {"type": "integer", "minimum": 100}, "fault": {"properties": {"code": TEXT}}},
-        {},
-        {"code": 400, "fault": {"code": "Code"}},
-    ),
-    "an example": ({"message": TEXT}, {"example": {"message": "No"}}, {"message": "No"}),
-}
-
-
-@pytest.mark.parametrize("media_type", ["application/json", "*/*"])
-@pytest.mark.parametrize(("properties", "shown", "body"), WORDED.values(), ids=WORDED)
-def test_an_error_is_in_the_members_that_the_document_declares(
-    tmp_path: Path, media_type: str, properties: Any, shown: Any, body: Any
-) -> None:
-    schema = {"type": "object", "properties": properties}
-    error = {"description": "no", "content": {media_type: {"schema": schema, **shown}}}
-    get = {"responses": {**OK["responses"], "400": error}, "parameters": [LIMIT]}
-    with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
-        rejected = client.get("/a", params={"limit": "many"})
-        url = str(client.base_url).rstrip("/")
-        assert rejected.status_code == 400
-        found = json.loads(rejected.text.replace(url, "{url}"))
-        assert {**found, **body} == found
-        assert "mode" not in found
-
-
 @pytest.mark.parametrize("schema", [{}, {"properties": {"error": {"type": "object"}}}])
 def test_an_error_is_in_the_usual_envelope_if_the_document_allows_that(
     tmp_path: Path, schema: Any
@@ -3527,41 +3487,6 @@ def test_an_error_is_in_the_usual_envelope_if_the_document_allows_that(
     with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
         rejected = client.get("/a", params={"limit": "many"})
         assert rejected.json()["error"]["code"] == "invalid_request"
-
-
-@pytest.mark.parametrize(
-    ("member", "item"),
-    [
-        (
-            "detail",  # as FastAPI declares its errors
-            {
-                "required": ["loc", "msg", "type"],
-                "properties": {
-                    "loc": {"items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}},
-                    "msg": {"type": "string"},
-                    "type": {"type": "string"},
-                },
-            },
-        ),
-        (
-            "errors",  # as in JSON:API
-            {"properties": {"status": {"type": "string"}, "detail": {"type": "string"}}},
-        ),
-    ],
-)
-def test_a_declared_list_of_errors_has_the_problem(
-    tmp_path: Path, member: str, item: dict[str, Any]
-) -> None:
-    errors = {"type": "array", "items": {"type": "object", **item}}
-    schema = {"type": "object", "properties": {member: errors}}
-    rejected = {"description": "no", "content": {"application/json": {"schema": schema}}}
-    get = {"responses": {**OK["responses"], "422": rejected}, "parameters": [LIMIT]}
-    with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
-        response = client.get("/a", params={"limit": "many"})
-        (first,) = response.json()[member]
-        reported = first.get("msg", first.get("detail"))
-        assert reported.startswith("limit must be a whole number")
-        assert first.get("status", "422") == "422"
 
 
 def test_a_given_response_has_the_headers_that_are_required(tmp_path: Path) -> None:

@@ -226,16 +226,6 @@ def test_a_hook_or_action_that_is_not_async_is_an_error(tmp_path: Path, module: 
         load_project(project)
 
 
-@pytest.mark.parametrize("name", ["actions", "hooks"])
-def test_actions_and_hooks_in_handlers_are_an_error_that_names_their_place(
-    tmp_path: Path, name: str
-) -> None:
-    project = write_project(tmp_path, "async def read_thing(call): ...\n")
-    (project / "handlers" / f"_{name}.py").touch()
-    with pytest.raises(ProjectError, match=rf"_{name}\.py: move this file to .*domain/{name}\.py"):
-        load_project(project)
-
-
 def test_a_handler_imports_from_the_domain_package_beside_it(tmp_path: Path) -> None:
     handler = "from ..domain.colors import RED\n\nasync def read_thing(call):\n    return RED\n"
     project = write_project(tmp_path, handler)

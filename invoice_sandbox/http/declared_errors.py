@@ -4,42 +4,27 @@ A client that was generated from the document reads the errors of the document. 
 the first format of the project's conventions that the operation declares for its status. Where it
 declares another one, or has an example and the project has no format of its own, the response is
 the one that the document shows for the status, and the header ``X-Sandbox-Error`` names the
-problem. Members such as ``message`` name it as well, unless the response is an example of the
-document.
+problem.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import structs
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.http.pipeline import Endpoint, Reply, Request, printable
 from invoice_sandbox.http.prefer import from_contract
 from invoice_sandbox.openapi.load.operations import named_examples
-from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.responses import Choice
-from invoice_sandbox.project.declared import first_valid, is_valid, members, outline, properties
+from invoice_sandbox.project.declared import is_valid, members, properties
 from invoice_sandbox.runtime.engine import Engine
 
 REASON: Final = "X-Sandbox-Error"
 _MAX_REASON_LENGTH: Final = 1024
-_MESSAGE: Final = "message"
-_CODE: Final = "code"
-"""A member that is the status if it is a number; a text is a code of the document's own."""
-_VALUES: Final = {
-    **dict.fromkeys(("message", "msg", "detail", "details", "description", "reason"), _MESSAGE),
-    **dict.fromkeys(("error_message", "error_description"), _MESSAGE),
-    "title": "title",
-    **dict.fromkeys(("status", "status_code", "http_status", _CODE), "status"),
-    "request_id": "requestId",
-}
-"""Names of members, as words, and the values of an error that they have."""
 _INSTEAD: Final = {400: 422}
 """What documents declare for an invalid request, besides 400."""
 _LOGGED: Final = frozenset({401, 429})
@@ -66,8 +51,6 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
                     return Reply(status, jsonio.dumps(body), media_type, error.headers)
             shown = await _shown(engine, request, endpoint, status)
             if shown is not None:
-                values = conventions.error_values(error, request_id, url, status)
-                shown = _filled(endpoint, shown, values)
                 reason = printable(conventions.message(error, url))[:_MAX_REASON_LENGTH]
                 return structs.replace(
                     shown, headers=(*shown.headers, *error.headers, (REASON, reason))
@@ -121,30 +104,3 @@ def _has_example(endpoint: Endpoint, status: int, media_type: str) -> bool:
     named = (one for _, one in named_examples(endpoint.contract.document, media))
     alone = [media["example"]] if "example" in media else []
     return any(is_valid(checker, one) for one in (*named, *alone))
-
-
-def _filled(endpoint: Endpoint, shown: Reply, values: Mapping[str, Any]) -> Reply:
-    """The response with these values in members that are called so, unless it is an example."""
-    response = endpoint.operation.response_for(shown.status)
-    declared = response.declared_for(shown.media_type) if response else None
-    if response is None or declared is None or not is_json(shown.media_type):
-        return shown
-    if _has_example(endpoint, shown.status, shown.media_type):
-        return shown
-    media, checker = response.media[declared], response.content[declared]
-    body = jsonio.loads(shown.body)
-    for place, name in _places(outline(endpoint.contract.document, media.get("schema", True))):
-        wanted = (values[name], *([] if place[-1] == _CODE else [str(values[name])]))
-        body = first_valid(checker, body, place, wanted)
-    return structs.replace(shown, body=jsonio.dumps(body))
-
-
-def _places(declared: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The members with values of an error, with the names of the values; of lists, those of the
-    first item."""
-    for name, one in members(declared).items():
-        first = members(one[0]) if isinstance(one, list) else {}
-        if isinstance(one, Mapping) or first:
-            yield from _places(first or one, (*above, name, *(["0"] if first else [])))
-        elif (value := _VALUES.get(snake_case(name))) is not None:
-            yield (*above, name), value

@@ -208,12 +208,8 @@ def _emitted(module: ast.Module) -> Iterator[tuple[str, int]]:
 def _functions(file: Path) -> dict[str, Any]:
     """The public async functions that a module of the project's ``domain/`` defines, if it exists.
 
-    Raises ProjectError for one that is not async, and when the module is in ``handlers/``, where it
-    was in earlier versions.
+    Raises ProjectError for one that is not async.
     """
-    former = file.parents[1] / "handlers" / f"_{file.name}"
-    if former.exists():
-        raise ProjectError(f"{former}: move this file to {file}, beside handlers/")
     if not file.exists():
         return {}
     module = _import(f"{_load_package(file.parent).__name__}.{file.stem}", file)

@@ -166,15 +166,8 @@ class Conventions:
 
         ``status`` is that of the response, if it is not that of the error.
         """
-        values = self.error_values(error, request_id, base_url, status)
-        return ((one.media_type, fill(one.body, values)) for one in self.error_formats)
-
-    def error_values(
-        self, error: ApiError, request_id: str, base_url: str = "", status: int | None = None
-    ) -> dict[str, Any]:
-        """The values of the templates of errors, by name."""
         status = status or error.status
-        return {
+        values = {
             "code": self.code(error),
             "message": self.message(error, base_url),
             "title": _PHRASES.get(status, "Error"),
@@ -183,6 +176,7 @@ class Conventions:
             "mode": self.mode,
             "problems": _as_data(error.inputs),
         }
+        return ((one.media_type, fill(one.body, values)) for one in self.error_formats)
 
     def for_control(self) -> Conventions:
         """The conventions of the control API in this project."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -15,7 +15,6 @@ ABSENT: Final = object()
 """The value of a member that is not there."""
 _DEEPEST: Final = 8
 _MOST: Final = 100
-_LEVELS: Final = 3
 _COMPOSED: Final = ("allOf", "oneOf", "anyOf")
 
 
@@ -55,17 +54,6 @@ def items(document: Document, schema: Any) -> Any:
     return next((part["items"] for part in parts(document, schema) if "items" in part), None)
 
 
-def outline(document: Document, schema: Any, levels: int = _LEVELS) -> Any:
-    """Return a value with every declared member: an object, a list with one item, or ``""``."""
-    if not levels:
-        return ""
-    declared = properties(document, schema)
-    if declared:
-        return {name: outline(document, one, levels - 1) for name, one in declared.items()}
-    of_items = items(document, schema)
-    return "" if of_items is None else [outline(document, of_items, levels - 1)]
-
-
 def parts(
     document: Document, schema: Any, keywords: tuple[str, ...] = _COMPOSED
 ) -> Iterator[Mapping[str, Any]]:
@@ -93,25 +81,6 @@ def members(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def placed(value: Any, steps: tuple[str, ...], new: Any) -> Any:
-    """Return a copy of ``value`` with ``new`` where these members lead."""
-    if not steps:
-        return new
-    first, *others = steps
-    if isinstance(value, list) and first.isdecimal():
-        return [placed(value[0] if value else None, (*others,), new), *value[1:]]
-    return {**members(value), first: placed(members(value).get(first), (*others,), new)}
-
-
 def is_valid(checker: Checker | None, value: Any) -> bool:
     """True if the schema allows the value; without a schema every value is allowed."""
     return checker is None or checker.is_valid(value)
-
-
-def first_valid(
-    checker: Checker | None, body: Any, steps: tuple[str, ...], values: Iterable[Any]
-) -> Any:
-    """Return the body with the first of these values that its schema allows at a place, or as it
-    was."""
-    changed = (placed(body, steps, value) for value in values)
-    return next((one for one in changed if is_valid(checker, one)), body)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.openapi.schema.compile import Checker
-from invoice_sandbox.project.declared import first_valid, members
+from invoice_sandbox.project.declared import is_valid, members
 
 _SIZES: Final = ("limit", "per_page", "page_size")
 _STARTS: Final = ("offset", "skip", "cursor")
@@ -32,9 +32,9 @@ class ListPage:
     def described(self, body: Any, checker: Checker | None, place: str) -> Any:
         """Return the body with what it reports of the page beside the list, where the schema
         allows that."""
-        for name in members(body) if place else ():
-            values = () if name == place else self._values(snake_case(name))
-            body = first_valid(checker, body, (name,), values)
+        for name in [one for one in members(body) if place and one != place]:
+            changed = ({**body, name: value} for value in self._values(snake_case(name)))
+            body = next((one for one in changed if is_valid(checker, one)), body)
         return body
 
     def _values(self, name: str) -> Iterator[Any]:

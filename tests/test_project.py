@@ -94,9 +94,9 @@ def test_a_response_that_cannot_be_given_is_reported_at_start_and_when_it_is_ask
         reply = client.get("/thing")
     (line,) = caplog.messages
     assert line.startswith(f"{tmp_path / 'contract.json'}:1:")
-    assert "this operation returns 501: readThing: " in line
+    assert "this operation returns 501: readThing, response 200: " in line
     assert reply.status_code == 501
-    assert "readThing: " in reply.json()["error"]["message"]
+    assert "readThing, response 200: " in reply.json()["error"]["message"]
 
 
 def test_a_folder_with_nothing_but_a_contract_is_a_working_mock(tmp_path: Path) -> None:

@@ -569,7 +569,7 @@ def started(command: Sequence[str | Path], cwd: Path = ROOT, **env: str) -> Iter
 SERVE = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 @pytest.mark.process
 def test_a_server_says_once_that_it_is_ready_responds_and_ends(name: str) -> None:
     """An idle keep-alive connection does not keep it from ending at once, with status 0."""

@@ -108,7 +108,7 @@ def serve(settings: Settings, on_ready: OnReady) -> None:
     _raise_file_limit()
     with listen(settings) as listener:
         if settings.workers == 1:
-            _runner()(_serve(settings, [listener], on_ready))
+            asyncio.run(_serve(settings, [listener], on_ready))
         else:
             work = partial(_work, settings, listener, on_ready)
             Workers(work, settings.workers).run()
@@ -128,7 +128,7 @@ def _work(
             report()
 
     with listen(replace(settings, port=0)) as own:
-        _runner()(_serve(settings, [listener, own], report_ready))
+        asyncio.run(_serve(settings, [listener, own], report_ready))
 
 
 def _raise_file_limit() -> None:
@@ -204,11 +204,3 @@ def listen(settings: Settings) -> socket.socket:
             raise SettingError(f"--port: {reason} (--port 0 picks a free one)") from None
         raise SettingError(f"--host: {reason}") from None
     return listener
-
-
-def _runner() -> Callable[[Any], None]:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run
-    return uvloop.run

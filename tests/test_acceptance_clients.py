@@ -15,11 +15,18 @@ from invoice_sandbox.acceptance.plan import Plan
 from invoice_sandbox.acceptance.reports import as_json, contract_subject, report_object
 from invoice_sandbox.acceptance.runner import RunReport
 from invoice_sandbox.acceptance.runs import BUNDLE, judged, run_parts, texts_of
-from invoice_sandbox.acceptance.selftest import KnownClient, judge_clients, problems
 from invoice_sandbox.acceptance.verdicts import Verdict
 from invoice_sandbox.bundles.archive import read_bundle, write_bundle
 from invoice_sandbox.control.client import ControlClient
-from tests.acceptance.selftest import PLAN, clients_of, faulty, judging
+from tests.acceptance.selftest import (
+    PLAN,
+    KnownClient,
+    faulty,
+    judge_clients,
+    judging,
+    known_clients,
+    problems,
+)
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -35,9 +42,9 @@ def server_and_plan() -> Iterator[tuple[Plan, ControlClient]]:
 
 
 @pytest.fixture(scope="module")
-def clients(server_and_plan: tuple[Plan, ControlClient]) -> Mapping[str, KnownClient]:
+def clients() -> Mapping[str, KnownClient]:
     """All clients by name."""
-    return clients_of(server_and_plan[0])
+    return known_clients()
 
 
 @pytest.fixture(scope="module")

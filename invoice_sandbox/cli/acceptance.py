@@ -26,15 +26,7 @@ from invoice_sandbox.acceptance.reports import (
     as_json,
     report_object,
 )
-from invoice_sandbox.acceptance.runner import RunReport
 from invoice_sandbox.acceptance.runs import judged
-from invoice_sandbox.acceptance.selftest import (
-    KnownClient,
-    judge_clients,
-    load_clients,
-    problems,
-    selftest_table,
-)
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.bundles.archive import read_bundle
@@ -43,8 +35,6 @@ from invoice_sandbox.cli.acceptance_run import (
     OPTIONS,
     Chosen,
     conclusion,
-    known_names,
-    loaded_plan,
     print_check,
     run_checks,
     server_of,
@@ -52,14 +42,11 @@ from invoice_sandbox.cli.acceptance_run import (
     write_reports,
 )
 from invoice_sandbox.cli.acceptance_status import show_task, status_commands
-from invoice_sandbox.cli.options import FAILED, FILE, FOLDER, Commands, options
+from invoice_sandbox.cli.options import FILE, FOLDER, Commands, options
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.settings import is_loopback
 
-_CLIENTS: Final = Path("tests/acceptance/clients.yaml")
-_TABLE: Final = "<!-- generated: selftest -->"
-_END_OF_TABLE: Final = "<!-- end of selftest -->"
 _EXEC: Final[dict[str, dict[str, Any]]] = {
     "--exec command": {
         "metavar": "CMD",
@@ -238,76 +225,6 @@ def _text_of(plan: Path) -> tuple[str, bytes]:
         return str(plan), plan.read_bytes()
     except OSError as error:
         raise UserError(f"{plan}: {error.strerror}") from None
-
-
-_SELFTEST: Final[dict[str, dict[str, Any]]] = {
-    "--clients file": {
-        "metavar": "FILE",
-        "type": FILE,
-        "help": "Clients with their faults. Default: tests/acceptance/clients.yaml of the project.",
-    },
-    "--only": {"metavar": "NAME", "multiple": True, "help": "Only this client. Repeatable."},
-    "--bounded": {
-        "is_flag": True,
-        "help": "Run a client with a fault only through the check that must catch it.",
-    },
-    "--write page": {
-        "metavar": "FILE",
-        "type": FILE,
-        "help": "Write the table of clients and checks into this Markdown page.",
-    },
-    **{one: OPTIONS[one] for one in ("--plan", "--server", "--key", "--project")},
-}
-
-
-@acceptance.command()
-@options(_SELFTEST)
-def selftest(
-    file: Path | None, only: tuple[str, ...], bounded: bool, page: Path | None, **given: Any
-) -> None:
-    """Check a plan: right clients pass, and each fault is caught by its own check only.
-
-    The clients are those of a checkout of the sandbox, or of FILE. Status 1 for a false FAIL, a
-    missed fault, or a right client that does not pass.
-
-    \b
-    invoice-sandbox acceptance selftest --bounded
-    invoice-sandbox acceptance selftest --only Python --only shell
-    """
-    chosen = Chosen(Path(), only=(), declared="", attests=(), **given)
-    project = chosen.project or default_project()
-    clients = file or project / _CLIENTS
-    if not clients.is_file():
-        raise UserError(f"{clients} does not exist: use a checkout of the sandbox, or --clients")
-    wrong: list[str] = []
-
-    def on_report(client: KnownClient, report: RunReport) -> None:
-        found = [*problems(client, report)]
-        wrong.extend(found)
-        click.echo(f"{'wrong' if found else 'right':<6} {client.name}")
-
-    with server_of(chosen) as control:
-        plan = loaded_plan(chosen.plan or plan_of(project), control)
-        known = load_clients(clients, plan)
-        names = [one.name for one in known]
-        known_names("--only", "client", only, names)
-        those = [one for one in known if not only or one.name in only]
-        reports = judge_clients(those, plan, control, own_check_only=bounded, on_report=on_report)
-    if page is not None:
-        _publish(page, selftest_table(plan, those, reports))
-    for line in wrong:
-        click.echo(line, err=True)
-    click.echo(f"{len(those)} clients, {len(wrong)} wrong verdicts")
-    sys.exit(FAILED if wrong else 0)
-
-
-def _publish(page: Path, table: str) -> None:
-    """Replace the table between the comments of a page. Raises UserError."""
-    before, opened, rest = page.read_text(encoding="utf-8").partition(_TABLE)
-    _, closed, after = rest.partition(_END_OF_TABLE)
-    if not (opened and closed):
-        raise UserError(f"{page} has no place for the table: {_TABLE} and {_END_OF_TABLE}")
-    page.write_text(f"{before}{opened}\n{table}{closed}{after}", encoding="utf-8")
 
 
 _REPORTS: Final = click.argument("folder", metavar="DIR", type=FOLDER)

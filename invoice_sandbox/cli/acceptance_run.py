@@ -185,14 +185,10 @@ def _chosen(plan: Plan, only: Sequence[str]) -> list[Check]:
 
 def known_checks(plan: Plan, option: str, names: Iterable[str]) -> None:
     """Raise UserError for a name that is no check."""
-    known_names(option, "check", names, [one.id for one in plan.checks])
-
-
-def known_names(option: str, what: str, names: Iterable[str], known: Sequence[str]) -> None:
-    """Raise UserError for a name that is not known."""
+    known = [check.id for check in plan.checks]
     for name in names:
         if name not in known:
-            raise UserError(f"{option}: there is no {what} '{name}' ({suggestion(name, known)})")
+            raise UserError(f"{option}: there is no check '{name}' ({suggestion(name, known)})")
 
 
 def print_check(one: CheckReport) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from invoice_sandbox.acceptance.plan import Plan
+from invoice_sandbox.acceptance.runner import RunReport
+from tests.acceptance.selftest import verdicts
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "acceptance.md"
 
@@ -26,6 +28,14 @@ def with_tables(page: str, plan: Plan) -> str:
     rows = _rows(plan.capabilities)
     page = _with(page, "capabilities", _table(("Capability", "Meaning"), rows))
     return _with(page, "checks", _table(("Check", "What a client shows", "Needs"), checks))
+
+
+def with_verdicts(page: str, plan: Plan, reports: Mapping[str, RunReport]) -> str:
+    """The page with the verdicts on clients; a check is its number in the plan."""
+    ids = [one.id for one in plan.checks]
+    heads = ["Client", *(f"[{number}](#checks)" for number in range(1, len(ids) + 1))]
+    rows = [[name, *verdicts(ids, report)] for name, report in reports.items()]
+    return _with(page, "selftest", _table(heads, rows))
 
 
 def _gates(cases: Iterable[object]) -> Iterable[str]:

@@ -902,10 +902,10 @@ class TestWhy:
         known = shapes()
         shape.undeclared({"a": {"a": {"a": deep}}, "b": {"b": deep}})
         assert shapes() == known
-        assert len(place) == 100 + len(".") + 500
+        assert len(place) < 1_100
         wide: dict[str, Any] = {"items": {"properties": {"a": {}}}}
-        rows: list[Any] = [{}] * 999
-        assert Shape(wide, Schemas({})).undeclared([*rows, {"z": 1}]) == {"[999].z": "known: a"}
+        rows: list[Any] = [{}] * 99
+        assert Shape(wide, Schemas({})).undeclared([*rows, {"z": 1}]) == {"[99].z": "known: a"}
         assert Shape(wide, Schemas({})).undeclared([*rows, {}, {"z": 1}]) == {}
         assert len(Shape(wide, Schemas({})).undeclared([{"y": 1, "z": 1}] * 9)) == 5
 

@@ -95,7 +95,7 @@ class Form:
             whole = _json(parts[0])
             return whole if isinstance(whole, list) else [whole]
         return [
-            self._value(name, part, shape.item_at(index), literally=literally)
+            self._value(name, part, shape.item(index), literally=literally)
             for index, part in enumerate(parts)
         ]
 

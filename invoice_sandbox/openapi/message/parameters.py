@@ -224,7 +224,7 @@ def _lists(style: Style, shape: Shape, given: Given) -> list[Any]:
 
 def _list(parts: Sequence[str], shape: Shape, *, literally: bool) -> list[Any]:
     return [
-        read_text(part, shape.item_at(index).types, literally=literally)
+        read_text(part, shape.item(index).types, literally=literally)
         for index, part in enumerate(parts)
     ]
 
@@ -271,10 +271,10 @@ def _from_brackets(entries: Sequence[_Entry], shape: Shape, decode: Decode) -> A
     steps = {path[0] for path, _ in entries}
     if is_list and steps == {""}:
         groups = [[(path[1:], text)] for path, text in entries]
-        return [_from_brackets(one, shape.item_at(i), decode) for i, one in enumerate(groups)]
+        return [_from_brackets(one, shape.item(i), decode) for i, one in enumerate(groups)]
     if is_list and all(step.isascii() and step.isdigit() for step in steps):
         ordered = sorted(_grouped(entries).items(), key=lambda one: (len(one[0]), one[0]))
-        return [_from_brackets(one, shape.item_at(i), decode) for i, (_, one) in enumerate(ordered)]
+        return [_from_brackets(one, shape.item(i), decode) for i, (_, one) in enumerate(ordered)]
     return {
         name: _from_brackets(some, shape.member(name), decode)
         for name, some in _grouped(entries).items()
@@ -294,7 +294,7 @@ def notes_of(
 ) -> Iterator[str]:
     """What OpenAPI leaves open about a value of this shape in this style, and how it is read."""
     types = shape.types
-    inner = [*shape.members.values(), *([shape.item] if "array" in types else [])]
+    inner = [*shape.members.values(), *([shape.item(0)] if "array" in types else [])]
     is_nested = any(not one.is_plain for one in inner)
     if style.style == DEEP and (is_nested or "object" not in types):
         yield "lists and objects inside a deepObject are read as a[b][c]=1 and a[b][]=1"

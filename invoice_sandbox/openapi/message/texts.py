@@ -7,8 +7,7 @@ combinations, decide which of them are numbers, lists or objects.
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, partial
@@ -46,7 +45,7 @@ class TextError(ValueError):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a schema declares about its values: ``types`` are the JSON types it allows.
+    """What a schema declares about its values.
 
     Members and items are looked up when asked for, so that a schema may contain itself.
     """
@@ -62,33 +61,42 @@ class Shape:
         found = _types(self.schema, self._schemas, frozenset())
         if found != _ANY:
             return found or _TEXT
-        keywords = {key for face in self._applicable_schemas for key in face}
+        keywords = {key for schema in self._applicable for key in schema}
         return next((types for hints, types in _HINTS if hints & keywords), _TEXT)
 
     @property
     def may_be_text(self) -> bool:
-        """Whether the schema allows a text, by its types and constants."""
+        """True if the schema allows a text, by its types and constants."""
         return "string" in _types(self.schema, self._schemas, frozenset())
+
+    @property
+    def is_plain(self) -> bool:
+        """True if no value is a list or an object."""
+        return not self.types & {"array", "object"}
 
     @cached_property
     def members(self) -> Mapping[str, Shape]:
         """The declared members of an object."""
-        return {
-            name: Shape(schema, self._schemas)
-            for face in reversed(self._applicable_schemas)
-            for name, schema in face.get("properties", {}).items()
-        }
+        found: dict[str, list[Schema]] = {}
+        for properties in self._values("properties"):
+            for name, schema in properties.items():
+                found.setdefault(name, []).append(schema)
+        return {name: self._any_of(schemas) for name, schemas in found.items()}
 
     @cached_property
-    def _names(self) -> tuple[str, ...]:
-        """The names of the members; none if some are declared otherwise than by their names."""
-        for face in self._applicable_schemas:
-            others = (face.get(key) for key in (_OTHERS, "unevaluatedProperties"))
-            if face.keys() & _CONDITIONAL or any(
-                isinstance(one, Mapping) and one for one in others
-            ):
-                return ()
-        return tuple(self.members)
+    def takes_any_member(self) -> bool:
+        """True if the schema declares members without naming them."""
+        return not self.members or any(one is not False for one in self._values(_OTHERS))
+
+    def member(self, name: str) -> Shape:
+        """The shape of a member, declared or not."""
+        declared = self.members.get(name)
+        return self._any_of(self._values(_OTHERS)) if declared is None else declared
+
+    def item(self, index: int) -> Shape:
+        """The shape of one item, by its place."""
+        prefixes = [one for one in self._values("prefixItems") if index < len(one)]
+        return self._any_of([one[index] for one in prefixes] or self._values("items"))
 
     def undeclared(self, value: Any) -> Mapping[str, str]:
         """The first members that are not declared, of a value and of the objects in it, by their
@@ -96,122 +104,48 @@ class Shape:
 
         None of an object whose members may be declared otherwise than by their names.
         """
-        found: dict[str, str] = {}
-        waiting: deque[tuple[Shape, Any, str]] = deque([(self, value, "")])
-        left = _MAX_LOOKED_INTO
-        while waiting:
-            shape, one, place = waiting.popleft()
-            start = f"{place}." if place else ""
-            if isinstance(one, dict) and one.keys() - shape.members.keys():
-                for name, text in shape.undeclared_here(one).items():
-                    if len(found) == MAX_UNDECLARED:
-                        return found
-                    found[start + name] = text
-            for step, below, inside in islice(shape.below(one), left):
-                left -= 1
-                at = f"{place}{step}" if isinstance(one, list) else f"{start}{step}"
-                waiting.append((below, inside, at[:_LONGEST_PLACE]))
-        return found
+        return dict(islice(self.every_undeclared(value, ""), MAX_UNDECLARED))
 
-    def undeclared_here(self, value: Mapping[str, Any]) -> Mapping[str, str]:
-        """The first undeclared members of one object, each with advice."""
-        names = self._names
-        found = (name for name in value if names and name not in self.members)
-        return {name: advice(name, names) for name in islice(found, MAX_UNDECLARED)}
-
-    def below(self, value: Any) -> Iterator[tuple[str, Shape, Any]]:
-        """The objects and lists in an object or a list, of which something is declared; each with
-        its step, such as ``[0]``."""
+    def every_undeclared(self, value: Any, place: str) -> Iterator[tuple[str, str]]:
+        """Yield all of them, for a value that is at a place."""
+        inside: Iterable[tuple[str, Shape, Any]] = ()
         if isinstance(value, dict):
-            for name, one in value.items():
-                if isinstance(one, dict | list) and self._member(name).is_about_more:
-                    yield name, self._member(name), one
-        elif isinstance(value, list) and self._items.is_about_more:
-            for index, one in enumerate(value):
-                if isinstance(one, dict | list):
-                    yield f"[{index}]", self._items, one
+            start = f"{place}." if place else ""
+            for name in value if self._names else ():
+                if name not in self.members:
+                    yield start + name, advice(name, self._names)
+            inside = ((start + name[:_LONGEST], self.member(name), value[name]) for name in value)
+        elif isinstance(value, list):
+            rows = enumerate(value[:_MAX_ITEMS])
+            inside = ((f"{place}[{index}]", self.item(index), one) for index, one in rows)
+        for at, shape, one in inside:
+            if isinstance(one, dict | list) and shape.schema is not True:
+                yield from shape.every_undeclared(one, at)
 
     @cached_property
-    def is_about_more(self) -> bool:
-        """Whether it declares anything about what is in an object or a list."""
-        return bool(self.members) or any(_BELOW & face.keys() for face in self._applicable_schemas)
+    def _names(self) -> tuple[str, ...]:
+        """The names of the members; none if some are declared otherwise than by their names."""
+        others = [*self._values(_OTHERS), *self._values("unevaluatedProperties")]
+        is_open = any(isinstance(one, Mapping) and one for one in others)
+        is_conditional = any(_CONDITIONAL & schema.keys() for schema in self._applicable)
+        return () if is_open or is_conditional else tuple(self.members)
 
-    def _member(self, name: str) -> Shape:
-        return self._all_members.get(name, self._any_other)
+    def _values(self, keyword: str) -> list[Any]:
+        return [one[keyword] for one in self._applicable if keyword in one]
 
-    @cached_property
-    def _any_other(self) -> Shape:
-        found = [face[_OTHERS] for face in self._applicable_schemas if _OTHERS in face]
-        return self._any_of(found or [True])
-
-    @cached_property
-    def _all_members(self) -> Mapping[str, Shape]:
-        """The declared members; of one that is declared in several places all that any of them
-        declares."""
-        found: dict[str, list[Schema]] = {}
-        for face in self._applicable_schemas:
-            for name, schema in face.get("properties", {}).items():
-                found.setdefault(name, []).append(schema)
-        return {name: self._any_of(schemas) for name, schemas in found.items()}
-
-    @cached_property
-    def _items(self) -> Shape:
-        """What is declared of any item of a list."""
-        found = [face["items"] for face in self._applicable_schemas if "items" in face]
-        first = (one for face in self._applicable_schemas for one in face.get("prefixItems", ()))
-        return self._any_of([*found, *first] or [True])
-
-    def _any_of(self, schemas: list[Schema]) -> Shape:
-        key = tuple(sorted({id(one) for one in schemas}))
+    def _any_of(self, schemas: Iterable[Schema]) -> Shape:
+        """The shape of what any of the schemas describes; those that say nothing do not count."""
+        found = {id(one): one for one in schemas if isinstance(one, Mapping) and one}
+        key = tuple(found)
         if key not in self._inner:
-            if len(self._inner) == _MOST_INNER:
-                return Shape(True, self._schemas)
-            schema = schemas[0] if len(key) == 1 else {"anyOf": schemas}
+            each = [*found.values()]
+            schema: Schema = {"anyOf": each} if len(each) > 1 else each[0] if each else True
             self._inner[key] = Shape(schema, self._schemas, self._inner)
         return self._inner[key]
 
     @cached_property
-    def takes_any_member(self) -> bool:
-        """Whether the schema declares members without naming them."""
-        return any(
-            face.get("additionalProperties", False) is not False
-            for face in self._applicable_schemas
-        ) or (not self.members)
-
-    @cached_property
-    def _others(self) -> Shape:
-        found = [
-            face["additionalProperties"] for face in self._applicable_schemas if _OTHERS in face
-        ]
-        return Shape(next(iter(found), True), self._schemas)
-
-    def member(self, name: str) -> Shape:
-        """The shape of a member, declared or not."""
-        return self.members.get(name, self._others)
-
-    @cached_property
-    def item(self) -> Shape:
-        """The shape of the items of a list."""
-        found = [face["items"] for face in self._applicable_schemas if "items" in face]
-        return Shape(next(iter(found), True), self._schemas)
-
-    def item_at(self, index: int) -> Shape:
-        """The shape of one item, by its place."""
-        return self._first_items[index] if index < len(self._first_items) else self.item
-
-    @cached_property
-    def _first_items(self) -> tuple[Shape, ...]:
-        found = [face["prefixItems"] for face in self._applicable_schemas if "prefixItems" in face]
-        return tuple(Shape(one, self._schemas) for one in next(iter(found), []))
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether no value is a list or an object."""
-        return not self.types & {"array", "object"}
-
-    @cached_property
-    def _applicable_schemas(self) -> tuple[Mapping[str, Any], ...]:
-        return tuple(_applicable_schemas(self.schema, self._schemas, set()))
+    def _applicable(self) -> tuple[Mapping[str, Any], ...]:
+        return tuple(_applicable(self.schema, self._schemas, set()))
 
 
 _OTHERS: Final = "additionalProperties"
@@ -226,14 +160,8 @@ _FEW: Final = 5
 """Undeclared members that are named, characters of one that gets advice, and declared members of
 which all are listed."""
 
-
-_MAX_LOOKED_INTO: Final = 1000
-_LONGEST_PLACE: Final = 100
-_MOST_INNER: Final = 10_000
-"""Objects and lists in a value that are looked into, characters of the place of one, and the shapes
-that are kept for it."""
-
-_BELOW: Final = frozenset({"items", "prefixItems", "additionalProperties"})
+_MAX_ITEMS: Final = 100
+"""Items of a list that are looked into."""
 
 
 def advice(name: str, known: tuple[str, ...]) -> str:
@@ -302,9 +230,7 @@ def _choices(schema: Mapping[str, Any]) -> Iterator[list[Schema]]:
     yield from (schema[key] for key in ("anyOf", "oneOf") if schema.get(key))
 
 
-def _applicable_schemas(
-    schema: Schema, schemas: Schemas, seen: set[int]
-) -> Iterator[Mapping[str, Any]]:
+def _applicable(schema: Schema, schemas: Schemas, seen: set[int]) -> Iterator[Mapping[str, Any]]:
     """Every schema that applies to a value at its own place."""
     if not isinstance(schema, Mapping) or id(schema) in seen:
         return
@@ -314,7 +240,7 @@ def _applicable_schemas(
         *parts(schema, partial(_referred, schemas)),
         *(one for some in _choices(schema) for one in some),
     ):
-        yield from _applicable_schemas(part, schemas, seen)
+        yield from _applicable(part, schemas, seen)
 
 
 def _referred(schemas: Schemas, reference: str) -> Schema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.rates import RateLimiter
-from invoice_sandbox.bundles.control import Replays
-from invoice_sandbox.bundles.environment import Served
 from invoice_sandbox.console.page import Console
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.http.admit import Admission, request_limits
@@ -77,27 +75,18 @@ async def create_app(
     address: str | None = None,
     system_clock: SystemClock | None = None,
     sending: Callable[[Send], Send] | None = None,
-    users: Sequence[Mapping[str, Any]] = (),
-    workspace_id: str | None = None,
-    is_replay: bool = False,
 ) -> Sandbox:
     """Compile the contracts, fill the first workspace, and put the pipeline together.
 
     ``url`` is the address that clients reach the sandbox by, ``address`` the one by which other
     servers on the same database do (None: the same). ``sending`` makes what delivers webhooks of
-    what sends them. ``users`` of a recording replace all others, and ``workspace_id`` is that of a
-    new first workspace. A server that ``is_replay`` replays no bundles itself. Raises ProjectError,
-    SettingError.
+    what sends them. Raises ProjectError, SettingError.
     """
     inside = _Inside()
     metrics = _metrics(settings)
     around = [one for one in (sending, metrics and metrics.sending) if one]
-    first = WorkspaceOptions(settings.seed, id=workspace_id)
-    engine = await _engine(
-        settings, url, address or url, system_clock, inside, around, users, first
-    )
-    replays = Replays(None if is_replay else _served(settings))
-    pipeline = _pipeline(engine, settings, inside, metrics, replays)
+    engine = await _engine(settings, url, address or url, system_clock, inside, around)
+    pipeline = _pipeline(engine, settings, inside, metrics)
     inside.app = Sandbox(await _entry(pipeline, engine), engine)
     return inside.app
 
@@ -126,14 +115,13 @@ def _pipeline(
     settings: Settings,
     inside: _Inside,
     metrics: Metrics | None,
-    replays: Replays,
 ) -> Pipeline:
     """The stages of a request: edge, route, admit, inject, read, prefer, respond."""
     project = engine.project
     limiter = None
     if settings.rate_limit:
         limiter = RateLimiter(request_limits(settings.rate_limit), engine.system_clock)
-    functions = {**CONTROL_FUNCTIONS, **replays.functions()}
+    functions = CONTROL_FUNCTIONS
     responses = Responses(engine, functions)
     stages = OperationStages(
         admit=Admission(engine, settings.key_given, limiter, responses.report_forbidden).compile,
@@ -188,8 +176,6 @@ async def _engine(
     given_clock: SystemClock | None,
     inside: _Inside,
     around: Sequence[Callable[[Send], Send]],
-    users: Sequence[Mapping[str, Any]],
-    options: WorkspaceOptions,
 ) -> Engine:
     """Everything that lasts longer than a request, with the first workspace in it."""
     project, passwords = with_users(
@@ -197,7 +183,6 @@ async def _engine(
         settings.users,
         local=settings.local,
         is_persistent=settings.store is not None,
-        recorded=users,
     )
     scenario = settings.scenario or project.default_scenario
     check_scenario(scenario, project.scenarios)
@@ -228,7 +213,7 @@ async def _engine(
     for sending in around:
         send = sending(send)
     lanes = Lanes(store, system_clock, send, virtual_time=settings.webhook_time == "virtual")
-    first = await _first_workspace(workspaces, settings.key, options)
+    first = await _first_workspace(workspaces, settings.key, WorkspaceOptions(settings.seed))
     agenda = Agenda(store, system_clock, step_runner(project), lanes, drop_reporter(project))
     await agenda.resume()
     return Engine(
@@ -326,12 +311,6 @@ def _in_process(inside: _Inside) -> httpx.AsyncBaseTransport:
     import httpx
 
     return httpx.ASGITransport(inside, raise_app_exceptions=False)
-
-
-def _served(settings: Settings) -> Served:
-    """What replays serve: the same."""
-    places = settings.project, settings.contract, settings.scenarios
-    return Served(*places, folders=settings.allow_refs_outside)
 
 
 def _pages(engine: Engine, settings: Settings) -> RouteTable:

@@ -215,9 +215,7 @@ class Settings:
         return replace(self, host=host, public_url=None).url(port)
 
 
-RECORDED: Final = (
-    *("rate_limit", "max_state", "webhook_time", "key_given", "stateful", "base_path"),
-)
+RECORDED: Final = ("rate_limit", "webhook_time", "key_given", "stateful", "base_path")
 """Members of Settings that responses depend on, besides what is served and on which clock."""
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from hashlib import shake_256
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +18,8 @@ from invoice_sandbox.bundles.archive import BundleError, read_bundle, write_bund
 from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.cli import main
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.runtime.journal import Body, Redactor
-from invoice_sandbox.runtime.recording import Secrets
-from invoice_sandbox.state import INPUTS_LOG, MEBIBYTE
+from invoice_sandbox.runtime.journal import REQUESTS_LOG
+from invoice_sandbox.state import MEBIBYTE
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import DATED
 from tests.support import Running, serving
@@ -81,15 +77,17 @@ def saved(server: Running, tmp_path_factory: pytest.TempPathFactory) -> Saved:
 def test_a_bundle_has_every_part_and_its_digest(saved: Saved) -> None:
     bundle = read_bundle(saved.file)
     assert set(bundle.parts) == {
-        *("clock.ndjson", "contract.json", "deliveries.json", "end.json", "inputs.ndjson"),
-        *("journal.har", "journal.ndjson", "outcomes.ndjson", "recording.json", "start.json"),
+        *("contract.json", "deliveries.json", "end.json", "journal.har", "journal.ndjson"),
+        *("outcomes.ndjson", "recording.json", "start.json", "steps.ndjson"),
         *("scenarios/auto-progress.json", "scenarios/manual.json"),
     }
     assert {name: one["bytes"] for name, one in bundle.manifest["parts"].items()} == {
         name: len(part) for name, part in bundle.parts.items()
     }
     assert (bundle.manifest["seed"], bundle.manifest["replayable"]) == (11, True)
-    assert [json.loads(one["body"]) for one in bundle.lines("clock.ndjson")] == [{"by": "P1D"}]
+    assert bundle.json("end.json")["faults"] == []
+    steps = {one["do"] for one in bundle.lines("steps.ndjson")}
+    assert {"deliver", "start-verification"} <= steps
     assert bundle.json("start.json")["records"].keys() < bundle.json("end.json")["records"].keys()
 
 
@@ -109,11 +107,19 @@ def test_the_har_has_the_requests_of_the_journal(saved: Saved) -> None:
     assert json.loads(registration["request"]["postData"]["text"]) == DATED
 
 
-def test_what_the_journal_leaves_out_is_recorded(saved: Saved) -> None:
-    inputs = read_bundle(saved.file).lines("inputs.ndjson")
-    assert [one["operation"] for one in inputs if not one["inJournal"]] == [
+def test_changes_by_the_control_api_are_in_the_bundle_and_not_listed(saved: Saved) -> None:
+    journal = read_bundle(saved.file).lines("journal.ndjson")
+    assert [one["operation"] for one in journal if not one["isListed"]] == [
         *("setScenario", "advanceClock"),
     ]
+
+
+def test_requests_have_simulated_and_real_times(saved: Saved) -> None:
+    bundle = read_bundle(saved.file)
+    entries = bundle.json("journal.har")["log"]["entries"]
+    journal = bundle.lines("journal.ndjson")
+    assert [one["_simulatedTime"] for one in entries] == [one["at"] for one in journal]
+    assert [one["startedDateTime"] for one in entries] == [one["receivedAt"] for one in journal]
 
 
 def test_only_requests_of_known_callers_have_a_number(server: Running, tmp_path: Path) -> None:
@@ -121,7 +127,7 @@ def test_only_requests_of_known_callers_have_a_number(server: Running, tmp_path:
         statuses = [one.get("/api/invoices").status_code for one in (unknown, known)]
     assert statuses == [401, 200]
     save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "x.zip")
-    rejected, listed = read_bundle(tmp_path / "x.zip").lines("inputs.ndjson")[-2:]
+    rejected, listed = read_bundle(tmp_path / "x.zip").lines("journal.ndjson")[-2:]
     assert (rejected["number"], listed["number"] > 0) == (0, True)
 
 
@@ -160,61 +166,12 @@ def test_a_bundle_says_that_its_beginning_is_gone(server: Running, tmp_path: Pat
     key = server.new_workspace()
     with server.client(key) as client:
         workspace = client.get("/sandbox/workspaces").json()["data"][0]["id"]
-        inbox = client.get("/sandbox/inbox").json()["data"]["url"]
-        client.post("/api/webhooks", json={"url": inbox, "events": ["*"]})
-    server.run(server.store.append(workspace, INPUTS_LOG, None, 8 * MEBIBYTE + 1))
+        client.get("/api/invoices")
+    entry = server.run(server.store.log(workspace, REQUESTS_LOG)).entries[0]
+    server.run(server.store.append(workspace, REQUESTS_LOG, entry, 4 * MEBIBYTE))
     about = save_bundle(ControlClient(server.url, key), tmp_path / "late.zip")
-    assert about["replayable"] is False
-    assert about["reason"] == (
-        "the beginning of the recording is gone: after 5,000 requests, 8 MiB of them, or a "
-        "restart; the bundle of a new workspace replays"
-    )
-    parts = read_bundle(tmp_path / "late.zip").parts
-    assert [name for name, part in parts.items() if inbox.encode() in part] == []
-
-
-JSON = {"Content-Type": "application/json"}
-SECRETS = partial(Secrets, Redactor(()), (), {})
-
-
-def digest(content: str, inbox: str = "0" * 32, operation: str | None = None) -> str | None:
-    """The digest of a body in a workspace whose inbox has that token."""
-    return SECRETS(inbox).digest(operation, Body(content.encode(), "application/json"))
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ('{"a":1,"durationMs":3}', '{"a":1,"durationMs":4}'),
-        ('{"password":"x"}', '{"password":"y"}'),
-        (f'["u/{"0" * 32}"]', f'["u/{"1" * 32}"]'),
-        ('broken {"durationMs":3', 'broken {"durationMs":4'),
-    ],
-    ids=["what is random", "a secret", "the inbox", "no JSON"],
-)
-def test_a_digest_does_not_depend_on_what_differs_in_every_run(one: str, other: str) -> None:
-    assert digest(one) == digest(other, "1" * 32)
-    assert digest(one) not in {None, digest("[]")}
-
-
-def test_what_may_be_a_secret_has_no_digest() -> None:
-    assert digest("token=abc") is None
-    secrets = SECRETS("0" * 32)
-    secrets.redactor.hidden_operations = frozenset({"logIn"})
-    assert secrets.digest("logIn", Body(b"[]", "application/json")) is None
-
-
-def test_no_part_of_a_secret_is_at_the_end_of_a_body_that_is_cut() -> None:
-    cut = {"body": '{"url": "http://x/0123456789', "bodyBytes": 10_000}
-    shown = SECRETS("0123456789abcdef").shown
-    assert shown(cut) == {**cut, "body": '{"url": "http://x/'}
-    assert shown({**cut, "body": '"01234567'})["body"] == '"'
-    for whole in (
-        {"body": '"0123456789'},
-        {"body": '"0123456', "bodyBytes": 10_000},
-        {"body": '"01234567 0123456', "bodyBytes": 10_000},
-    ):
-        assert shown(whole) == whole
+    assert (about["replayable"], about["journalDropped"]) == (False, 1)
+    assert about["reason"].startswith("its beginning is gone: after 1,000 requests, 4 MiB")
 
 
 def test_no_part_of_a_secret_is_where_a_bundle_cuts_a_body(server: Running, tmp_path: Path) -> None:
@@ -223,24 +180,14 @@ def test_no_part_of_a_secret_is_where_a_bundle_cuts_a_body(server: Running, tmp_
         token = client.get("/sandbox/inbox").json()["data"]["url"].rpartition("/")[2]
         text = client.post("/api/invoices", json={**DATED, "invoiceNumber": token}).text
         before = "1" * (8 * 1024 - len(token) // 2 - text.index(token))
-        client.post("/api/invoices", json={**DATED, "invoiceNumber": before + token})
-    save_bundle(ControlClient(server.url, key), tmp_path / "x.zip")
-    parts = read_bundle(tmp_path / "x.zip").parts
-    assert before in parts["inputs.ndjson"].decode()
-    assert [name for name, part in parts.items() if token[:12].encode() in part] == []
-
-
-def test_whole_responses_count_in_what_a_recording_may_take(
-    server: Running, tmp_path: Path
-) -> None:
-    key = server.new_workspace()
-    number = shake_256(b"1").hexdigest(50_000)
-    with server.client(key) as client:
-        workspace = client.get("/sandbox/workspaces").json()["data"][0]["id"]
-        server.run(server.store.append(workspace, INPUTS_LOG, None, 8 * MEBIBYTE - 140_000))
+        number = before + token + "2" * 32_000
         client.post("/api/invoices", json={**DATED, "invoiceNumber": number})
-    about = save_bundle(ControlClient(server.url, key), tmp_path / "x.zip")
-    assert about["replayable"] is False
+    save_bundle(ControlClient(server.url, key), tmp_path / "x.zip")
+    bundle = read_bundle(tmp_path / "x.zip")
+    response = bundle.lines("journal.ndjson")[-1]["response"]
+    assert before[:-500] in response["body"]
+    assert response["bodyDigest"].startswith("sha256:")
+    assert [name for name, part in bundle.parts.items() if token[:12].encode() in part] == []
 
 
 # Files of strangers
@@ -368,44 +315,6 @@ def test_keys_are_not_in_names_or_texts_of_bundles(server: Running, tmp_path: Pa
     content = b"".join(bundle.parts.values())
     assert [one for one in (stranger, other) if one.encode() in content] == []
     assert key.encode() not in content
-    inputs = bundle.lines("inputs.ndjson")
-    assert "{{sandbox-secret-" in inputs[0]["request"]["body"]
-    assert inputs[1]["request"] | {"headers": []} == {
-        "method": "POST",
-        "target": "/api/invoices",
-        "headers": [],
-        "body": None,
-        "bodyBytes": 51,
-    }
-
-
-def test_a_replay_can_build_a_basic_credential(server: Running, tmp_path: Path) -> None:
-    key = server.new_workspace()
-    with server.client(key) as client:
-        client.get(
-            "/api/invoices", headers={"Authorization": "Basic dXNlcjpwYXNz", "X-API-Key": key}
-        )
-    save_bundle(ControlClient(server.url, key), tmp_path / "x.zip")
-    bundle = read_bundle(tmp_path / "x.zip")
-    (sent,) = bundle.lines("inputs.ndjson")
-    name = dict(sent["request"]["headers"])["authorization"].removeprefix("Basic ")
-    source = bundle.json("recording.json")["secrets"][int(name[17:-2])]
-    assert source["is"] == "base64"
-    assert re.fullmatch(r"user:\{\{sandbox-secret-\d+\}\}", source["text"])
-
-
-def test_secrets_with_escapes_are_replaced_in_lists_too(server: Running, tmp_path: Path) -> None:
-    key, stranger = server.new_workspace(), new_key()
-    password, other = r"hidden\u002din-it-all", rf"\u0069{stranger[1:]}"
-    body = f'{{"password": "{password}", "notes": ["{password}", 7, {{"of": "{other}"}}]}}'
-    with server.client(key) as client:
-        client.post("/api/invoices", content=body, headers=JSON)
-        client.post("/api/invoices", content=r'{"note": "caf\u00e9"}', headers=JSON)
-    save_bundle(ControlClient(server.url, key), tmp_path / "x.zip")
-    sent, harmless = read_bundle(tmp_path / "x.zip").lines("inputs.ndjson")
-    assert harmless["request"]["body"] == r'{"note": "caf\u00e9"}'
-    recorded = json.loads(sent["request"]["body"])
-    first, number, last = recorded["notes"]
-    assert (first, number) == (recorded["password"], 7)
-    assert [one[:17] for one in (first, last["of"])] == ["{{sandbox-secret-"] * 2
-    assert first != last["of"]
+    first, second, _ = bundle.lines("journal.ndjson")
+    assert json.loads(first["request"]["body"])["invoiceNumber"].startswith("[redacted ")
+    assert (second["request"]["body"], second["request"]["bodyBytes"]) == (None, 51)

@@ -23,7 +23,6 @@ from tests.receivers import receiving, response
 from tests.scenario_run import data, register_new
 from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.test_console import VIEWS
-from tests.test_replay_control import finished
 
 pytestmark = pytest.mark.process
 
@@ -64,7 +63,6 @@ def lively() -> Iterator[Place]:
         long_header = (MARKUP + "W" * 12_000).encode()
         api.get("/api/partners", headers={b"User-Agent": long_header})
         hostile_request = data(api.get("/sandbox/requests"))[0]["requestId"]
-        finished(api, data(api.post("/sandbox/replays"), 202)["id"])
         yield Place(
             running,
             {
@@ -475,7 +473,5 @@ def at_acceptance(hand: Hand, api: httpx.Client, ids: dict[str, str]) -> None:
     zipped = {"Content-Type": "application/octet-stream"}
     data(api.put(f"/sandbox{run[:11]}/runs{run[11:]}/bundle", content=bundle, headers=zipped))
     hand.go(run)
-    hand.press("The client receives webhooks", "The client is done", "Replay this run")
-    finished(api, data(api.get("/sandbox/replays"))[0]["id"])
+    hand.press("The client receives webhooks", "The client is done")
     hand.go("/acceptance")
-    hand.press("Replay this workspace")

@@ -14,7 +14,6 @@ import pytest
 import yaml
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from invoice_sandbox.bundles.control import Replays
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.project.code import ProjectError
@@ -23,7 +22,7 @@ from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
 
-FUNCTIONS = {*CONTROL_FUNCTIONS, *Replays(None).functions()}
+FUNCTIONS = {*CONTROL_FUNCTIONS}
 OPEN = {
     "getSandboxHealth",
     "getSandboxLiveness",

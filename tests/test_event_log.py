@@ -165,7 +165,6 @@ def test_a_key_that_may_look_changes_nothing(server: Running, client: httpx.Clie
     may = {name for name, status in statuses.items() if status != 403}
     assert may == {
         *("getAcceptanceReport", "getAcceptanceRun", "getAgenda", "listAcceptanceRuns"),
-        "listBundleReplays",
         *("getClock", "getCoverage", "getDelivery", "getInbox", "getLedger"),
         *("listEvents", "listFaults", "listRequests", "listScenarios", "listSnapshots"),
         "listTransitions",

@@ -23,7 +23,6 @@ from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.schema.compile import Schemas
 from invoice_sandbox.runtime import engine
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
-from invoice_sandbox.state import INPUTS_LOG
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import BoundedLog
 from tests.scenario_run import INVOICE
@@ -86,15 +85,6 @@ class TestEntries:
             "body": body[:8192].decode(errors="ignore"),
             "bodyBytes": len(body),
         }
-
-    def test_a_long_response_of_the_control_api_is_kept_packed(self, server: Running) -> None:
-        fault = {"kind": "patch", "patch": {"note": "x" * 40_000}}
-        with server.client(server.new_workspace()) as client:
-            workspace = client.get("/sandbox/workspaces").json()["data"][0]["id"]
-            made = client.post("/sandbox/faults", json=fault)
-        kept = server.run(server.store.log(workspace, INPUTS_LOG)).entries[-1]
-        assert len(made.content) > 40_000
-        assert len(kept.packed) + len(kept.entry.response_body.content) < 10_000
 
     def test_an_entry_shows_everything(self, client: httpx.Client) -> None:
         response = client.post("/api/invoices?x=1", json=INVOICE)
@@ -1370,9 +1360,9 @@ def test_a_stream_names_how_many_requests_the_journal_no_longer_has(server: Runn
         client.get("/api/partners")
         name = client.get("/sandbox/workspaces").json()["data"][0]["id"]
         journal = server.sandbox.engine.journal
-        recorded = server.run(journal.recorded(name)).inputs[0]
+        (recorded,) = server.run(server.store.log(name, REQUESTS_LOG)).entries
         for _ in range(1001):
-            server.run(journal.record(name, None, recorded))
+            server.run(journal.record(name, recorded))
         with following(client, 0) as following_part:
             assert following_part() == ["event: dropped", 'data: {"count": 2}']
             assert following_part()[0] == "id: 3"

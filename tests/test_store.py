@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -20,9 +20,7 @@ from invoice_sandbox.base.clock import (
     FIRST,
     FROZEN_START,
     ClockState,
-    Readings,
     instant_text,
-    stop_time,
 )
 from invoice_sandbox.state import (
     MEBIBYTE,
@@ -41,7 +39,7 @@ from invoice_sandbox.state.persistent import open_store
 from invoice_sandbox.state.shared import open_shared_store
 from invoice_sandbox.state.steps import StepQueue
 from tests.databases import new_database
-from tests.support import PATIENCE, ManualSystemClock
+from tests.support import PATIENCE
 
 P = ParamSpec("P")
 
@@ -254,9 +252,6 @@ async def test_all_requests_that_wait_for_a_workspace_learn_that_it_is_deleted()
     space = await store.lock("one")
 
     async def request() -> None:
-        readings = Readings(ManualSystemClock())
-        stop_time(readings)
-        readings.count_logged = partial(store.count_logged, "one", "a")
         async with store.transaction("one"):
             pass
 
@@ -269,29 +264,6 @@ async def test_all_requests_that_wait_for_a_workspace_learn_that_it_is_deleted()
         with pytest.raises(NoWorkspaceError):
             await asyncio.wait_for(one, PATIENCE)
     await asyncio.wait_for(deletion, PATIENCE)
-
-
-@in_memory
-@on_a_loop
-async def test_a_replay_decides_who_gets_a_free_lock() -> None:
-    lock, is_open = Lock(), asyncio.Event()
-
-    async def gate(place: int) -> bool:
-        await is_open.wait()
-        return place == 1
-
-    async def request() -> None:
-        stop_time(Readings(ManualSystemClock(), gate=gate))
-        assert not lock.take()
-        await lock.acquire()
-
-    later = asyncio.create_task(request())
-    await asyncio.sleep(0)
-    assert lock.take(), "another request comes first"
-    lock.release()
-    is_open.set()
-    await asyncio.wait_for(later, PATIENCE)
-    assert lock.is_held
 
 
 @in_memory

@@ -20,7 +20,6 @@ from tests.support import Running
 
 TASK = "/sandbox/acceptance/runs/{id}/task"
 BUNDLE = "/sandbox/acceptance/runs/{id}/bundle"
-REPLAY = "/sandbox/acceptance/runs/{id}/replay"
 FILES = {"putUpload": "application/pdf", "keepAcceptanceBundle": "application/octet-stream"}
 """Operations whose body is a file."""
 
@@ -198,7 +197,6 @@ TAKING = [
     Row("getAcceptanceReport", "run", "GET", "/sandbox/acceptance/runs/{id}/report", status=404),
     Row("getAcceptanceBundle", "run", "GET", BUNDLE, status=404),
     Row("keepAcceptanceBundle", "run", "PUT", BUNDLE, status=404),
-    Row("replayAcceptanceBundle", "run", "POST", REPLAY, status=404),
     Row("removeFault", "fault", "DELETE", "/sandbox/faults/{id}", status=404),
     Row("disableUser", "user", "POST", "/sandbox/users/{id}/disable", status=404),
     Row("revokeSession", "session", "DELETE", "/sandbox/sessions/{id}", status=404),
@@ -238,8 +236,6 @@ WITHOUT_IDS = {
     "getAgenda": "takes nothing, and shows nothing while nothing moves by itself",
     "createWorkspace": "takes a seed, a scenario and a clock",
     "resetWorkspace": "takes nothing",
-    "replayBundle": "takes nothing",
-    "listBundleReplays": "a test of its own is in tests/test_replay_control.py",
     "createSnapshot": "takes nothing",
     "listScenarios": "shows what every workspace has",
     "setScenario": "takes the name of a scenario",

@@ -27,7 +27,6 @@ from invoice_sandbox.bundles.archive import read_bundle
 from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.cli import main
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.replay import replay
 from invoice_sandbox.settings import Postgresql, SettingError, Settings, read_settings
 from invoice_sandbox.state import Transaction
 from invoice_sandbox.state.credentials import DEMO_KEY, MAX_LISTED, open_session
@@ -785,34 +784,6 @@ def test_users_of_a_file_are_for_memory_only(store: Any, tmp_path: Path) -> None
         serving(replace(FROZEN, store=store, users=file)),
     ):
         pass
-
-
-def recorded(settings: Settings, user: dict[str, str], tmp_path: Path) -> Path:
-    """The bundle of a server on which a user was added, if need be, and logged in."""
-    file = tmp_path / "logins.zip"
-    with serving(settings) as running, running.client() as client:
-        if user["email"] not in client.get(USERS).text:
-            added(client, user)
-        log_in(client, password="wrong password")
-        for login in (log_in(client, user), log_in(client, user, email=user["email"].upper())):
-            with session(running, login) as browser:
-                assert browser.get(SESSION).status_code == 200
-                assert browser.get("/api/invoices").status_code == 200
-        save_bundle(ControlClient(running.url, DEMO_KEY), file)
-    return file
-
-
-def test_logins_with_users_of_a_file_replay(tmp_path: Path) -> None:
-    file = tmp_path / "users.yaml"
-    file.write_text(FILE)
-    found = replay(read_bundle(recorded(replace(FROZEN, users=file), ANN, tmp_path)))
-    assert (found.difference, found.requests) == (None, 7)
-
-
-def test_logins_with_users_that_were_added_replay(tmp_path: Path) -> None:
-    settings = replace(FROZEN, store=tmp_path / "state.db")
-    found = replay(read_bundle(recorded(settings, ANN, tmp_path)))
-    assert (found.difference, found.requests) == (None, 8)
 
 
 def test_demo_users_have_the_same_password_on_every_worker(server: Running) -> None:

@@ -23,6 +23,7 @@ from invoice_sandbox.acceptance.rules import evaluate
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, controlled, judge
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration, parse_instant
+from invoice_sandbox.bundles.saving import listed_entries
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.scenarios.script import resolved
@@ -49,7 +50,8 @@ class CaseRecord:
 
     def observations(self) -> Observations:
         """What the recording shows; what nobody had seen before it is of the last period."""
-        journal, deliveries = self.recording["journal"], self.recording["deliveries"]
+        journal = listed_entries(self.recording["journal"])
+        deliveries = self.recording["deliveries"]
         latest = len(self.marks)
         seen = observations_of(
             journal, deliveries, self.marks, lambda key: int(self.periods.get(key, latest))
@@ -278,7 +280,7 @@ class _CaseRun:
             name=self.case.name,
             verdict=judge(filled(self.case, self.values), self.check.level, seen, ending),
             seen=seen,
-            requests=record.recording["journal"],
+            requests=listed_entries(record.recording["journal"]),
             deliveries=with_payloads(record.recording),
             task=task,
             ending=ending,

@@ -24,7 +24,7 @@ from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate
 from invoice_sandbox.acceptance.runner import NOTHING, CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, as_sentence, broken_at
 from invoice_sandbox.bundles.archive import Bundle
-from invoice_sandbox.bundles.saving import DELIVERIES, END, JOURNAL, START
+from invoice_sandbox.bundles.saving import DELIVERIES, END, JOURNAL, START, listed_entries
 
 _OF_REPETITIONS: Final = frozenset({"that", "request", "status", "same", "gaps"})
 _OF_BODIES: Final = frozenset({"that", "request", "status", "sameBodyAtMost"})
@@ -39,7 +39,8 @@ _FAILURE: Final = 500
 
 def passive_report(plan: Plan, bundle: Bundle) -> RunReport:
     """The verdicts on a recorded workspace. Raises BundleError."""
-    journal, deliveries, end = bundle.lines(JOURNAL), bundle.json(DELIVERIES), bundle.json(END)
+    journal = listed_entries(bundle.lines(JOURNAL))
+    deliveries, end = bundle.json(DELIVERIES), bundle.json(END)
     seen = observations_of(journal, deliveries)
     is_live = all(bundle.json(part)["clock"]["mode"] == "live" for part in (START, END))
     checks = [passive_check(one, seen, is_live=is_live) for one in plan.checks]

@@ -22,6 +22,7 @@ from invoice_sandbox.bundles.saving import (
     JOURNAL,
     about,
     contract_part,
+    listed_entries,
     parts_of,
 )
 
@@ -139,7 +140,8 @@ def _case(
 
 def _again(check: Check, case: Case, bundle: Bundle) -> CaseReport:
     """The report on a case, from its recording."""
-    kept, journal, deliveries = bundle.json(_CASE), bundle.lines(JOURNAL), bundle.json(DELIVERIES)
+    kept, deliveries = bundle.json(_CASE), bundle.json(DELIVERIES)
+    journal = listed_entries(bundle.lines(JOURNAL))
     recording = {"journal": journal, "deliveries": deliveries}
     seen = CaseRecord(
         recording, kept["values"], kept["marks"], kept["periods"], kept["until"]

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, Protocol
 
 FROZEN_START: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 """The default instant of a frozen clock."""
@@ -71,100 +70,6 @@ class SystemClock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Wait for this real time."""
         ...
-
-
-@dataclass(slots=True)  # not frozen: a third of the time; no msgspec: clients do not install it
-class Reading:
-    """Both clocks at one moment: the instant, in UTC, and the monotonic seconds; and how many steps
-    and attempts the workspace of a request had logged by then (None: unknown)."""
-
-    now: datetime
-    seconds: float
-    logged: int | None = None
-
-
-class Wait(NamedTuple):
-    """A wait of a request for others: its ``place`` among all in which the request could have
-    waited, the monotonic second at which it was over, and how much was ``logged`` by then."""
-
-    place: int
-    seconds: float
-    logged: int | None
-
-
-Gate = Callable[[int], Awaitable[bool]]
-"""Returns when a recorded request may go on at a place in which it could have waited. False: it did
-not wait there."""
-
-_MOST_WAITS: Final = 1_000
-"""Waits of a request that are noted."""
-
-WAIT_BYTES: Final = 150
-"""About what a wait takes."""
-
-
-class Readings:
-    """What one request reads of the clocks: when it arrives, and after it has waited for its client
-    or for a latency. In between its time stands still, so that a replay can give it the same times.
-
-    ``waits`` are its waits for others, such as for the lock of its workspace: a replay lets it wait
-    as long. ``places`` counts the places in which it could have waited. ``count_logged`` is set
-    once its workspace is known. ``recorded`` and ``gate`` are of a replay.
-    """
-
-    __slots__ = ("_recorded", "_system_clock", "count_logged", "gate", "places", "taken", "waits")
-
-    def __init__(
-        self, system_clock: SystemClock, recorded: Iterable[Reading] = (), gate: Gate | None = None
-    ) -> None:
-        """Read the clocks for the first time."""
-        self._system_clock = system_clock
-        self._recorded = iter(recorded)
-        self.taken = [self._read()]
-        self.waits: list[Wait] = []
-        self.count_logged: Callable[[], Awaitable[int]] | None = None
-        self.gate = gate
-        self.places = 0
-
-    async def go_on(self) -> None:
-        """Read the clocks again, after a wait."""
-        self.taken.append(self._read())
-        await self.note_logged()
-
-    async def note_logged(self) -> None:
-        """Note how much is logged at the latest reading."""
-        if self.count_logged is not None:
-            logged = await self.count_logged()
-            self.taken[-1] = replace(self.taken[-1], logged=logged)
-
-    def _read(self) -> Reading:
-        clock = self._system_clock
-        return next(self._recorded, None) or Reading(clock.now(), clock.monotonic())
-
-    async def has_waited(self, place: int) -> None:
-        """Note that it did."""
-        if len(self.waits) < _MOST_WAITS:
-            logged = None if self.count_logged is None else await self.count_logged()
-            self.waits.append(Wait(place, self._system_clock.monotonic(), logged))
-
-
-_READINGS: Final[ContextVar[Readings | None]] = ContextVar("readings", default=None)
-readings_of_request: Final = _READINGS.get
-"""Returns those of the request that is processed; None: there is none."""
-
-stop_time: Final = _READINGS.set
-"""Takes the readings of the request of this context: its time stands still until ``release_time``
-gets what this returns."""
-
-release_time: Final = _READINGS.reset
-
-
-def reading(system_clock: SystemClock) -> Reading:
-    """The clocks at present, or as the request that is processed has read them last."""
-    readings = _READINGS.get()
-    if readings is not None:
-        return readings.taken[-1]
-    return Reading(system_clock.now(), system_clock.monotonic())
 
 
 _calendar: Final = partial(datetime.now, UTC)
@@ -246,7 +151,7 @@ class ClockState:
         """The workspace's instant, to the millisecond, in UTC."""
         if self.mode == "frozen":
             return self.at
-        return in_milliseconds(reading(system_clock).now + self.shift)
+        return in_milliseconds(system_clock.now() + self.shift)
 
     def forward(self, span: timedelta) -> ClockState:
         """The clock moved forward by ``span``."""
@@ -282,7 +187,7 @@ def clock_at(mode: ClockMode, instant: datetime, system_clock: SystemClock) -> C
     """A clock of that mode that shows ``instant`` at present."""
     if mode == "frozen":
         return ClockState("frozen", instant)
-    return ClockState("live", shift=instant - reading(system_clock).now)
+    return ClockState("live", shift=instant - system_clock.now())
 
 
 def parse_duration(text: str, usual: str = "P3D or PT10S") -> timedelta:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from invoice_sandbox.base.clock import SystemClock, readings_of_request
+from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.errors import reject
 
 WINDOW_SECONDS: Final = 60
@@ -45,8 +45,7 @@ class RateLimiter:
 
         Raises ApiError 429 with the headers.
         """
-        readings = readings_of_request()
-        now = self._system_clock.monotonic() if readings is None else readings.taken[-1].seconds
+        now = self._system_clock.monotonic()
         window = self._windows.get((policy, caller))
         if window is None or window.ends <= now:
             window = self._open(policy, caller, now)

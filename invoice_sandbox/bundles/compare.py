@@ -1,15 +1,13 @@
-"""Compares two recordings of the same inputs: what happened, and what happens again."""
+"""Compares what a bundle recorded with what a replay gives."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict, deque
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from invoice_sandbox.http.admit import ANONYMOUS
-from invoice_sandbox.runtime.recording import RANDOM, without_random
 from invoice_sandbox.state import Record
 
 _MISSING: Final = object()
@@ -17,12 +15,29 @@ _MAX_SHOWN: Final = 200
 _BEFORE: Final = 60
 """Characters that are shown, and of them those before the first that differs in a long text."""
 
+_REAL: Final = frozenset(
+    {"durationMs", "keptIdleFor", "last4", "webhook-signature", "webhook-timestamp"}
+)
+"""Members with real time, and those that derive from random secrets. They are not compared."""
+
+_TIMED: Final = _REAL | {"bodyDigest"}
+"""Those that have an instant in them, too."""
+
+_IN_TEXT: Final = re.compile(rf'"({"|".join(sorted(_REAL))})":("[^"]*"?|[0-9.]+)')
+_SECRET: Final = re.compile(r"\[redacted [^\[\]]*\]")
+_WINDOW: Final = re.compile(r'^("anonymous";r=).*|(;t=)[0-9]+$')
+"""What is left of a rate window: callers without a key share one with requests of no bundle, and
+its end is real time."""
+
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+_ULID: Final = re.compile(r"(?<![0-9A-Z])[0-9A-HJKMNP-TV-Z]{26}(?![0-9A-Z])")
+
 
 @dataclass(frozen=True)
 class Difference:
-    """The first difference: where it is, and the values as text. ``request`` is the number of the
-    input among all, from 1, and its first line; None: it is in what is left at the end. ``case`` is
-    that of an acceptance run."""
+    """Where two runs differ, and the values as text. ``request`` is the number of the request in
+    the bundle, from 1, and its first line; None: it is in what is left at the end. ``case`` is that
+    of an acceptance run."""
 
     request: str | None
     member: str
@@ -31,113 +46,104 @@ class Difference:
     case: str = ""
 
 
-def first_difference(recorded: Record, again: Record) -> Difference | None:
-    """The first difference between two recordings; None: they are the same.
+class Comparison:
+    """Compares two runs. On a live clock ``without_times``: instants, and ids that have one in
+    them, differ by the milliseconds that a request took."""
 
-    Random secrets, durations, and times in webhook signatures are not compared. What is left at the
-    end is compared if all bodies are known.
-    """
-    for index, (one, other) in enumerate(_pairs(recorded["inputs"], again["inputs"])):
-        where = f"{index + 1} ({one['request']['method']} {one['request']['target']})"
-        found = next(_in_input(one, other), None)
-        if found is not None:
-            return Difference(where, *found)
-    if not compares_end(recorded):
-        return None
-    for part in ("deliveries", "end"):
-        found = next(_differences(recorded[part], again[part], f"/{part}"), None)
-        if found is not None:
-            return Difference(None, *found)
-    return None
+    def __init__(self, *, without_times: bool) -> None:
+        self._without_times = without_times
+        self._random_ids: set[str] = set()
 
+    def of_request(self, place: str, one: Record, other: Record) -> Iterator[Difference]:
+        """Return the differences of two responses to a request."""
+        for entry in (one, other):
+            if not entry.get("number"):  # the id of a request of an unknown caller is random
+                self._random_ids.update(_ULID.findall(entry.get("requestId", "")))
+        found = [*_differences(self._plain(_response(one)), self._plain(_response(other)), "")]
+        texts = [self._plain(entry.get("response", {}).get("body")) for entry in (one, other)]
+        if not found:  # but maybe the order of members, or how a number is written
+            found = [*_differences(texts[0], texts[1], "/body")]
+        for member, expected, actual in found:
+            yield Difference(place, member, expected, actual)
+        digests = [entry.get("response", {}).get("bodyDigest") for entry in (one, other)]
+        if not (found or self._without_times or _has_real(texts[0])) and digests[0] != digests[1]:
+            yield Difference(place, "/bodyDigest", _shown(digests[0]), _shown(digests[1]))
 
-def compares_end(recorded: Record) -> bool:
-    """Whether what is left is compared: all bodies are known."""
-    return not any(map(has_hidden_body, recorded["inputs"]))
+    def of_end(self, one: Record, other: Record) -> Iterator[Difference]:
+        """Return the differences in what is left."""
+        for member, expected, actual in _differences(self._plain(one), self._plain(other), ""):
+            yield Difference(None, member, expected, actual)
 
+    def _plain(self, value: Any) -> Any:
+        """The value without what differs in every run."""
+        if isinstance(value, Mapping):
+            left_out = _TIMED if self._without_times else _REAL
+            return {name: self._plain(one) for name, one in value.items() if name not in left_out}
+        if isinstance(value, list):
+            return [self._plain(item) for item in value]
+        if not isinstance(value, str):
+            return value
+        text = _SECRET.sub("[redacted]", _IN_TEXT.sub(r'"\1":0', value))
+        text = _ULID.sub(self._plain_id, text)
+        return _INSTANT.sub("[instant]", text) if self._without_times else text
 
-def has_hidden_body(one: Record) -> bool:
-    """Whether the body of an input is not in the bundle: it is no JSON, and may hold secrets. The
-    replay sends spaces, and compares the status of the response only."""
-    return "bodyBytes" in one["request"]
-
-
-def _pairs(inputs: list[Record], others: list[Record]) -> Iterator[tuple[Record, Record]]:
-    """Each input with the same one of the other recording: requests that overlap may end in any
-    order. After a reset, numbers begin again."""
-    by_number: defaultdict[int, deque[Record]] = defaultdict(deque)
-    for one in others:
-        by_number[one["number"]].append(one)
-    for one in inputs:
-        same = by_number[one["number"]]
-        yield one, same.popleft() if same else {}
-
-
-Found = tuple[str, str, str]
-
-
-def _in_input(one: Record, other: Record) -> Iterator[Found]:
-    """The differences between the responses to one input."""
-    yield from _differences(one["status"], other.get("status"), "/status")
-    if has_hidden_body(one):
-        return
-    response, other_response = one["response"], other.get("response") or {}
-    headers, others = (_headers(found) for found in (response, other_response))
-    yield from _differences(headers, others, "/headers")
-    body, other_body = response.get("body"), other_response.get("body")
-    values = [_json(text) for text in (body, other_body)]
-    digests = [found.get("bodyDigest") for found in (response, other_response)]
-    if digests[0] is not None and digests[0] == digests[1]:
-        return
-    if _MISSING in values:  # no JSON, or the beginning of a long one
-        values = [None if text is None else without_random(text) for text in (body, other_body)]
-        if None not in values:
-            values = _where_they_differ(values[0], values[1])
-    yield from _differences(values[0], values[1], "/body")
-    if digests[0] is not None:
-        yield from _differences(digests[0], digests[1], "/bodyDigest")
+    def _plain_id(self, match: re.Match[str]) -> str:
+        return "[id]" if self._without_times or match[0] in self._random_ids else match[0]
 
 
-def _headers(response: Record) -> list[list[str]]:
-    """The headers, without what is left of the window of callers without a key: it also counts
-    requests that no recording has."""
-    given = response.get("headers", ())
-    return [one for one in given if not one[1].startswith(f'"{ANONYMOUS}";r=')]
+def _response(entry: Record) -> Record:
+    response = entry.get("response", {})
+    headers: dict[str, list[str]] = {}
+    for name, value in response.get("headers", ()):
+        headers.setdefault(name.lower(), []).append(_WINDOW.sub(r"\1\2", value))
+    return {
+        "status": entry.get("status"),
+        "headers": {name: ", ".join(values) for name, values in headers.items()},
+        "body": _parsed(response.get("body")),
+    }
 
 
-def _where_they_differ(one: str, other: str) -> list[str]:
-    """Two texts from shortly before the first character that differs."""
-    pairs = enumerate(zip(one, other, strict=False))
-    shorter = len(min(one, other, key=len))
-    same = next((place for place, pair in pairs if pair[0] != pair[1]), shorter)
-    return [text[max(0, same - _BEFORE) :] for text in (one, other)]
+def _has_real(body: str | None) -> bool:
+    """True if the beginning of a body has what differs in every run; then the rest may, too."""
+    return body is None or "[redacted" in body or bool(_IN_TEXT.search(body))
 
 
-def _json(text: str | None) -> Any:
+def _parsed(text: str | None) -> Any:
     try:
         return None if text is None else json.loads(text)
-    except (ValueError, RecursionError):
-        return _MISSING
+    except (ValueError, RecursionError):  # no JSON, or the beginning of a long one
+        return text
 
 
-def _differences(one: Any, other: Any, pointer: str) -> Iterator[Found]:
+def _differences(one: Any, other: Any, pointer: str) -> Iterator[tuple[str, str, str]]:
     """The differences of two JSON values, in the order of the first."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for name in [*one, *(name for name in other if name not in one)]:
-            if name not in RANDOM:
-                place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-                values = one.get(name, _MISSING), other.get(name, _MISSING)
-                yield from _differences(*values, place)
+            place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+            yield from _differences(one.get(name, _MISSING), other.get(name, _MISSING), place)
     elif isinstance(one, list) and isinstance(other, list):
         for index in range(max(len(one), len(other))):
             pair = [items[index] if index < len(items) else _MISSING for items in (one, other)]
             yield from _differences(pair[0], pair[1], f"{pointer}/{index}")
     elif one is not other and not _is_equal(one, other):
+        if isinstance(one, str) and isinstance(other, str):
+            one, other = _where_they_differ(one, other)
         yield pointer, _shown(one), _shown(other)
 
 
+def _where_they_differ(one: str, other: str) -> tuple[str, str]:
+    """Two texts, long ones from shortly before the first character that differs."""
+    if max(len(one), len(other)) <= _MAX_SHOWN:
+        return one, other
+    pairs = enumerate(zip(one, other, strict=False))
+    shorter = min(len(one), len(other))
+    same = next((place for place, pair in pairs if pair[0] != pair[1]), shorter)
+    begin = max(0, same - _BEFORE)
+    return one[begin:], other[begin:]
+
+
 def _is_equal(one: Any, other: Any) -> bool:
-    """Whether two values are the same in JSON, which has one type of number."""
+    """True if two values are the same in JSON, which has one type of number."""
     types = [float if type(value) is int else type(value) for value in (one, other)]
     return types[0] is types[1] and bool(one == other)
 

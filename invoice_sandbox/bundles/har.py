@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
-
-from invoice_sandbox.base.clock import parse_instant
 
 
 def as_har(journal: Sequence[Mapping[str, Any]], origin: str, version: str) -> dict[str, Any]:
@@ -23,21 +20,22 @@ def as_har(journal: Sequence[Mapping[str, Any]], origin: str, version: str) -> d
 
 
 def _entry(one: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """``startedDateTime`` is of the workspace's clock; a status of 0 is a reset connection."""
+    """``startedDateTime`` is real time, ``_simulatedTime`` the end of the request on the clock of
+    its workspace; a status of 0 is a reset connection."""
     took = float(one["durationMs"])
     request, response, status = one["request"], one["response"], one["status"]
-    sent = _content(request)
-    began = parse_instant(one["at"]) - timedelta(milliseconds=took)
+    target, sent = one.get("target") or one["path"], _content(request)
     return {
-        "startedDateTime": began.isoformat(timespec="milliseconds"),
+        "startedDateTime": one.get("receivedAt") or one["at"],
+        "_simulatedTime": one["at"],
         "time": took,
         "request": {
             "method": one["method"],
-            "url": origin + one["path"],
+            "url": origin + target,
             "httpVersion": "HTTP/1.1",
             "cookies": [],
             "headers": _pairs(request["headers"]),
-            "queryString": _pairs(parse_qsl(one["path"].partition("?")[2], keep_blank_values=True)),
+            "queryString": _pairs(parse_qsl(target.partition("?")[2], keep_blank_values=True)),
             **({"postData": {"mimeType": sent["mimeType"], "text": sent["text"]}} if sent else {}),
             "headersSize": -1,
             "bodySize": _size(request),
@@ -57,6 +55,7 @@ def _entry(one: Mapping[str, Any], origin: str) -> dict[str, Any]:
         "timings": {"send": 0, "wait": took, "receive": 0},
         "_requestId": one["requestId"],
         "_why": one["why"],
+        "_isListed": one["isListed"],
     }
 
 

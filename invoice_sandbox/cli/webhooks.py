@@ -210,8 +210,8 @@ def replay(
     is rejected. --fault alters the next attempt; a genuine one follows. duplicate sends the message
     twice, late sends it an hour later, after newer events.
 
-    With FILE.zip: sends the requests of a bundle to a new workspace of a server in this process,
-    with the times that they read then, and prints the first difference. Opens no connection.
+    With FILE.zip: sends the requests of a bundle, one after the other, to a new workspace of a
+    server in this process, and prints every difference. Opens no connection.
     Status 0 when nothing differs, 1 when something does, 2 for a file that cannot be replayed.
 
     \b
@@ -221,8 +221,7 @@ def replay(
     """
     file = Path(target)
     if file.suffix == ".zip" or file.is_file():
-        from invoice_sandbox.bundles.environment import Served  # imports the server
-        from invoice_sandbox.cli.replay import replay_bundle
+        from invoice_sandbox.cli.replay import Served, replay_bundle  # imports the server
 
         replay_bundle(file, Served(project, contract, scenarios))
     else:

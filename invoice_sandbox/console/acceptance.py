@@ -15,7 +15,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.bundles.archive import BundleError, zipped
 from invoice_sandbox.bundles.saving import bundle_of
 from invoice_sandbox.console.client import Received
-from invoice_sandbox.console.common import client, contents, pages, replays_of
+from invoice_sandbox.console.common import client, contents, pages
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.text import DocumentError
 
@@ -35,7 +35,6 @@ def acceptance() -> str:
         plans=list(_plans(contents().plans)),
         runs=runs,
         progress={one["id"]: _progress(one) for one in runs.rows},
-        replays=replays_of(None),
         server=contents().engine.url,
     )
 
@@ -57,7 +56,6 @@ def one_run(run_id: str) -> str:
         progress=_progress(run),
         verdicts=Counter(one["verdict"] for one in run["checks"] if one["verdict"]),
         checks=checks,
-        replays=replays_of(run_id),
     )
 
 

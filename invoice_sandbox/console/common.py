@@ -86,8 +86,3 @@ def webhooks() -> Mapping[str, Any]:
         return {}
     received = client().get(contents().addresses[name].path())
     return received.data if received.is_success and isinstance(received.data, Mapping) else {}
-
-
-def replays_of(run_id: str | None) -> list[Any]:
-    """The replays of an acceptance run, or of the workspace, newest first."""
-    return [one for one in client().get("/sandbox/replays").rows if one["run"] == run_id]

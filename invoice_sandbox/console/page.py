@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from invoice_sandbox.base.errors import reject
-from invoice_sandbox.bundles.control import REPLAYS_LOG
 from invoice_sandbox.console.client import CLIENT, FROM_CONSOLE, POSITION, VISITOR, Client
 from invoice_sandbox.console.records import Contents
 from invoice_sandbox.console.visitor import visitor_of
@@ -31,7 +30,6 @@ from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine, TooManyStreamsError
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
-from invoice_sandbox.state import INPUTS_LOG
 from invoice_sandbox.webhooks.inbox import INBOX_LOG
 
 _MAX_FORM: Final = 256 * 1024
@@ -39,9 +37,8 @@ _THREADS: Final = 4
 _SECONDS_BETWEEN_CHANGES: Final = 0.1
 """A stream reports changes no more often than this."""
 
-_LOGS: Final = (REQUESTS_LOG, STEPS_LOG, INBOX_LOG, INPUTS_LOG, REPLAYS_LOG)
-"""Logs of which one gets an entry whenever something has changed: a request to the control API is
-an input only."""
+_LOGS: Final = (REQUESTS_LOG, STEPS_LOG, INBOX_LOG)
+"""Logs of which one gets an entry whenever something has changed."""
 
 _ALIVE: Final = b": connected\n\n"
 _POSITION: Final = re.compile(r"\.".join([r"\d{1,15}"] * len(_LOGS)), re.ASCII)

@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import render_template, request
 
-from invoice_sandbox.console.common import client, contents, pages, replays_of
+from invoice_sandbox.console.common import client, contents, pages
 from invoice_sandbox.console.drawing import Chain, chain_of
 from invoice_sandbox.console.timeline import is_about
 
@@ -42,7 +42,7 @@ def scenario() -> str:
         snapshots=client().get("/sandbox/snapshots"),
         operations=sorted(contents().engine.project.contract.operations),
         fault_types=_fault_types(),
-        replays=replays_of(None) if contents().plans is None else None,
+        has_bundle=contents().plans is None,
     )
 
 

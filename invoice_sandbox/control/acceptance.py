@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from typing import Any, Final
 
-from invoice_sandbox.base.clock import instant_text, reading
+from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.runtime.control_call import ControlCall, Raw
@@ -38,7 +38,7 @@ async def create_acceptance_run(call: ControlCall) -> Record:
         number = await state.next_number(_RUNS)
         run = {
             "id": resource_id(_PREFIX, call.workspace.token, number),
-            "startedAt": instant_text(reading(call.engine.system_clock).now),
+            "startedAt": instant_text(call.engine.system_clock.now()),
             "reported": None,
             "report": None,
             "hasBundle": False,

@@ -24,7 +24,7 @@ MAX_FAULTS: Final = 100
 
 async def list_faults(call: ControlCall) -> list[Record]:
     """The faults in force, in the order in which they are tried."""
-    return [_shown(fault) for fault in (await call.fresh()).faults]
+    return [shown_fault(fault) for fault in (await call.fresh()).faults]
 
 
 async def add_fault(call: ControlCall) -> Record:
@@ -49,7 +49,7 @@ async def add_fault(call: ControlCall) -> Record:
         number = await state.next_number(PREFIX)
         fault = fault_of(resource_id(PREFIX, workspace.token, number), call.body)
         await state.change_workspace(replace(workspace, faults=(*workspace.faults, fault)))
-    return _shown(fault)
+    return shown_fault(fault)
 
 
 async def clear_faults(call: ControlCall) -> Response:
@@ -71,7 +71,8 @@ async def remove_fault(call: ControlCall) -> Record:
     return {"id": wanted, "deleted": True}
 
 
-def _shown(fault: Fault) -> Record:
+def shown_fault(fault: Fault) -> Record:
+    """Return a fault as the control API shows it."""
     shown: Record = {
         "id": fault.id,
         "operation": fault.operation,

@@ -25,7 +25,6 @@ from invoice_sandbox.http.pipeline import (
     Request,
     RoutedRequest,
     client_address,
-    note_logged,
 )
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.security import Scheme, advice, challenges
@@ -188,8 +187,6 @@ class _Gate:
         """Note the workspace of a request. That of a known caller counts it, and names it."""
         trace, clock = request.trace, self.engine.system_clock
         trace.workspace = workspace
-        if workspace.clock.mode == "live":
-            await note_logged(self.engine, trace, workspace)
         if is_known and not request.is_observer:
             number = trace.number = await self.engine.store.note_request(workspace.id, clock.now())
             now, names = workspace.clock.now(clock), self.engine.project.conventions

@@ -23,7 +23,6 @@ from urllib.parse import urlsplit
 from msgspec import structs
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import Readings, release_time, stop_time
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.credentials import workspace_of_caller
@@ -32,11 +31,9 @@ from invoice_sandbox.http.handling import ContractViolationError
 from invoice_sandbox.http.pipeline import (
     CONNECTION,
     READING,
-    RECORDED,
     ClientGoneError,
     Head,
     Proceed,
-    Recorded,
     Reply,
     Request,
     Trace,
@@ -46,7 +43,7 @@ from invoice_sandbox.http.pipeline import (
 from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.project.code import place_of_error
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.runtime.journal import NO_BODY, Body, Headers, Input, JournalEntry, Why
+from invoice_sandbox.runtime.journal import NO_BODY, Body, Headers, JournalEntry, Why
 from invoice_sandbox.state import NoWorkspaceError, Workspace
 
 EXPLAIN: Final = "x-sandbox-explain"
@@ -92,8 +89,6 @@ MEMBERS: Final = "request"
 
 Note = Callable[[str, int, float], None]
 """Notes an operation (or nothing), the status of its response, and the seconds until then."""
-
-_NOT_RECORDED: Final = Recorded()
 
 
 class Edge:
@@ -146,33 +141,28 @@ class Edge:
         seed.
         """
         trace, clock = request.trace, self._clock
-        recorded = request.scope.get("extensions", {}).get(RECORDED, _NOT_RECORDED)
-        trace.readings = readings = Readings(clock, recorded.readings, recorded.gate)
-        trace.drawn_id, trace.draw_id = recorded.request_id or "", self._random_id
-        token = stop_time(readings)
+        trace.draw_id, trace.received = self._random_id, clock.now()
+        started = clock.monotonic()
         try:
-            try:
-                self._check(request)
-                origin = request.head.first.get("origin")
-                if origin is None:
-                    reply = await proceed(request)
-                else:
-                    reply = await self._to_page(origin, request, proceed)
-            except ClientGoneError:
-                raise
-            except (Exception, CancelledError) as error:
-                reply = await self._failed(request, error)
-            workspace = trace.workspace or await workspace_of_caller(self._engine, request)
-            if trace.endpoint is None and reply.status == HTTPStatus.NOT_FOUND:
-                self._hint_at_path(request, workspace)
-            why = self._why(trace, workspace)
-        finally:
-            release_time(token)
+            self._check(request)
+            origin = request.head.first.get("origin")
+            if origin is None:
+                reply = await proceed(request)
+            else:
+                reply = await self._to_page(origin, request, proceed)
+        except ClientGoneError:
+            raise
+        except (Exception, CancelledError) as error:
+            reply = await self._failed(request, error)
+        workspace = trace.workspace or await workspace_of_caller(self._engine, request)
+        if trace.endpoint is None and reply.status == HTTPStatus.NOT_FOUND:
+            self._hint_at_path(request, workspace)
+        why = self._why(trace, workspace)
         common = self._common(request)
         headers = (*common, *reply.headers)
         reply = structs.replace(reply, headers=headers)
-        started = readings.taken[0].seconds
-        reply = await self._record(request, reply, workspace, why)
+        await self._record(request, reply, workspace, why, clock.monotonic() - started)
+        reply = self._explained(request, reply, why)
         if self._is_persistent:
             reply = await self._kept(request, reply, common)
         if self._note is not None:
@@ -264,59 +254,51 @@ class Edge:
             await self._engine.workspaces.count(owner, operation, reply.status)
 
     async def _record(
-        self, request: Request, reply: Reply, workspace: Workspace | None, why: Why
-    ) -> Reply:
-        """Write the journal of the project's API, and explain the response if asked to.
+        self, request: Request, reply: Reply, workspace: Workspace | None, why: Why, seconds: float
+    ) -> None:
+        """Write the journal: requests to the project's API, and changes by the control API, which
+        are not listed.
 
         A request with a rejected credential is in the journal of the default workspace, one with a
         revoked key in that of the key's workspace.
         """
-        trace = request.trace
-        path = request.path
+        trace, path = request.trace, request.path
         if request.is_observer or path == CONSOLE or path.startswith(_IN_CONSOLE):
-            return reply  # the console sends requests of its own
-        kept_why, owner = why, workspace
-        given, readings = request.head.first, trace.readings
-        assert readings is not None  # noqa: S101 - see __call__
-        if workspace is not None and workspace.clock.mode == "live":
-            # the journal has the real end of a request
-            kept_why = structs.replace(why, at=workspace.clock.now(self._clock))
+            return  # the console sends requests of its own
+        changes = request.method not in READING
         is_control = path.startswith(self._control_path)
-        if is_control or given.get(_UNRECORDED) == "off":
-            owner = None
-        elif owner is None and reply.status == HTTPStatus.UNAUTHORIZED:
-            owner = await self._owner_of_rejected(trace.revoked_key_of)
-            kept_why = structs.replace(why, clock=owner.clock.mode, at=owner.clock.now(self._clock))
-        # of a replay: the workspace to which it sends the request, None: to none
-        sent_to = None
-        if not (is_control and request.method in READING):  # which changes no workspace
-            target = workspace or owner
-            sent_to = None if target is None else target.id
-            if trace.served_by is not None and trace.served_by != sent_to:
-                # to read from another workspace, such as the health of the first one, shows
-                # nothing of the own
-                sent_to = None if request.method in READING else trace.served_by
-        if owner is not None:
-            await self._count(owner, trace, reply)
-        if owner is not None or sent_to is not None:
-            took = self._clock.monotonic() - readings.taken[0].seconds
-            raw_path = request.scope.get("raw_path")
-            item = Input(
-                trace.number,
-                tuple(readings.taken),
-                tuple(readings.waits),
-                trace.has_waited_for_body,
-                client_address(request.scope),
-                is_control,
-                owner is not None,
-                raw_path if raw_path and b"%" in raw_path else None,
-                _entry(request, reply, took, kept_why),
-            )
-            await self._engine.journal.record(None if owner is None else owner.id, sent_to, item)
-        if given.get(EXPLAIN, "").lower() not in _YES:
+        if is_control and not changes:
+            return
+        is_listed = not is_control and request.head.first.get(_UNRECORDED) != "off"
+        if is_listed and workspace is None and reply.status == HTTPStatus.UNAUTHORIZED:
+            workspace = await self._owner_of_rejected(trace.revoked_key_of)
+            clock = workspace.clock
+            why = structs.replace(why, clock=clock.mode, at=clock.now(self._clock))
+        elif workspace is not None and workspace.clock.mode == "live":
+            # the journal has the real end of a request
+            why = structs.replace(why, at=workspace.clock.now(self._clock))
+        if is_listed and workspace is not None:
+            await self._count(workspace, trace, reply)
+        owner = None if workspace is None else workspace.id
+        is_of_other = trace.served_by not in {None, owner}
+        entry = _entry(request, reply, seconds, why)
+        entry = structs.replace(
+            entry, is_control=is_control, is_listed=is_listed, is_sent_again=not is_of_other
+        )
+        if owner is not None and (is_listed or not is_of_other):
+            await self._engine.journal.record(owner, entry)
+        if is_of_other and changes and trace.served_by is not None:
+            entry = structs.replace(entry, is_listed=False, is_sent_again=True)
+            await self._engine.journal.record(trace.served_by, entry)
+
+    def _explained(self, request: Request, reply: Reply, why: Why) -> Reply:
+        """The response with its explanation, if the request asks for it."""
+        if request.head.first.get(EXPLAIN, "").lower() not in _YES:
+            return reply
+        if request.is_observer or request.path == CONSOLE or request.path.startswith(_IN_CONSOLE):
             return reply
         redactor = self._engine.journal.redactor
-        shown = redactor.explanation(why, request.head.headers, _path_secrets(trace))
+        shown = redactor.explanation(why, request.head.headers, _path_secrets(request.trace))
         short = _short({name: one for name, one in shown.items() if name != _FAILURE})
         return structs.replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", short)))
 
@@ -394,6 +376,10 @@ def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalE
         response_headers=reply.headers,
         response_body=Body(reply.body, reply.media_type),
         why=why,
+        received=trace.received,
+        number=trace.number,
+        client=client_address(request.scope),
+        raw_path=request.url,
     )
 
 

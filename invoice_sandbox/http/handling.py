@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import key_digest
-from invoice_sandbox.base.turns import waited_for
 from invoice_sandbox.http import idempotency
 from invoice_sandbox.http.declared_errors import declared_status
 from invoice_sandbox.http.pipeline import (
@@ -25,7 +24,6 @@ from invoice_sandbox.http.pipeline import (
     Reply,
     Trace,
     client_address,
-    note_logged,
 )
 from invoice_sandbox.openapi.message.media_types import concrete, is_json
 from invoice_sandbox.openapi.operation import DeclaredResponse, Operation
@@ -79,7 +77,6 @@ class HandlerResponse:
         workspace = parsed.workspace
         if workspace is None:
             workspace = await public_workspace(engine, parsed)
-            await note_logged(engine, parsed.request.trace, workspace)
         key = parsed.idempotency
         if key is None:
             outcome = await self._outcome(parsed, workspace)
@@ -104,7 +101,7 @@ class HandlerResponse:
             await agenda.finish(workspace.id, outcome.lane)
             outcome = await self._complete(parsed, workspace.id, outcome.then)
         elif isinstance(outcome, WorkThenRespond):
-            result = await waited_for(outcome.work())
+            result = await outcome.work()
             then = partial(_with_result, outcome.then, result)
             outcome = await self._complete(parsed, workspace.id, then)
         return outcome

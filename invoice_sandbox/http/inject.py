@@ -22,7 +22,6 @@ from invoice_sandbox.http.pipeline import (
     InjectedFault,
     Reply,
     Request,
-    go_on,
 )
 from invoice_sandbox.http.prefer import from_contract, reply_of
 from invoice_sandbox.openapi.message.media_types import is_json
@@ -139,7 +138,6 @@ class _Injection:
     async def _delay(self) -> None:
         seconds = delay_seconds(self.workspace, self.fault)
         await self.engine.system_clock.sleep(seconds)
-        await go_on(self.admitted.request)
 
 
 def _patched(reply: Reply, patch: Mapping[str, Any]) -> Reply:

@@ -16,20 +16,17 @@ from collections.abc import (
     Iterable,
     Mapping,
     MutableMapping,
-    Sequence,
 )
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from datetime import datetime
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
 from msgspec import Struct
 
-from invoice_sandbox.base.clock import Gate, Reading, Readings
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.openapi.message.media_types import JSON as JSON
 from invoice_sandbox.openapi.operation import Contract, Operation
-from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Credential, Workspace
@@ -61,14 +58,11 @@ INVALID: Final = "invoice_sandbox.invalid"
 """The extension with the error that stands for a request, where the bytes were no valid HTTP."""
 
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods of the control API that change nothing, and are in no recording."""
+"""Methods of the control API that change nothing, and are in no journal."""
 
 OBSERVER: Final = "invoice_sandbox.observer"
 """The extension of the ASGI scope of a request by which the sandbox reads its own state. Such a
 request is in no journal, covers nothing, and meets neither rate limits nor faults."""
-
-RECORDED: Final = "invoice_sandbox.recorded"
-"""The extension of a request of a replay with what was ``Recorded``."""
 
 CALLER: Final = "invoice_sandbox.caller"
 """The extension with the credential of a visitor in whose name the sandbox sends a request."""
@@ -87,15 +81,6 @@ stored, even where an injected fault declares it as HTML."""
 
 _SECONDS_TO_FINISH: Final = 3
 """Time for deliveries under way when the server is stopped."""
-
-
-class Recorded(NamedTuple):
-    """What a request of a replay uses again: its readings of the clocks, its random id, if it had
-    one, and what lets it go on when it did."""
-
-    readings: Sequence[Reading] = ()
-    request_id: str | None = None
-    gate: Gate | None = None
 
 
 def printable(text: str) -> str:
@@ -139,9 +124,9 @@ class Trace(Struct, eq=False):
     """What is known of a request when its response is sent, for the journal and the coverage.
 
     ``drawn_id`` is the request id once it is known; ``draw_id`` draws that of a request without a
-    workspace, once it is needed. ``number`` is that of the request in its workspace, 0: unknown.
-    ``readings`` are what it reads of the clocks: when it arrives, then if it
-    ``has_waited_for_body``, then after a latency. ``served_by`` is the id of the workspace that a
+    workspace, once it is needed. ``number`` is that of the request in its workspace, 0: unknown,
+    ``received`` the real instant of its arrival.
+    ``served_by`` is the id of the workspace that a
     public operation belongs to, whoever calls it. ``headers`` are sent with every response to the
     request; ``why`` explains the response. ``release`` gives back what the request holds of a
     budget. ``revoked_key_of`` is the id of the workspace that a revoked key belonged to.
@@ -149,8 +134,7 @@ class Trace(Struct, eq=False):
 
     drawn_id: str = ""
     number: int = 0
-    readings: Readings | None = None
-    has_waited_for_body: bool = False
+    received: datetime | None = None
     served_by: str | None = None
     draw_id: Callable[[], str] = _unnamed
     endpoint: Endpoint | None = None
@@ -476,19 +460,6 @@ def request_of(scope: Scope, receive: Receive) -> Request:
         OBSERVER in extensions,
         extensions.get(CALLER),
     )
-
-
-async def note_logged(engine: Engine, trace: Trace, workspace: Workspace) -> None:
-    """Note what time has done in the workspace of a request: a replay does the same before."""
-    if trace.readings is not None and workspace.clock.mode == "live":
-        trace.readings.count_logged = partial(engine.store.count_logged, workspace.id, STEPS_LOG)
-        await trace.readings.note_logged()
-
-
-async def go_on(request: Request) -> None:
-    """After a wait, what follows happens at the present instant."""
-    if request.trace.readings is not None:
-        await request.trace.readings.go_on()
 
 
 async def send_whole(request: Request, reply: Reply, send: Send) -> None:

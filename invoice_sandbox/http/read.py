@@ -34,7 +34,6 @@ from invoice_sandbox.http.pipeline import (
     Read,
     Request,
     client_address,
-    go_on,
 )
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.message.bodies import RequestBody
@@ -102,8 +101,6 @@ class Bodies:
         except TimeoutError:
             raise too_slow(MAX_SECONDS) from None
         request.trace.content = bytes(body)
-        request.trace.has_waited_for_body = True
-        await go_on(request)
 
     def _check(self, shares: Mapping[str, int], added: int) -> None:
         if any(self._in_flight[name] + added > most for name, most in shares.items()):

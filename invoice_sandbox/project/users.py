@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -27,14 +27,12 @@ def with_users(
     *,
     local: bool,
     is_persistent: bool,
-    recorded: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Project, dict[str, str]]:
     """The project with its users, and the random passwords that were made, by e-mail address.
 
     Users of a ``file`` replace the demo users. The password of demo users is public, so on a server
-    that is not ``local`` they get random ones; so do ``recorded`` users, who replace the others. In
-    a persistent store there are no users but those that were added. Raises ProjectError, and
-    SettingError for a file beside such a store.
+    that is not ``local`` they get random ones. In a persistent store there are no users but those
+    that were added. Raises ProjectError, and SettingError for a file beside such a store.
     """
     if is_persistent:
         if file is not None:
@@ -49,8 +47,8 @@ def with_users(
         own = _read(file)
         _check_references(project, own, file)
         return _with(project, own), {}
-    users = recorded or project.fixtures.get(USERS, [])
-    if (local and not recorded) or not users:
+    users = project.fixtures.get(USERS, [])
+    if local or not users:
         return project, {}
     passwords = {str(user["email"]): secrets.token_urlsafe(16) for user in users}
     return _with(project, [_hashed(user, passwords[user["email"]]) for user in users]), passwords

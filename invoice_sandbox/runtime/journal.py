@@ -8,29 +8,30 @@ of ours. A body that cannot be parsed is not shown.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
-import string
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property, lru_cache
 from http import HTTPStatus
-from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
-from urllib.parse import quote, unquote_plus
+from urllib.parse import unquote_plus
 
 from msgspec import Struct, structs
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import WAIT_BYTES, Reading, Wait, instant_text
+from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.ids import KEY_PREFIX
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Contract
-from invoice_sandbox.state import INPUTS_LOG, MEBIBYTE, Record, Store
+from invoice_sandbox.state import Record, Store
 from invoice_sandbox.webhooks.signing import SECRET_PREFIX
 
 REQUESTS_LOG: Final = "requests"
 """The log of a workspace that holds its journal."""
+
+UNLISTED: Final = "unlisted"
+"""The member that marks an entry of an earlier process that is in bundles only."""
 
 REDACTED: Final = "[redacted]"
 
@@ -84,23 +85,28 @@ _MAX_BODY: Final = 8 * 1024
 _LARGE_ENTRY: Final = 4 * _MAX_BODY
 """Bodies of an entry beyond this are cut, and redacted for that, when it is recorded."""
 
-_MAX_WHOLE: Final = MEBIBYTE
-"""Bytes of a response that an input keeps, compressed, to compare all of it in a replay: about
-10 ms of the processor."""
+_LARGE_REQUEST: Final = 128 * 1024
+"""A request body beyond this is cut, too; up to it a replay can send the request again."""
 
-_OF_OTHERS: Final = frozenset(
+_UNRECORDED: Final = frozenset(
     {
         *("createWorkspace", "deleteWorkspace", "reportMessageResponse", "receiveForListener"),
-        *("receiveWebhook", "keepAcceptanceBundle", "replayBundle", "replayAcceptanceBundle"),
+        "receiveWebhook",
     }
 )
-"""Control operations that change other workspaces or nothing, or carry what a recording has
-elsewhere."""
+"""Control operations that change other workspaces or nothing, or carry what another log has."""
 
 CREATE_LISTENER: Final = "createListener"
 _OF_LISTENERS: Final = frozenset({CREATE_LISTENER, "deleteListener"})
-"""Control operations that delete webhook endpoints. They fail for reasons that no recording has,
-such as who is connected, and then change nothing."""
+"""Control operations that fail for reasons that no recording has, such as who is connected."""
+
+_OF_ACCEPTANCE: Final = frozenset(
+    {
+        *("createAcceptanceRun", "updateAcceptanceRun", "reportAcceptanceTask"),
+        "keepAcceptanceBundle",
+    }
+)
+"""Control operations of acceptance runs, which change nothing that the API shows."""
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -113,19 +119,18 @@ class _Head(Protocol):
 class Body(Struct, frozen=True, gc=False):
     """A body as it was sent. ``is_valid_json``: it has been parsed already.
 
-    ``shown`` is what the journal shows of it, if that was found out already.
+    ``shown`` is what the journal shows of it, if that was found out already; ``digest`` is that of
+    a body that is not there any more.
     """
 
     content: bytes
     media_type: str
     is_valid_json: bool = True
     shown: Record | None = None
+    digest: str = ""
 
 
 NO_BODY: Final = Body(b"", "")
-
-_VISIBLE: Final = "".join(set(string.punctuation) - set("%?#"))
-"""Characters of a path that a client may have sent as they are."""
 
 
 class Why(Struct, frozen=True, gc=False):
@@ -155,7 +160,10 @@ class JournalEntry(Struct, frozen=True, gc=False):
 
     ``path_secrets`` are secrets that the path carries in declared parameters. ``heads_length``
     counts the characters of all headers. A ``status`` of None means that nothing of the response
-    went out.
+    went out. ``received`` is the real instant of its arrival, ``number`` that of the request in its
+    workspace (0: of none), ``raw_path`` the path as it was sent. ``is_control``: it was sent to the
+    control API, whose operations may have the names of others. An entry that is not ``is_listed``
+    changed the workspace and is in bundles only; a replay sends what ``is_sent_again``.
     """
 
     request_id: str
@@ -171,60 +179,19 @@ class JournalEntry(Struct, frozen=True, gc=False):
     response_headers: Headers
     response_body: Body
     why: Why
+    received: datetime | None = None
+    number: int = 0
+    client: str = ""
+    raw_path: str = ""
+    is_control: bool = False
+    is_listed: bool = True
+    is_sent_again: bool = True
 
     def __repr__(self) -> str:
         """Without secrets."""
         return (
             f"JournalEntry({self.request_id}: {self.method}, {self.why.operation}, {self.status})"
         )
-
-
-class Input(Struct, frozen=True, gc=False):
-    """A request and its response, with all secrets.
-
-    ``number`` is that of the request in its workspace (0: of none), ``readings`` what it read of
-    the clocks, the first time when it arrived, the second time when its body had arrived if it
-    ``has_waited_for_body``, ``waits`` its waits for others, ``is_control`` whether it was sent to
-    the control API, whose operations may have the names of others, ``raw_path`` its path as it was
-    sent, if it has escaped bytes and the server knows them. ``packed`` is the body of a response
-    that ``entry`` has only in part.
-    """
-
-    number: int
-    readings: tuple[Reading, ...]
-    waits: tuple[Wait, ...]
-    has_waited_for_body: bool
-    client: str
-    is_control: bool
-    in_journal: bool
-    raw_path: bytes | None
-    entry: JournalEntry
-    packed: bytes = b""
-
-    @property
-    def response_body(self) -> Body:
-        """The body of the response; of one that is longer than is kept, what is shown of it."""
-        body = self.entry.response_body
-        if not self.packed:
-            return body
-        return structs.replace(body, content=zlib.decompress(self.packed), shown=None)
-
-    @property
-    def target(self) -> str:
-        """Path and query as they were sent."""
-        raw = self.raw_path or quote(self.entry.path, safe=_VISIBLE).encode()
-        return raw.decode("latin-1") + (f"?{self.entry.query}" if self.entry.query else "")
-
-    def __repr__(self) -> str:
-        """Without secrets."""
-        return f"Input({self.number}, {self.entry!r})"
-
-
-class Recorded(NamedTuple):
-    """The inputs of a workspace, oldest first. ``is_complete``: since it was created."""
-
-    inputs: tuple[Input, ...]
-    is_complete: bool
 
 
 _LOGGED: Final = ("method", "path", "status", "operation", "durationMs")
@@ -238,28 +205,21 @@ class Journal:
         self._store = store
         self.redactor = Redactor(tuple(contracts), key_prefix)
 
-    async def record(self, owner: str | None, sent_to: str | None, item: Input) -> None:
-        """Add a request to the journal of a workspace, ``owner``, and to the inputs of another or
-        the same, ``sent_to``, which are kept as long as the process lives; None: to none."""
-        entry = shown = item.entry
-        size = shown_size = _size(entry)
-        is_input = sent_to is not None and _is_input(item)
-        if size > _LARGE_ENTRY and (owner is not None or is_input):
-            shown = self.redactor.without_large_bodies(entry)
-            shown_size = _size(shown)
-            item = _with_short_response(item, shown)
-            size = _size(item.entry) + len(item.packed)
-        if owner is not None:
-            await self._store.append(owner, REQUESTS_LOG, shown, shown_size, self.redactor.shown)
-        if sent_to is not None and is_input:
-            size += WAIT_BYTES * len(item.waits)
-            await self._store.append(sent_to, INPUTS_LOG, item, size)
-
-    async def recorded(self, workspace_id: str) -> Recorded:
-        """The inputs. The first entry of a complete log stands for the beginning."""
-        entries = (await self._store.log(workspace_id, INPUTS_LOG)).entries
-        is_complete = bool(entries) and entries[0] is None
-        return Recorded(tuple(one for one in entries if one is not None), is_complete)
+    async def record(self, workspace_id: str, entry: JournalEntry) -> None:
+        """Add a request to the journal of a workspace."""
+        operation, status = entry.why.operation, entry.status
+        if entry.is_control and operation in _UNRECORDED:
+            return
+        if entry.is_control and (
+            operation in _OF_ACCEPTANCE
+            or (operation in _OF_LISTENERS and (status or 0) >= HTTPStatus.BAD_REQUEST)
+        ):
+            entry = structs.replace(entry, is_sent_again=False)
+        if _size(entry) > _LARGE_ENTRY:
+            entry = self.redactor.without_large_bodies(entry)
+        await self._store.append(
+            workspace_id, REQUESTS_LOG, entry, _size(entry), self.redactor.kept
+        )
 
     def logged(self, entry: JournalEntry) -> tuple[str, Record]:
         """The entry for a log, without secrets: one line with the headers of a rejected credential,
@@ -292,14 +252,14 @@ class Journal:
     ) -> Found:
         """The entries that match, and that show ``text`` in the path or a body.
 
-        ``with_control``: also inputs that are in no journal, such as those of the control API.
+        ``with_control``: also those that are not listed, such as changes by the control API.
         """
         log = await self._store.log(workspace_id, REQUESTS_LOG)
-        inputs = (await self.recorded(workspace_id)).inputs if with_control else ()
-        others = [one.entry for one in inputs if not one.in_journal]
         shown: list[Record] = []
         total = 0
-        for entry in chain(reversed(log.entries), reversed(others)):
+        for entry in reversed(log.entries):
+            if not (with_control or _is_listed(entry)):
+                continue
             if not (matches(_summary(entry)) and _may_show(entry, text)):
                 continue
             if text or len(shown) < limit:
@@ -315,33 +275,22 @@ class Journal:
     def shown(
         self, entry: JournalEntry | Record, matches: Callable[[Record], bool], text: str
     ) -> Record | None:
-        """An entry as the journal shows it; None: it does not match, or does not show ``text``."""
-        if not (matches(_summary(entry)) and _may_show(entry, text)):
+        """A listed entry as the journal shows it; None: it does not match, or does not show
+        ``text``."""
+        if not (_is_listed(entry) and matches(_summary(entry)) and _may_show(entry, text)):
             return None
         one = self._shown_entry(entry)
         return one if not text or _shows(one, text) else None
 
     def _shown_entry(self, entry: JournalEntry | Record) -> Record:
         """The entry without secrets; one of an earlier process has none."""
-        return self.redactor.shown(entry) if isinstance(entry, JournalEntry) else entry
+        if isinstance(entry, JournalEntry):
+            return self.redactor.shown(entry)
+        return {name: value for name, value in entry.items() if name != UNLISTED}
 
 
-def _is_input(item: Input) -> bool:
-    """Whether a replay must send the request again."""
-    operation, status = item.entry.why.operation, item.entry.status
-    if item.is_control and operation in _OF_LISTENERS:
-        return status is not None and status < HTTPStatus.BAD_REQUEST
-    return not (item.is_control and operation in _OF_OTHERS)
-
-
-def _with_short_response(item: Input, shown: JournalEntry) -> Input:
-    """The input with what is ``shown`` of its response if that is long, and all of it packed."""
-    content = item.entry.response_body.content
-    if len(content) <= _LARGE_ENTRY:
-        return item
-    packed = zlib.compress(content, 1) if len(content) <= _MAX_WHOLE else b""
-    entry = structs.replace(item.entry, response_body=shown.response_body)
-    return structs.replace(item, entry=entry, packed=packed)
+def _is_listed(entry: JournalEntry | Record) -> bool:
+    return entry.is_listed if isinstance(entry, JournalEntry) else UNLISTED not in entry
 
 
 class Found(NamedTuple):
@@ -394,6 +343,9 @@ def _size(entry: JournalEntry) -> int:
 class Redactor:
     """Shows entries without secrets."""
 
+    most_body = _MAX_BODY
+    """Bytes of a body that are shown."""
+
     def __init__(self, contracts: tuple[Contract, ...], key_prefix: str = KEY_PREFIX) -> None:
         prefixes = "|".join({re.escape(one) for one in (KEY_PREFIX, key_prefix)})
         self.key_pattern = re.compile(f"(?i:{prefixes})[0-9A-Za-z]+|{SECRET_PREFIX}[0-9A-Za-z+/=]+")
@@ -406,6 +358,14 @@ class Redactor:
         self.hidden_operations = frozenset(one.id for one in operations if one.is_secret)
         self._headers = {scheme.name for scheme in schemes if scheme.location == "header"}
         self._headers |= frozenset().union(*(one.secret_headers for one in contracts))
+
+    def hide(self, _secret: str) -> str:
+        """Return what is shown instead of a secret."""
+        return REDACTED
+
+    def hide_header(self, _name: str, value: str) -> str:
+        """Return what is shown instead of the value of a header that carries a credential."""
+        return self.hide(value)
 
     def user_agent(self, headers: Headers) -> str | None:
         """The User-Agent, cut and without secrets."""
@@ -442,6 +402,11 @@ class Redactor:
             "why": self.explanation(entry.why, entry.request_headers, entry.path_secrets),
         }
 
+    def kept(self, entry: JournalEntry) -> Record:
+        """Return what outlives the process of an entry."""
+        shown = self.shown(entry)
+        return shown if entry.is_listed else {**shown, UNLISTED: True}
+
     def explanation(self, why: Why, headers: Headers, path_secrets: Iterable[str]) -> Record:
         """What explains the response to a request, without its secrets."""
         sent = self._sent_in(headers).union(path_secrets)
@@ -452,12 +417,15 @@ class Redactor:
         return self._redacted(value, lambda text: self._text(text, frozenset()))
 
     def without_large_bodies(self, entry: JournalEntry) -> JournalEntry:
-        """The entry with what is shown of its bodies, instead of their bytes."""
-        sent = self._sent(entry)
-        request, response = (
-            Body(b"", body.media_type, shown=self._body(entry.why.operation, body, sent))
-            for body in (entry.request_body, entry.response_body)
-        )
+        """The entry with what is shown of large bodies, instead of their bytes."""
+        operation, sent = entry.why.operation, self._sent(entry)
+        request, response = entry.request_body, entry.response_body
+        if len(response.content) > _MAX_BODY:
+            digest = f"sha256:{hashlib.sha256(response.content).hexdigest()}"
+            shown = self._body(operation, response, sent)
+            response = Body(b"", response.media_type, shown=shown, digest=digest)
+        if len(request.content) > _LARGE_REQUEST:
+            request = Body(b"", request.media_type, shown=self._body(operation, request, sent))
         return structs.replace(entry, request_body=request, response_body=response)
 
     def _shown(self, headers: Iterable[tuple[str, str]], sent: _Sent) -> list[list[str]]:
@@ -467,7 +435,8 @@ class Redactor:
         return [*shown, ["...", f"{more} more"]] if more > 0 else shown
 
     def _header(self, name: str, value: str, sent: _Sent) -> list[str]:
-        shown = REDACTED if self.is_secret_header(name) else self._text(value, sent)
+        is_secret = self.is_secret_header(name)
+        shown = self.hide_header(name, value) if is_secret else self._text(value, sent)
         return [self._text(name, sent), shown]
 
     def is_secret_header(self, header: str) -> bool:
@@ -495,31 +464,34 @@ class Redactor:
     def _pair(self, pair: str, sent: _Sent) -> str:
         name, is_pair, value = pair.partition("=")
         steps = re.split(r"[\[\].]+", unquote_plus(name))
-        value = unquote_plus(value).lstrip()
-        is_json_text = value[:1] in {"{", "["}
+        text = unquote_plus(value).lstrip()
+        is_json_text = text[:1] in {"{", "["}
         if is_pair and (
             any(self.is_secret_name(step) for step in steps)
-            or (is_json_text and self.may_name_secrets(value))
+            or (is_json_text and self.may_name_secrets(text))
         ):
-            return f"{self._text(name, sent)}={REDACTED}"
+            return f"{self._text(name, sent)}={self.hide(value)}"
         shown = self._text(pair, sent)
         plain = unquote_plus(shown)
-        return shown if self._text(plain, sent) == plain else REDACTED
+        return shown if self._text(plain, sent) == plain else self.hide(pair)
 
     def _text(self, text: str, sent: _Sent) -> str:
         """``text`` with anything that looks like a secret redacted."""
         if len(sent) > _MAX_SECRETS:
-            return REDACTED if text else text
-        for secret in sent:
-            text = text.replace(secret, REDACTED)
-        text = self.key_pattern.sub(REDACTED, text)
+            return self.hide(text) if text else text
+        for secret in sorted(sent):
+            if secret in text:
+                text = text.replace(secret, self.hide(secret))
+        text = self.key_pattern.sub(lambda found: self.hide(found[0]), text)
         if "=" in text:
             text = PAIR.sub(self._without_value, text)
-        return _USER.sub(f"://{REDACTED}@", text) if "@" in text else text
+        if "@" not in text:
+            return text
+        return _USER.sub(lambda found: f"://{self.hide(found[0][3:-1])}@", text)
 
     def _without_value(self, match: re.Match[str]) -> str:
         is_secret = self.is_secret_name(unquote_plus(match[2]))
-        return f"{match[1]}{match[2]}={REDACTED}" if is_secret else match[0]
+        return f"{match[1]}{match[2]}={self.hide(match[3])}" if is_secret else match[0]
 
     def is_secret_name(self, name: str) -> bool:
         plain = _plain(name)
@@ -539,11 +511,11 @@ class Redactor:
             text = self._json(content, body.is_valid_json)
         except ValueError:  # what is in it is unknown
             return hidden
-        shown = self._text(text[: _MAX_BODY + _MARGIN], sent)
-        if len(text) > _MAX_BODY + _MARGIN:
+        shown = self._text(text[: self.most_body + _MARGIN], sent)
+        if len(text) > self.most_body + _MARGIN:
             shown = shown[:-_MARGIN]
-        cut = shown.encode()[:_MAX_BODY].decode(errors="ignore")
-        is_whole = len(text) <= _MAX_BODY and cut == shown
+        cut = shown.encode()[: self.most_body].decode(errors="ignore")
+        is_whole = len(text) <= self.most_body and cut == shown
         return {"body": cut} if is_whole else {"body": cut, "bodyBytes": len(content)}
 
     def _json(self, body: bytes, is_valid_json: bool) -> str:
@@ -554,7 +526,7 @@ class Redactor:
         text = body.decode()
         if "\0" in text:  # not UTF-8, whatever its bytes look like
             raise ValueError("not JSON")
-        if is_valid_json and not self.may_name_secrets(text[: _MAX_BODY + _MARGIN]):
+        if is_valid_json and not self.may_name_secrets(text[: self.most_body + _MARGIN]):
             return text
         if body.count(b",") + body.count(b"[") > _MAX_VALUES:
             raise ValueError("too many values to find the secrets in them")
@@ -577,12 +549,15 @@ class Redactor:
     def _redacted(self, value: Any, text: Callable[[str], str] = str) -> Any:
         if isinstance(value, Mapping):
             return {
-                key: REDACTED if self.is_secret_name(key) else self._redacted(one, text)
+                key: self._hidden(one) if self.is_secret_name(key) else self._redacted(one, text)
                 for key, one in value.items()
             }
         if isinstance(value, list | tuple):
             return [self._redacted(one, text) for one in value]
         return text(value) if isinstance(value, str) else value
+
+    def _hidden(self, value: Any) -> str:
+        return self.hide(value) if isinstance(value, str) else REDACTED
 
 
 _Sent = frozenset[str]

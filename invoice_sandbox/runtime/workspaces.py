@@ -16,7 +16,6 @@ from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.library import faults_of, with_conditions
 from invoice_sandbox.settings import SettingError
 from invoice_sandbox.state import (
-    INPUTS_LOG,
     Credential,
     Snapshot,
     Store,
@@ -43,7 +42,7 @@ class WorkspaceOptions:
 
     ``seed`` None: a random one, so that its ids differ from those of all others. ``clock`` and
     ``scenario`` None: the server's. ``made_by``: the workspace whose key creates it; ``maker``: the
-    key, if it may do nothing else. ``id`` None: it derives from the seed.
+    key, if it may do nothing else.
     """
 
     seed: int | None = None
@@ -51,7 +50,6 @@ class WorkspaceOptions:
     scenario: str | None = None
     made_by: str | None = None
     maker: str | None = None
-    id: str | None = None
 
 
 @dataclass
@@ -138,7 +136,7 @@ class Workspaces:
         seed = random_seed() if options.seed is None else options.seed
         token = seed_token(seed)
         workspace = Workspace(
-            id=options.id or f"wsp_sandbox_{token}",
+            id=f"wsp_sandbox_{token}",
             seed=seed,
             token=token,
             clock=options.clock or self.clock,
@@ -149,7 +147,6 @@ class Workspaces:
         )
         faults = faults_of(with_conditions(self.project.scenarios, workspace.scenario, {}))
         workspace = await self._added(replace(workspace, faults=faults))
-        await self.store.append(workspace.id, INPUTS_LOG, None)  # nothing was sent before
         await self._fill(workspace, key)
         return workspace
 

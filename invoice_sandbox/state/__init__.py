@@ -138,15 +138,8 @@ class Contents(NamedTuple):
     logged: Mapping[str, int]
 
 
-INPUTS_LOG: Final = "inputs"
-"""The log of everything that was sent to a workspace since it was created. Unlike other logs, it
-never outlives the process: its entries hold secrets."""
-
 OUTCOMES_LOG: Final = "outcomes"
 """The log of what webhook receivers responded, so that a replay gives the same responses."""
-
-RECORDED_LOGS: Final = (INPUTS_LOG, OUTCOMES_LOG)
-"""The logs that a bundle replays, which keep more than others."""
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from heapq import merge
 from itertools import islice
 from typing import Any, Final
 
-from invoice_sandbox.base.clock import ClockState, in_milliseconds, readings_of_request
+from invoice_sandbox.base.clock import ClockState, in_milliseconds
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.state import (
     MEBIBYTE,
-    RECORDED_LOGS,
     USERS,
     Capacity,
     Condition,
@@ -53,9 +52,6 @@ _NUMBER_BYTES: Final = 200
 
 _LOG_ENTRIES: Final = 1000
 _LOG_BYTES: Final = 4 * 1024 * 1024
-_RECORDED_ENTRIES: Final = 5_001
-_RECORDED_BYTES: Final = 2 * _LOG_BYTES
-"""Limits of the logs that a bundle replays: the beginning, and 5,000 requests."""
 
 
 @dataclass
@@ -159,10 +155,7 @@ class BoundedLog:
 
 
 class Lock:
-    """A lock for one task at a time, those that wait in the order in which they came.
-
-    It notes when a request has waited for it, because a replay has to know who got it first.
-    """
+    """A lock for one task at a time, those that wait in the order in which they came."""
 
     __slots__ = ("__weakref__", "_turns", "is_held")
 
@@ -176,35 +169,17 @@ class Lock:
         return len(self._turns)
 
     def take(self) -> bool:
-        """Get the lock, if nobody has it and no replay decides who gets it next."""
-        readings = readings_of_request()
-        if self.is_held or (readings is not None and readings.gate is not None):
+        """Get the lock, if nobody has it."""
+        if self.is_held:
             return False
-        if readings is not None:
-            readings.places += 1
         self.is_held = True
         return True
 
     async def acquire(self) -> None:
         """Wait until nobody else has the lock."""
-        readings = readings_of_request()
-        place = 0
-        if readings is not None:
-            readings.places = place = readings.places + 1
-            if readings.gate is not None:
-                await readings.gate(place)
         if not self.is_held:
             self.is_held = True
             return
-        await self._turn()
-        if readings is not None:
-            try:
-                await readings.has_waited(place)
-            except BaseException:  # such as for a workspace that was deleted meanwhile
-                self.release()
-                raise
-
-    async def _turn(self) -> None:
         turn = asyncio.get_running_loop().create_future()
         self._turns.append(turn)
         try:
@@ -241,8 +216,6 @@ class Space:
         self.last_used = now
         self.snapshots: dict[str, tuple[Snapshot, State]] = {}
         self.logs: defaultdict[str, BoundedLog] = defaultdict(BoundedLog)
-        for name in RECORDED_LOGS:
-            self.logs[name] = BoundedLog(_RECORDED_ENTRIES, _RECORDED_BYTES)
         self.claims: set[str] = set()
         self.snapshots_numbered = 0
         self.news: asyncio.Event | None = None

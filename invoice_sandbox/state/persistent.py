@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol
 from invoice_sandbox.base.clock import FIRST, ClockState
 from invoice_sandbox.base.jsonio import packed, unpacked
 from invoice_sandbox.state import (
-    INPUTS_LOG,
     Capacity,
     Credential,
     Record,
@@ -182,9 +181,6 @@ class PersistentStore(MemoryStore):
         shown: Callable[[Any], Record] | None = None,
     ) -> None:
         """Add an entry to a bounded log. While nothing can be written, it is kept in memory."""
-        if log == INPUTS_LOG:
-            await super().append(workspace_id, log, entry, size)
-            return
         space = self._spaces.get(workspace_id)
         if space is None:
             return

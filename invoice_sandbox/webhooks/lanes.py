@@ -13,13 +13,11 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
 from datetime import datetime
-from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
 from invoice_sandbox.base.clock import SystemClock, instant_text
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.turns import waited
 from invoice_sandbox.state import OUTCOMES_LOG, NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import TIMEOUT, Attempt, Outcome, Outgoing, note, prepare
 from invoice_sandbox.webhooks.dns import WORKSPACE
@@ -120,7 +118,8 @@ class Lanes:
         ]
         if lane is None:  # a lane that has ended may still run the steps that it made due
             running += [task for task, owner in self._ending.items() if owner == workspace_id]
-        return await waited(bool(running), partial(_wait, running, patience))
+        await _wait(running, patience)
+        return bool(running)
 
     async def close(self, patience: float) -> None:
         """Start nothing more, and wait up to ``patience`` real seconds for requests in flight.
@@ -212,7 +211,7 @@ class Lanes:
             flows = (await state.workspace()).clock.mode == "live"
             delivery = await note(state, attempt, outcome, time_flows=flows)
         if attempt.request is not None:
-            received = _received(attempt.request, outcome, self._system_clock.monotonic())
+            received = _received(attempt.request, outcome)
             await self._store.append(workspace_id, OUTCOMES_LOG, received, _KEPT_BODY)
         if delivery is None:
             return None
@@ -235,15 +234,14 @@ def _entry(attempt: Attempt, outcome: Outcome) -> Record:
     }
 
 
-def _received(request: Outgoing, outcome: Outcome, seconds: float) -> Record:
-    """An outcome for the log; ``seconds`` is the monotonic second at which it is known."""
+def _received(request: Outgoing, outcome: Outcome) -> Record:
+    """Return an outcome for the log."""
     waits = outcome.retry_after
     return {
         "url": request.url,
         "webhookId": request.headers["webhook-id"],
         "status": outcome.status,
         "error": outcome.error,
-        "seconds": seconds,
         "took": outcome.took.total_seconds(),
         "retryAfter": None if waits is None else waits.total_seconds(),
         "body": outcome.body[:_KEPT_BODY].decode("latin-1"),

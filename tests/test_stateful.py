@@ -275,6 +275,17 @@ def test_parts_of_a_record_have_what_is_required_in_them(tmp_path: Path) -> None
         assert pet["food"] == [{"id": pet["food"][0]["id"], "unit": "kg", "count": 2}]
 
 
+def test_get_may_show_the_record_or_something_else(tmp_path: Path) -> None:
+    gone = {"required": ["id", "deleted"], "properties": {"deleted": {"const": True}}}
+    content = document(with_members(state={"enum": ["a", "b"]}))
+    item = content["paths"]["/pets/{petId}"]
+    item["get"]["responses"] = response({"anyOf": [gone, with_members(state=True)]})
+    with served(tmp_path, content) as client:
+        pet = client.post("/pets", json={"name": "Rex"}).json()
+        assert pet == {"id": pet["id"], "name": "Rex", "state": "a"}
+        assert client.get(f"/pets/{pet['id']}").json() == pet
+
+
 def test_an_instant_of_a_change_is_that_of_the_last_one(tmp_path: Path) -> None:
     times = {name: {"type": "string", "format": "date-time"} for name in ("createdAt", "updatedAt")}
     settings = replace(

@@ -142,7 +142,7 @@ class Collection:
         if may_make and await call.state.get(self._name(call), self._key(call)) is None:
             return await self._put_new(call, sent)
         before = (await self._found(call))["record"]
-        part = self._view(call, self._showing(call)[0]).part
+        part = self._view(call, self._showing(call)[-1]).part
         names = before.keys() & (part.of_server if part else ())
         return await self._changed(call, before, {name: before[name] for name in names} | sent)
 
@@ -169,7 +169,7 @@ class Collection:
         self, call: _Call, before: Mapping[str, Any], after: Mapping[str, Any]
     ) -> Response:
         """Keep what the record is now, with the time of the change."""
-        part = self._view(call, self._showing(call)[0]).part
+        part = self._view(call, self._showing(call)[-1]).part
         times = {
             name: call.timestamp
             for name, one in ({} if part is None else part.members).items()
@@ -241,9 +241,9 @@ class Collection:
             raise reject("no_usable_response", problem=str(error)) from None
 
     def _showing(self, call: _Call) -> Sequence[Operation]:
-        """Return the operations that have to be able to show a new record: GET, and the call's."""
+        """Return the operations that have to be able to show a new record: the call's, and GET."""
         get = (name for name, role in self.operations.items() if role == GET)
-        names = dict.fromkeys((*get, call.operation.id))
+        names = dict.fromkeys((call.operation.id, *get))
         return [call.contract.operations[name] for name in names]
 
     def _sent(self, call: _Call) -> dict[str, Any]:
@@ -261,7 +261,7 @@ class Collection:
         usual = (posted, str(uuid5(NAMESPACE_URL, unique)), number, str(number))
         texts = (key for key in usual if isinstance(key, str | int) and key)
         yield from (key for key in texts if self._is_in_path(call, key))
-        first = self._showing(call)[0]
+        first = self._showing(call)[-1]
         for attempt in range(_SAMPLES):
             seed = f"{call.workspace.seed}/{number}/{attempt}"
             body = contract_response(call.contract, first, seed, Choice(dynamic=True)).body

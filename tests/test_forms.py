@@ -393,10 +393,6 @@ NOTES: dict[str, tuple[dict[str, Any], str]] = {
         {MULTIPART: {"schema": PERSON_HERE, "encoding": {"photo": {"headers": {"X": {}}}}}},
         "photo: headers of a part are not checked",
     ),
-    "lists in a deepObject": (
-        {URLENCODED: {"schema": PERSON_HERE, "encoding": {"tags": {"style": "deepObject"}}}},
-        "tags: lists and objects inside a deepObject",
-    ),
 }
 
 

@@ -445,18 +445,7 @@ def test_a_thousand_brackets_are_read_like_one(server: httpx.Client) -> None:
     assert send(server, f"{PATHS['numbered brackets']}?{query}").status_code == 400
 
 
-AMBIGUOUS: dict[str, tuple[dict[str, Any], str]] = {
-    "a list in a deepObject": ({"style": "deepObject", "schema": NESTED}, "inside a deepObject"),
-    "a text as deepObject": ({"style": "deepObject", "schema": TEXT}, "inside a deepObject"),
-    "lists in a list": ({"schema": {"type": "array", "items": LIST}}, "are read as text"),
-    "pipes that are exploded": (
-        {"style": "pipeDelimited", "explode": True, "schema": LIST},
-        "read as style 'form'",
-    ),
-    "a member that is a parameter too": (
-        {"schema": {"type": "object", "properties": {"other": TEXT}}},
-        "the members other",
-    ),
+UNREAD: dict[str, tuple[dict[str, Any], str]] = {
     "another media type": (
         {"content": {"application/xml": {"schema": TEXT}}},
         "'application/xml' is not read; the parameter is checked as a text",
@@ -472,9 +461,9 @@ AMBIGUOUS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", AMBIGUOUS)
-def test_what_openapi_leaves_open_is_reported_with_its_place(name: str) -> None:
-    members, text = AMBIGUOUS[name]
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_media_type_that_is_not_read_is_reported_with_its_place(name: str) -> None:
+    members, text = UNREAD[name]
     other = {"name": "other", "in": "query", "schema": TEXT}
     asked = {"name": "color", "in": "query", **members}
     contract = compile_contract(document({"/p": {"get": operation(other, asked)}}))
@@ -490,14 +479,13 @@ def test_what_openapi_leaves_open_is_reported_with_its_place(name: str) -> None:
         OBJECT,
         LIST,
         {"type": "integer", "minimum": 10},
-        {"enum": [1]},
-        {"$ref": "#/components/schemas/Object"},
         {"allOf": [{"$ref": "#/components/schemas/Object"}]},
         {"oneOf": [OBJECT, LIST]},
     ],
 )
-@pytest.mark.parametrize("location", ["query", "header", "cookie"])
-@pytest.mark.parametrize("media_type", ["application/xml", "text/csv"])
+@pytest.mark.parametrize(
+    ("media_type", "location"), [("application/xml", "query"), ("text/csv", "header")]
+)
 def test_a_text_is_not_checked_where_the_schema_allows_none(
     media_type: str, location: str, schema: Any
 ) -> None:

@@ -27,8 +27,7 @@ class RequestBody:
     """``checkers`` by media type or range, ``required`` as declared, ``limit`` in bytes.
 
     ``forms`` and ``texts`` are those of the media types that are read as such. The limit is
-    BODY_LIMIT unless ``x-max-bytes`` declares another. ``notes`` are what is not
-    checked, or read in a way that OpenAPI does not define.
+    BODY_LIMIT unless ``x-max-bytes`` declares another. ``notes`` are what is not checked.
     """
 
     required: bool

@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import unquote_plus
 
 from invoice_sandbox.openapi.message.media_types import MULTIPART, URLENCODED, is_json, parse
-from invoice_sandbox.openapi.message.parameters import Candidates, notes_of, reader
+from invoice_sandbox.openapi.message.parameters import Candidates, reader
 from invoice_sandbox.openapi.message.parts import FormError, Part, read_urlencoded
 from invoice_sandbox.openapi.message.styles import DEEP, FORM, Given, Style
 from invoice_sandbox.openapi.message.texts import Shape, TextError, read_json, read_text
@@ -51,7 +51,7 @@ class _Styled:
 @dataclass(frozen=True)
 class Form:
     """The fields that a schema describes. ``content_types`` are those that a field may have, where
-    the contract declares it; ``notes`` are what OpenAPI does not define, or is not checked."""
+    the contract declares it; ``notes`` are what is not checked."""
 
     shape: Shape
     checker: Checker
@@ -141,7 +141,6 @@ def compile_form(
         others = shape.members.keys() - {name}
         member_checker = schemas.checker(member.schema, f"{place}, {name}")
         styled.append(_Styled(name, style, reader(style, member, others), member_checker))
-        notes += [f"{name}: {note}" for note in notes_of(style, member, "form", others)]
     content_types = {
         name: tuple(one.strip().lower() for one in encoding["contentType"].split(","))
         for name, encoding in encodings.items()

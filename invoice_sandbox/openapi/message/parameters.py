@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -37,7 +37,6 @@ _ALLOWED: Final = {
     "header": ("simple",),
     "cookie": (FORM,),
 }
-_LISTS_ONLY: Final = frozenset({"spaceDelimited", "pipeDelimited"})
 
 _Entry = tuple[tuple[str, ...], str]
 
@@ -62,9 +61,9 @@ class Parameter:
     Pointer to its schema in the document. ``in_raw_path``: its text must be
     taken from the path as it was sent, ``in_many`` that its parts are texts of their own, maybe
     under ``other_names``. ``members`` are the names of its members if they are parameters of their
-    own; None: any name. ``notes`` are what OpenAPI does not define about it, and how it is read
-    here. ``plain_types`` are those of a parameter that is one text of the path in only one way.
-    ``write`` returns the names and texts of a query that are read as a value.
+    own; None: any name. ``notes`` are what is not checked about it. ``plain_types`` are those of a
+    parameter that is one text of the path in only one way. ``write`` returns the
+    names and texts of a query that are read as a value.
     """
 
     name: str
@@ -141,7 +140,6 @@ def compile_parameter(
         in_many=explode and not shape.is_plain,
         other_names=spelled.is_spread and not shape.is_plain,
         members=_members(spelled, shape),
-        notes=tuple(notes_of(spelled, shape, location, others)),
         plain_types=shape.types if is_plain else None,
     )
 
@@ -287,27 +285,6 @@ def _grouped(entries: Sequence[_Entry]) -> dict[str, list[_Entry]]:
     for path, text in entries:
         groups.setdefault(path[0], []).append((path[1:], text))
     return groups
-
-
-def notes_of(
-    style: Style, shape: Shape, location: str, others: Collection[str] = ()
-) -> Iterator[str]:
-    """What OpenAPI leaves open about a value of this shape in this style, and how it is read."""
-    types = shape.types
-    inner = [*shape.members.values(), *([shape.item(0)] if "array" in types else [])]
-    is_nested = any(not one.is_plain for one in inner)
-    if style.style == DEEP and (is_nested or "object" not in types):
-        yield "lists and objects inside a deepObject are read as a[b][c]=1 and a[b][]=1"
-    elif is_nested and not shape.is_plain:
-        yield f"lists and objects inside a value of style '{style.style}' are read as text"
-    if style.style in _LISTS_ONLY and style.explode:
-        yield f"style '{style.style}' with 'explode' is read as style 'form'"
-    if "object" in types and style.is_spread and style.style != DEEP:
-        shared = sorted(shape.members.keys() & set(others))
-        if shared:
-            yield f"the members {', '.join(shared)} of the exploded object are parameters too"
-    if location == "cookie" and style.explode and not shape.is_plain:
-        yield "its values are looked for in cookies of their own, and with '&' between them in one"
 
 
 def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Parameter:

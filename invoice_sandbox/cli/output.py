@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any, Final
 
 import click
@@ -15,7 +17,7 @@ from invoice_sandbox.base import jsonio
 NOTHING: Final = "-"
 """How an absent value is shown."""
 
-_ANY_WIDTH: Final = 100_000
+_GAP: Final = "  "
 
 Row = Mapping[str, Any]
 Cell = str | Callable[[Row], Any]
@@ -74,33 +76,45 @@ def print_table(table: Table, rows: Sequence[Row]) -> None:
     if not rows:
         click.echo(table.empty)
         return
-    from rich.console import Console
-    from rich.measure import Measurement
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    shown = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     columns = zip(table.columns, zip(*map(table.cells, rows), strict=True), strict=True)
     filled = {title: cells for title, cells in columns if set(cells) != {NOTHING}}
-    for title, cells in filled.items():
-        is_prose = any(" " in text for text in cells)
-        shown.add_column(title, overflow="fold", no_wrap=not is_prose)
-    for row in zip(*filled.values(), strict=True):
-        shown.add_row(*map(Text, row))
-    console = Console(width=_ANY_WIDTH)
+    widths = [max(map(len, (title, *cells))) for title, cells in filled.items()]
     if sys.stdout.isatty():
-        least = Measurement.get(console, console.options, shown).minimum
-        console.width = max(least, get_terminal_size().columns)
-    with console.capture() as printed:
-        console.print(shown)
-    for line in printed.get().splitlines():
-        click.echo(line.rstrip())
+        widths = _fitting(widths, filled, get_terminal_size().columns)
+    click.secho(_line(filled, widths), bold=True)
+    for row in zip(*filled.values(), strict=True):
+        folded = [_folded(text, width) for text, width in zip(row, widths, strict=True)]
+        for texts in zip_longest(*folded, fillvalue=""):
+            click.echo(_line(texts, widths))
+
+
+def _fitting(widths: list[int], columns: Mapping[str, Sequence[str]], most: int) -> list[int]:
+    """Return widths of columns with which a line has at most ``most`` characters, as far as titles
+    and words stay whole."""
+    least = [
+        max(len(title), *(len(word) for text in texts for word in text.split(" ")))
+        for title, texts in columns.items()
+    ]
+    while sum(widths) + len(_GAP) * (len(widths) - 1) > most and widths != least:
+        spare = [width if width > some else 0 for width, some in zip(widths, least, strict=True)]
+        widest = spare.index(max(spare))
+        widths = [width - (place == widest) for place, width in enumerate(widths)]
+    return widths
+
+
+def _folded(text: str, width: int) -> list[str]:
+    return [text] if len(text) <= width else wrap(text, width, break_on_hyphens=False)
+
+
+def _line(texts: Iterable[str], widths: Iterable[int]) -> str:
+    padded = (text.ljust(width) for text, width in zip(texts, widths, strict=True))
+    return _GAP.join(padded).rstrip()
 
 
 def print_lines(*lines: Iterable[Any]) -> None:
     """Print the values of each line, two spaces apart."""
     for line in lines:
-        click.echo("  ".join(map(_on_one_line, line)))
+        click.echo(_GAP.join(map(_on_one_line, line)))
 
 
 def marker(row: Row) -> str:

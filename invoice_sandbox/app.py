@@ -19,7 +19,7 @@ from invoice_sandbox.http.credentials import carries_key, is_local
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
 from invoice_sandbox.http.pages import anybody, pages, start_page
-from invoice_sandbox.http.pipeline import Entry, OperationStages, Pipeline, Request, Sandbox
+from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Request, Sandbox
 from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.read import Bodies, compile_reading
 from invoice_sandbox.http.respond import Responses
@@ -72,34 +72,21 @@ async def create_app(
     settings: Settings,
     *,
     url: str,
-    address: str | None = None,
     system_clock: SystemClock | None = None,
     sending: Callable[[Send], Send] | None = None,
 ) -> Sandbox:
     """Compile the contracts, fill the first workspace, and put the pipeline together.
 
-    ``url`` is the address that clients reach the sandbox by, ``address`` the one by which other
-    servers on the same database do (None: the same). ``sending`` makes what delivers webhooks of
-    what sends them. Raises ProjectError, SettingError.
+    ``url`` is the address that clients reach the sandbox by. ``sending`` makes what delivers
+    webhooks of what sends them. Raises ProjectError, SettingError.
     """
     inside = _Inside()
     metrics = _metrics(settings)
     around = [one for one in (sending, metrics and metrics.sending) if one]
-    engine = await _engine(settings, url, address or url, system_clock, inside, around)
+    engine = await _engine(settings, url, system_clock, inside, around)
     pipeline = _pipeline(engine, settings, inside, metrics)
-    inside.app = Sandbox(await _entry(pipeline, engine), engine)
+    inside.app = Sandbox(pipeline, engine)
     return inside.app
-
-
-async def _entry(pipeline: Pipeline, engine: Engine) -> Pipeline | Entry:
-    """The pipeline, or what sends a request to another process before it."""
-    if not engine.store.is_shared:
-        return pipeline
-    from invoice_sandbox.http.gateway import Gateway
-    from invoice_sandbox.state.shared import SharedStore
-
-    assert isinstance(engine.store, SharedStore)  # noqa: S101  no other store is shared
-    return Gateway(pipeline, engine, engine.store, await engine.store.secret())
 
 
 def _metrics(settings: Settings) -> Metrics | None:
@@ -172,7 +159,6 @@ class _Inside:
 async def _engine(
     settings: Settings,
     url: str,
-    address: str,
     given_clock: SystemClock | None,
     inside: _Inside,
     around: Sequence[Callable[[Send], Send]],
@@ -190,8 +176,8 @@ async def _engine(
     capacity = Capacity(
         settings.max_state * MEBIBYTE, growing=frozenset({DELIVERIES, ENDPOINTS, KEYS})
     )
-    store = await _open_store(settings.store, address, indexes, capacity)
-    system_clock = given_clock or await _system_clock(store)
+    store = await _open_store(settings.store, indexes, capacity)
+    system_clock = given_clock or OperatingSystemClock()
     workspaces = Workspaces(
         store,
         project,
@@ -243,42 +229,23 @@ def _has_public_passwords(project: Project) -> bool:
 
 
 async def _lacks_users(store: Store, workspace: Workspace) -> bool:
-    """Whether a workspace has no users; False if another process runs it, which reports it."""
-    if await store.workspace(workspace.id) is None:
-        return False
+    """True if a workspace has no users."""
     async with store.transaction(workspace.id) as state:
         return await state.count(USERS) == 0
 
 
 async def _open_store(
-    place: Path | Postgresql | None, address: str, indexes: Indexes, capacity: Capacity
+    place: Path | Postgresql | None, indexes: Indexes, capacity: Capacity
 ) -> Store:
     """The store with what it kept. Raises SettingError for a place that cannot be used."""
     if place is None:
         return MemoryStore(indexes, capacity)
     try:
-        if isinstance(place, Postgresql):
-            from invoice_sandbox.state.shared import open_shared_store  # imports psycopg
-
-            return await open_shared_store(place.dsn, address, indexes, capacity)
-        return await open_store(place, indexes, capacity)
+        return await open_store(
+            place.dsn if isinstance(place, Postgresql) else place, indexes, capacity
+        )
     except StoreError as error:
         raise SettingError(f"--store: {error}") from None
-
-
-async def _system_clock(store: Store) -> SystemClock:
-    """The machine's clock. Servers that share a store go by the clock of its database: between
-    them a workspace moves, and its time must not go back. Raises SettingError."""
-    if not store.is_shared:
-        return OperatingSystemClock()
-    from invoice_sandbox.state.shared import SharedStore
-
-    assert isinstance(store, SharedStore)  # noqa: S101  no other store is shared
-    try:
-        return await store.clock()
-    except ApiError:
-        await store.close()
-        raise SettingError("--store: it cannot be read; see the log") from None
 
 
 async def _first_workspace(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -130,13 +129,6 @@ SETTINGS: Final = (
         "Store: 'memory', a file as 'sqlite:///FILE', or a database as 'postgresql://...'.",
         "URL",
     ),
-    Setting(
-        "replica-host",
-        None,
-        "Address by which other servers on the same database reach this one.",
-        "HOST",
-    ),
-    Setting("workers", "1", "Server processes.", "N"),
 )
 
 
@@ -151,8 +143,8 @@ class Postgresql:
 class Settings:
     """Settings of a server, checked. ``rate_limit`` and ``workspace_idle`` None mean off; ``seed``
     None: random; ``scenario`` None: the project's default. ``key_given``: the key was chosen.
-    ``max_state`` is in MiB. ``store`` is the file or database that keeps the
-    state, None: memory. ``replica_host`` None: ``host``, or the address of this machine."""
+    ``max_state`` is in MiB. ``store`` is the file or database that keeps the state, None: memory.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -181,8 +173,6 @@ class Settings:
     log: Literal["requests", "json"] | None = None
     metrics: bool = False
     store: Path | Postgresql | None = None
-    replica_host: str | None = None
-    workers: int = 1
 
     @property
     def on_loopback(self) -> bool:
@@ -196,13 +186,6 @@ class Settings:
         With a public URL a proxy may pass requests of others on to a loopback address.
         """
         return self.on_loopback and self.public_url is None
-
-    def address(self, port: int) -> str:
-        """The address by which other servers on the same database reach this one."""
-        host = self.replica_host or self.host
-        if host in {"0.0.0.0", "::"}:  # noqa: S104  it is not listened on here
-            host = socket.gethostbyname(socket.gethostname())
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def url(self, port: int) -> str:
         """The server's address for clients, without a final slash."""
@@ -270,8 +253,6 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         log=_log(given["log"]),
         metrics=_flag(_text(given, "metrics"), "metrics"),
         store=store,
-        replica_host=given["replica-host"],
-        workers=_workers(_integer(given, "workers", 1, 64), store),
     )
 
 
@@ -469,12 +450,3 @@ def _without_password(text: str) -> str:
     """An address for an error: only the scheme of one that may hold a password."""
     scheme, colon, _ = text.rpartition("@")[0].partition(":")
     return text if not set(text) & set("@?#") else f"{scheme if colon else ''}://..."
-
-
-def _workers(count: int, store: Path | Postgresql | None) -> int:
-    if count > 1 and not isinstance(store, Postgresql):
-        raise SettingError(
-            "--workers: several processes can share neither --store memory nor a file; use 1, or "
-            "--store postgresql://..."
-        )
-    return count

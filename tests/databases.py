@@ -19,7 +19,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 _RUN: Final = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-_TEMPLATE: Final = "upgraded"
+_TEMPLATE: Final = "prepared"
 _NUMBERS: Final = count(1)
 _LOCK: Final = 1
 
@@ -39,7 +39,7 @@ def started() -> Any:
 @lru_cache(maxsize=1)
 def server() -> Any:
     """The server, with our schema in its template."""
-    from invoice_sandbox.state.upgrade import upgrade
+    from invoice_sandbox.state.postgresql import Database
 
     found = started()
     with psycopg.connect(found.get_uri(), autocommit=True) as connection:
@@ -49,7 +49,7 @@ def server() -> Any:
             connection.execute("ALTER SYSTEM SET fsync = off")
             connection.execute("SELECT pg_reload_conf()")
             connection.execute(f"CREATE DATABASE {_TEMPLATE}")
-            upgrade(found.get_uri(_TEMPLATE))
+            Database(found.get_uri(_TEMPLATE)).close()
     return found
 
 

@@ -17,9 +17,7 @@ import psycopg
 import pytest
 
 from invoice_sandbox.settings import Postgresql
-from invoice_sandbox.state.postgresql import SCHEMA
 from invoice_sandbox.state.rows import TABLES
-from invoice_sandbox.state.upgrade import migrate, upgrade
 from tests.databases import empty_server, new_database, programs, server
 from tests.receivers import receiving
 from tests.scenario_run import data
@@ -118,7 +116,7 @@ def user_of(uri: str, rights: str) -> str:
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_database_is_restored_on_an_empty_server(tmp_path: Path) -> None:
-    """The user of both is no superuser, so row-level security holds for it."""
+    """The user of both is not a superuser."""
     new_database()  # the role of servers is there, as another database has it
     source = user_of(server().get_uri(), "IN ROLE invoice_sandbox_server")
     with served(source) as running:
@@ -136,16 +134,3 @@ def test_a_database_is_restored_on_an_empty_server(tmp_path: Path) -> None:
         for table in TABLES:
             with restricted(target, "nobody") as connection:
                 assert connection.execute(f"SELECT FROM {table}").rowcount == 0
-
-
-@pytest.mark.process
-@pytest.mark.slow
-def test_the_backup_of_an_earlier_version_is_upgraded_after_it_was_restored(tmp_path: Path) -> None:
-    """What the restored version does not have is still there from the newer one."""
-    source, target = new_database("template1"), new_database("template1")
-    migrate(source, "0001")
-    run(block("backup of a database"), tmp_path, STORE=source)
-    run(block("restore a database"), tmp_path, STORE=target)
-    assert upgrade(target) == ("0001", SCHEMA)
-    with served(target) as running, running.client() as client:
-        assert create(client).status_code == 201

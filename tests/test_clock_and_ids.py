@@ -13,7 +13,6 @@ from invoice_sandbox.base import ids
 from invoice_sandbox.base.clock import (
     FROZEN_START,
     ClockState,
-    FollowingClock,
     Instants,
     OperatingSystemClock,
     instant_text,
@@ -128,18 +127,6 @@ def test_time_goes_on_evenly_when_the_calendar_is_set(jump: timedelta) -> None:
     seconds[0] += 8
     assert system_clock.now() == FROZEN_START + timedelta(seconds=8)
     assert system_clock.calendar() == FROZEN_START + jump
-
-
-def test_a_clock_that_follows_another_one_shows_no_instant_before_those_that_it_was_shown() -> None:
-    seconds = [100.0]
-    follower = FollowingClock(FROZEN_START, lambda: seconds[0])
-    seconds[0] += 60
-    assert follower.now() == follower.calendar() == FROZEN_START + timedelta(seconds=60)
-    follower.follow(FROZEN_START + timedelta(seconds=59))
-    assert follower.now() == FROZEN_START + timedelta(seconds=60)
-    follower.follow(FROZEN_START + timedelta(seconds=65))
-    seconds[0] += 1
-    assert follower.now() == FROZEN_START + timedelta(seconds=66)
 
 
 def test_nothing_happens_before_what_happened_since_the_clock_was_set() -> None:

@@ -18,7 +18,6 @@ from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.cli.serve import JsonLines
 from invoice_sandbox.http.edge import REQUESTS
 from invoice_sandbox.settings import Postgresql
-from invoice_sandbox.state.postgresql import CONNECTIONS
 from tests.databases import new_database
 from tests.receivers import free_port, receiving, response, subscribe, trigger
 from tests.scenario_run import advance, register_new
@@ -93,19 +92,8 @@ def test_gauges_show_the_present(measured: Running) -> None:
         measured.new_workspace()
         found = metrics(client)
     assert found["sandbox_workspaces",] == before + 1
-    assert found["sandbox_ready", "store"] == 1
+    assert found["sandbox_ready",] == 1
     assert found["sandbox_agenda_lag_seconds",] == 0
-
-
-def test_the_pool_of_connections_is_shown_if_there_is_one(measured: Running) -> None:
-    with measured.client() as client:
-        found = metrics(client)
-    shown = {name[1]: value for name, value in found.items() if name[0] == "sandbox_store_pool"}
-    if measured.store.is_shared:
-        assert 0 < shown["used"] + shown["idle"] <= CONNECTIONS
-        assert shown["waiting"] == 0
-    else:
-        assert shown == {}
 
 
 def test_a_step_that_waits_shows_as_lag() -> None:

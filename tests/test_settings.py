@@ -40,7 +40,7 @@ def test_without_any_text_every_setting_has_its_default() -> None:
 
 def test_the_promised_settings_are_all_there() -> None:
     promised = "host port scenario seed clock now public-url key rate-limit project contract store"
-    assert {*promised.split(), "workers"} <= set(NAMES)
+    assert {*promised.split()} <= set(NAMES)
 
 
 DEFAULTS = {
@@ -90,7 +90,6 @@ READ: dict[str, tuple[dict[str, str], str, Any]] = {
     ),
     "no networks": ({}, "allow_webhooks_to", ()),
     "store": ({"store": "memory"}, "port", 8080),
-    "workers": ({"workers": "1"}, "port", 8080),
 }
 
 
@@ -229,17 +228,11 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
         "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'mysql'",
     ),
     "another store": ({"store": "redis"}, "--store must be 'memory', 'sqlite:///FILE' or"),
-    "several workers": (
-        {"workers": "2"},
-        "--workers: several processes can share neither --store memory nor a file",
-    ),
     "a base path without a contract": ({"base-path": "/v1"}, "--base-path needs --contract"),
     "a base path that is an address": (
         {"base-path": "https://api.example/v1", "contract": __file__},
         "--base-path must be a path such as '/v1'",
     ),
-    "no workers": ({"workers": "0"}, "--workers is a whole number from 1 to 64, not '0'"),
-    "workers in words": ({"workers": "two"}, "--workers is a whole number"),
 }
 
 

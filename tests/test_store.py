@@ -36,7 +36,6 @@ from invoice_sandbox.state import (
 )
 from invoice_sandbox.state.memory import CAPACITY, BoundedLog, Lock, MemoryStore
 from invoice_sandbox.state.persistent import open_store
-from invoice_sandbox.state.shared import open_shared_store
 from invoice_sandbox.state.steps import StepQueue
 from tests.databases import new_database
 from tests.support import PATIENCE
@@ -82,10 +81,7 @@ class Backends:
         elif self.kind == "postgresql":
             dsn = self._databases.get(self._made) or new_database()
             self._databases[self._made] = dsn
-            store = await open_shared_store(dsn, "http://127.0.0.1:1", {"k": indexes}, CAPACITY)
-            if await store.workspaces():
-                await store.locate(())
-            found = store
+            found = await open_store(dsn, {"k": indexes}, CAPACITY)
         self._open.append(found)
         return found
 
@@ -213,9 +209,7 @@ async def test_workspaces_are_counted_and_have_a_last_use() -> None:
     used = [FROZEN_START, later]
     assert [await store.last_used(name) for name in ("one", "two")] == used
     assert [one for _, one in await store.workspaces()] == used
-    for name in ("one", "three"):
-        found = await store.workspace(name)
-        assert await store.known(name) == found
+    assert await store.workspace("three") is None
 
 
 @on_a_loop
@@ -552,8 +546,8 @@ async def test_a_transaction_sees_the_credentials_of_its_beginning() -> None:
             assert await state.credentials() == before
     async with store.transaction("one") as state:
         await state.grant(KEY)
-    assert await store.known_credential(KEY.digest) == KEY
-    assert await store.known_credential("none") is None
+    assert await store.credential(KEY.digest) == KEY
+    assert await store.credential("none") is None
     async with store.transaction("two") as state:
         assert await state.credentials() == ()
 

@@ -1,4 +1,4 @@
-"""Users of a workspace: added, disabled, logged in and out, on every store and every replica."""
+"""Users of a workspace: added, disabled, logged in and out, on every store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sqlite3
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from http.cookies import SimpleCookie
@@ -22,12 +22,11 @@ from click.testing import CliRunner, Result
 
 from domain.users import MAX_USERS
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.bundles.archive import read_bundle
 from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.cli import main
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.settings import Postgresql, SettingError, Settings, read_settings
+from invoice_sandbox.settings import Postgresql, SettingError, Settings
 from invoice_sandbox.state import Transaction
 from invoice_sandbox.state.credentials import DEMO_KEY, MAX_LISTED, open_session
 from invoice_sandbox.state.passwords import (
@@ -62,19 +61,14 @@ REJECTED = (401, "authentication_required")
 
 @dataclass(frozen=True)
 class Place:
-    """A store, with servers on it that are one: with PostgreSQL two, otherwise one twice."""
+    """A store, with a server on it."""
 
     settings: Settings
-    servers: tuple[Running, Running]
+    server: Running
 
     def key(self) -> str:
         """The key of a new workspace."""
-        return self.servers[0].new_workspace()
-
-    def runs(self, client: httpx.Client) -> Running:
-        """The server that runs the workspace of a client."""
-        digest = key_digest(client.headers["Authorization"].removeprefix("Bearer "))
-        return next(one for one in self.servers if one.run(one.store.credential(digest)))
+        return self.server.new_workspace()
 
 
 @pytest.fixture(
@@ -82,18 +76,15 @@ class Place:
     params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)],
 )
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Servers on a store."""
+    """A server on a store."""
     stores: dict[str, Any] = {
         "memory": lambda: None,
         "sqlite": lambda: tmp_path_factory.mktemp("users") / "state.db",
         "postgresql": lambda: Postgresql(new_database()),
     }
     settings = replace(FROZEN, store=stores[request.param](), rate_limit=None)
-    with ExitStack() as stack:
-        one = stack.enter_context(serving(settings))
-        is_shared = request.param == "postgresql"
-        other = stack.enter_context(serving(settings)) if is_shared else one
-        yield Place(settings, (one, other))
+    with serving(settings) as server:
+        yield Place(settings, server)
 
 
 @pytest.fixture
@@ -105,13 +96,13 @@ def key(place: Place) -> str:
 @pytest.fixture
 def client(place: Place, key: str) -> Iterator[httpx.Client]:
     """A client with the key of the workspace."""
-    with place.servers[0].client(key) as client:
+    with place.server.client(key) as client:
         yield client
 
 
 @contextmanager
 def session(running: Running, login: httpx.Response) -> Iterator[httpx.Client]:
-    """A client with the cookie of a login only, at one of the servers."""
+    """A client with the cookie of a login only."""
     assert login.status_code == 200, login.text
     (cookie,) = SimpleCookie(login.headers["Set-Cookie"]).values()
     with running.client(None) as client:
@@ -159,26 +150,23 @@ def log_in(client: httpx.Client, user: Mapping[str, str] = ANN, **changed: str) 
 # Who may log in
 
 
-def test_a_user_logs_in_with_the_password_and_through_every_server(
-    place: Place, client: httpx.Client
-) -> None:
+def test_a_user_logs_in_with_the_password(place: Place, client: httpx.Client) -> None:
     user = added(client)
     login = log_in(client)
-    for server in place.servers:
-        with session(server, login) as browser:
-            data = browser.get(SESSION).json()["data"]
-            assert (data["user"]["id"], data["role"]) == (user["id"], "seller")
-            assert (data["demo"], data["scopes"]) == (False, user["scopes"])
+    with session(place.server, login) as browser:
+        data = browser.get(SESSION).json()["data"]
+    assert (data["user"]["id"], data["role"]) == (user["id"], "seller")
+    assert (data["demo"], data["scopes"]) == (False, user["scopes"])
 
 
 def test_a_user_belongs_to_one_workspace(place: Place, client: httpx.Client) -> None:
     added(client)
-    with place.servers[1].client(place.key()) as other:
+    with place.server.client(place.key()) as other:
         assert error(log_in(other)) == REJECTED
         assert ANN["email"] not in other.get(USERS).text
         added(other, password="another password")
         assert error(log_in(other)) == REJECTED
-        with session(place.servers[0], log_in(client)) as browser:
+        with session(place.server, log_in(client)) as browser:
             own = browser.get(SESSION).json()["data"]["workspaceId"]
         assert own != other.get(SESSION).json()["data"]["workspaceId"]
 
@@ -222,7 +210,7 @@ def test_whoever_logs_in_a_password_is_compared_with_a_hash(
     client.post(f"{USERS}/{BEN['email']}/disable")
     emails = [ANN["email"], BEN["email"], "nobody@corp.example"]
     with ThreadPoolExecutor(3) as pool:
-        with hashing_held(place.runs(client)) as waiting:
+        with hashing_held(place.server) as waiting:
             logins = [pool.submit(log_in, client, email=email) for email in emails]
             waiting(3)
         assert [one.result().status_code for one in logins] == [200, 401, 401]
@@ -232,7 +220,7 @@ def test_a_password_that_is_changed_while_it_is_hashed_lets_nobody_in(
     place: Place, client: httpx.Client
 ) -> None:
     user, other = added(client), hash_password("another password")
-    server = place.runs(client)
+    server = place.server
 
     async def change(state: Transaction) -> None:
         kept = await state.get("users", user["id"])
@@ -328,14 +316,14 @@ def test_of_many_that_add_the_same_user_at_once_one_does(client: httpx.Client) -
 def test_a_disabled_user_has_no_access_from_the_next_request_on(
     place: Place, client: httpx.Client
 ) -> None:
-    user, (one, other) = added(client), place.servers
+    user = added(client)
     login, again = log_in(client), log_in(client)
-    with session(one, login) as first, session(other, again) as second:
+    with session(place.server, login) as first, session(place.server, again) as second:
         assert {first.get(SESSION).status_code, second.get(SESSION).status_code} == {200}
         disabled = client.post(f"{USERS}/{ANN['email'].upper()}/disable").json()["data"]
         assert (disabled["id"], disabled["status"]) == (user["id"], "Disabled")
         assert error(first.get(SESSION)) == error(second.get(SESSION)) == REJECTED
-    with other.client() as visitor:
+    with place.server.client() as visitor:
         assert error(log_in(visitor)) == REJECTED
     assert client.get(SESSIONS).json()["data"] == []
     assert client.post(f"{USERS}/{user['id']}/disable").json()["data"] == disabled
@@ -365,7 +353,7 @@ def test_a_login_that_began_before_its_user_was_disabled_fails(
 ) -> None:
     user = added(client)
     with ThreadPoolExecutor(1) as pool:
-        with hashing_held(place.runs(client)) as waiting:
+        with hashing_held(place.server) as waiting:
             login = pool.submit(log_in, client)
             waiting(1)
             assert client.post(f"{USERS}/{user['id']}/disable").status_code == 200
@@ -422,8 +410,8 @@ def test_sessions_are_listed_and_ended(place: Place, client: httpx.Client) -> No
     ended = client.delete(f"{SESSIONS}/{listed[1]['id']}").json()["data"]
     assert ended == listed[1]
     with (
-        session(place.servers[1], logins[0]) as first,
-        session(place.servers[1], logins[1]) as last,
+        session(place.server, logins[0]) as first,
+        session(place.server, logins[1]) as last,
     ):
         assert error(first.get(SESSION)) == REJECTED
         assert last.get(SESSION).status_code == 200
@@ -459,11 +447,11 @@ def test_sessions_and_users_of_another_workspace_cannot_be_reached(
     user = added(client)
     login = log_in(client)
     (one,) = client.get(SESSIONS).json()["data"]
-    with place.servers[1].client(place.key()) as stranger:
+    with place.server.client(place.key()) as stranger:
         assert error(stranger.delete(f"{SESSIONS}/{one['id']}"))[0] == 404
         assert error(stranger.post(f"{USERS}/{user['id']}/disable"))[0] == 404
         assert stranger.get(SESSIONS).json()["data"] == []
-    with session(place.servers[1], login) as browser:
+    with session(place.server, login) as browser:
         assert browser.get(SESSION).status_code == 200
 
 
@@ -491,13 +479,13 @@ def test_a_reset_leaves_users_as_they_are_and_ends_later_sessions(
     snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
     later = added(client, BEN)
     newest = log_in(client, BEN)
-    with session(place.servers[1], ended) as browser:
+    with session(place.server, ended) as browser:
         browser.post("/api/auth/logout")
     for path, status in ((f"/sandbox/snapshots/{snapshot}/restore", 200), ("/sandbox/reset", 401)):
         assert client.post(path).status_code == 200
         assert {one["id"] for one in client.get(USERS).json()["data"]} >= {user["id"], later["id"]}
         for login, expected in ((kept, status), (newest, 401), (ended, 401)):
-            with session(place.servers[1], login) as browser:
+            with session(place.server, login) as browser:
                 assert browser.get(SESSION).status_code == expected
         log_in(client, BEN)
         ids = [one["id"] for one in client.get(SESSIONS).json()["data"]]
@@ -514,7 +502,7 @@ def test_a_reset_lets_nobody_in_who_was_disabled(place: Place, client: httpx.Cli
     for path in (f"/sandbox/snapshots/{snapshot}/restore", "/sandbox/reset"):
         client.post(path)
         assert error(log_in(client)) == REJECTED
-        with session(place.servers[1], login) as browser:
+        with session(place.server, login) as browser:
             assert error(browser.get(SESSION)) == REJECTED
 
 
@@ -548,7 +536,7 @@ def test_users_and_sessions_outlive_the_process_and_a_reset_before_it(
 
 
 def test_a_seller_s_user_sees_and_does_what_is_that_seller_s(place: Place) -> None:
-    with place.servers[0].client(place.key()) as client:
+    with place.server.client(place.key()) as client:
         added(client, sellerId="org_seller_acme")
         own = client.post("/api/invoices", json=INVOICE).json()["data"]
         body = {**INVOICE, "sellerId": "org_seller_hooli", "invoiceNumber": "H-1"}
@@ -558,7 +546,7 @@ def test_a_seller_s_user_sees_and_does_what_is_that_seller_s(place: Place) -> No
             client.post("/api/verification/run", json={"invoiceId": one["id"]})
         hidden = client.post("/api/financing-requests", json={"invoiceId": other["id"]})
         client.post("/api/offers", json={"financingRequestId": hidden.json()["data"]["id"]})
-        with session(place.servers[1], log_in(client)) as seller:
+        with session(place.server, log_in(client)) as seller:
             listed = seller.get("/api/invoices").json()["data"]
             assert own["id"] in {one["id"] for one in listed}
             assert {one["sellerId"] for one in listed} == {"org_seller_acme"}
@@ -583,7 +571,7 @@ def test_a_seller_s_user_sees_and_does_what_is_that_seller_s(place: Place) -> No
 
 
 def test_a_seller_s_user_sees_no_request_with_an_invoice_of_another(place: Place) -> None:
-    with place.servers[0].client(place.key()) as client:
+    with place.server.client(place.key()) as client:
         added(client, sellerId="org_seller_acme")
         sellers = ("org_seller_acme", "org_seller_hooli")
         invoices = [
@@ -595,7 +583,7 @@ def test_a_seller_s_user_sees_no_request_with_an_invoice_of_another(place: Place
             client.post("/api/verification/run", json={"invoiceId": one})
         shared = client.post("/api/financing-requests", json={"invoiceIds": ids}).json()["data"]
         assert shared["invoiceIds"] == ids
-        with session(place.servers[1], log_in(client)) as seller:
+        with session(place.server, log_in(client)) as seller:
             requests = seller.get("/api/financing-requests").json()["data"]
             assert shared["id"] not in {one["id"] for one in requests}
             assert error(seller.get(f"/api/financing-requests/{shared['id']}"))[0] == 404
@@ -603,7 +591,7 @@ def test_a_seller_s_user_sees_no_request_with_an_invoice_of_another(place: Place
 
 def test_a_partner_s_user_sees_the_partner_s_only(client: httpx.Client, place: Place) -> None:
     added(client, BEN)
-    with session(place.servers[1], log_in(client, BEN)) as partner:
+    with session(place.server, log_in(client, BEN)) as partner:
         assert partner.get(SESSION).json()["data"]["partnerId"] == "ptn_sandbox_alder"
         offers = partner.get("/api/offers").json()["data"]
         assert {one["partnerId"] for one in offers} <= {"ptn_sandbox_alder"}
@@ -623,7 +611,7 @@ def test_no_password_and_no_hash_is_in_journal_errors_bundle_or_log(
     client.post(USERS, json={**BEN, "role": PASSWORD})
     client.post("/sandbox/snapshots")
     file = tmp_path / "users.zip"
-    save_bundle(ControlClient(place.servers[0].url, key), file)
+    save_bundle(ControlClient(place.server.url, key), file)
     bundle = read_bundle(file)
     texts = [
         *(client.get(path).text for path in ("/sandbox/requests", "/sandbox/recording")),
@@ -656,7 +644,7 @@ def test_no_other_workspace_reads_the_users(place: Place) -> None:
     """Users are rows under the policies of their workspace."""
     if not isinstance(place.settings.store, Postgresql):
         return
-    with place.servers[0].client(place.key()) as client:
+    with place.server.client(place.key()) as client:
         added(client)
         own = client.get("/sandbox/workspaces").json()["data"]
     me = next(one["id"] for one in own if one["current"])
@@ -750,7 +738,7 @@ def test_two_passwords_are_hashed_at_a_time_and_other_requests_go_on(
     place: Place, client: httpx.Client
 ) -> None:
     added(client)
-    server = place.runs(client)
+    server = place.server
     with hashing_held(server, SIDE_BY_SIDE - 1):
         assert log_in(client).status_code == 200
     with ThreadPoolExecutor(1) as pool:
@@ -784,13 +772,6 @@ def test_users_of_a_file_are_for_memory_only(store: Any, tmp_path: Path) -> None
         serving(replace(FROZEN, store=store, users=file)),
     ):
         pass
-
-
-def test_demo_users_have_the_same_password_on_every_worker(server: Running) -> None:
-    """They exist in memory, which only one process has."""
-    with pytest.raises(SettingError, match="--workers"):
-        read_settings({"workers": "2"})
-    assert server.sandbox.engine.passwords == {}
 
 
 # The commands

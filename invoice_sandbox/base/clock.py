@@ -115,26 +115,6 @@ class OperatingSystemClock:
         await asyncio.sleep(seconds)
 
 
-class FollowingClock(OperatingSystemClock):
-    """Follows the clock of another machine, whatever this machine's calendar shows.
-
-    It is never ahead of that clock, because a response that has an instant takes time. So an
-    instant of one follower is over for every other one that reads the clock later.
-    """
-
-    def __init__(self, instant: datetime, steady: Callable[[], float] = _steady) -> None:
-        """The other clock has just shown ``instant``."""
-        super().__init__(lambda: instant, steady)
-
-    def calendar(self) -> datetime:
-        """The same as ``now``."""
-        return self.now()
-
-    def follow(self, instant: datetime) -> None:
-        """The other clock has just shown ``instant``: from now on this one shows no earlier one."""
-        self._start += max(instant - self.now(), timedelta())
-
-
 @dataclass(frozen=True)
 class ClockState:
     """A workspace's clock as a value: ``live`` is real time + ``shift``, ``frozen`` is ``at``."""

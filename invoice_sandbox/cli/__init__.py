@@ -29,7 +29,6 @@ _COMMANDS: Final = {
     "contract": _Place("contract", "Print the served contract, or compare the next version."),
     "key": _Place("key", "Print a new API key for 'serve --key'."),
     "init": _Place("init", "Create a project for a contract in DIR."),
-    "db": _Place("db", "Prepare a PostgreSQL database."),
     "scenarios": _Place("scenarios", "List, choose, validate and draw scenarios."),
     "clock": _Place("clock", "Show or move the clock of the workspace."),
     "agenda": _Place("clock", "Show due and finished steps."),

@@ -10,18 +10,15 @@ from invoice_sandbox.state import Record
 
 
 async def get_sandbox_health(call: PublicControlCall) -> Response:
-    """Whether the server is ready for requests: 503 if its store does not work, or it stops.
-
-    Requests do not need the job engine; another server takes the jobs then.
-    """
-    parts = call.engine.store.readiness()
-    shown = {name: "ready" if works else "unavailable" for name, works in parts.items()}
+    """Whether the server is ready for requests: 503 if its store does not work, or it stops."""
+    is_ready = call.engine.store.is_ready()
+    store = "ready" if is_ready else "unavailable"
     is_stopping = call.engine.stopping.is_set()
-    if parts["store"] and not is_stopping:
-        return Response({"status": "ok", **shown})
+    if is_ready and not is_stopping:
+        return Response({"status": "ok", "store": store})
     state = "stopping" if is_stopping else "unavailable"
     status = HTTPStatus.SERVICE_UNAVAILABLE
-    return Response({"status": state, **shown}, (("Retry-After", "1"),), status)
+    return Response({"status": state, "store": store}, (("Retry-After", "1"),), status)
 
 
 async def get_sandbox_liveness(_call: PublicControlCall) -> Record:

@@ -42,9 +42,7 @@ async def create_workspace(call: ControlCall) -> Record:
         maker=_maker(call),
     )
     workspace = await call.engine.workspaces.create(key, options)
-    described = await _described(call, workspace)
-    await call.engine.store.let_go(workspace.id)
-    return {**described, "key": key}
+    return {**await _described(call, workspace), "key": key}
 
 
 async def delete_workspace(call: ControlCall) -> Record:

@@ -6,7 +6,6 @@ much. No label contains anything that a client has chosen.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -14,7 +13,6 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.http.pipeline import Reply, Request
 from invoice_sandbox.http.route import Page, RouteTable, page_routes
 from invoice_sandbox.runtime.engine import Engine
@@ -55,14 +53,7 @@ class Metrics:
         )
         self._ready = Gauge(
             "sandbox_ready",
-            "1 while this part works; requests need all of them. /sandbox/health shows the same.",
-            ["part"],
-            registry=registry,
-        )
-        self._pool = Gauge(
-            "sandbox_store_pool",
-            "Connections to the database that are used or idle, and requests that wait for one.",
-            ["state"],
+            "1 while the store works, which requests need. /sandbox/health shows the same.",
             registry=registry,
         )
 
@@ -86,13 +77,9 @@ class Metrics:
         return page_routes({PATH: Page(partial(self._respond, engine))}, {})
 
     async def _respond(self, engine: Engine, _request: Request) -> Reply:
-        with suppress(ApiError):  # while the store cannot be asked, the number of before
-            self._workspaces.set(await engine.store.count_workspaces())
+        self._workspaces.set(await engine.store.count_workspaces())
         self._lag.set(engine.agenda.lag())
-        for part, works in engine.store.readiness().items():
-            self._ready.labels(part).set(works)
-        for state, count in engine.store.pool().items():
-            self._pool.labels(state).set(count)
+        self._ready.set(engine.store.is_ready())
         return Reply(HTTPStatus.OK, generate_latest(self._registry), CONTENT_TYPE_LATEST)
 
 

@@ -19,7 +19,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -395,23 +395,11 @@ class Pipeline:
         return await parsed.endpoint.respond(parsed)
 
 
-class Entry(Protocol):
-    """What comes before the pipeline where several processes share a store."""
-
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """Respond to one ASGI request."""
-        ...
-
-    async def close(self) -> None:
-        """Close its connections."""
-        ...
-
-
 @dataclass(frozen=True)
 class Sandbox:
     """A sandbox ready to be served: an ASGI application, and the engine that it works with."""
 
-    pipeline: Pipeline | Entry
+    pipeline: Pipeline
     engine: Engine
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -432,8 +420,6 @@ class Sandbox:
                 await asyncio.gather(*self.engine.beside)
                 await self.engine.agenda.close(_SECONDS_TO_FINISH)
                 await self.engine.sender.close()
-                if not isinstance(self.pipeline, Pipeline):
-                    await self.pipeline.close()
                 await self.engine.store.close()
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":

@@ -232,7 +232,8 @@ class Agenda:
 
     async def resume(self) -> None:
         """Set the timer for everything that is due in any workspace, after a restart."""
-        await self._store.watch(self.schedule_wakeup)
+        for workspace, _ in await self._store.workspaces():
+            await self.schedule_wakeup(workspace.id)
 
     def lag(self) -> float:
         """Real seconds since the first wake-up that is planned should have happened; usually 0."""

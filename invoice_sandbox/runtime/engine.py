@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import SystemClock
-from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.journal import Journal
@@ -82,8 +81,8 @@ class Engine:
         """What logs of a workspace get after the entries with these numbers; None at the beginning
         and after each HEARTBEAT of silence.
 
-        Ends when the server stops, and when the workspace is deleted or run elsewhere. Raises
-        TooManyStreamsError at the beginning.
+        Ends when the server stops, and when the workspace is deleted. Raises TooManyStreamsError
+        at the beginning.
         """
         if not self.may_stream(workspace_id):
             raise TooManyStreamsError
@@ -104,7 +103,7 @@ class Engine:
                 after = {log: one.last for log, one in found.items()}
                 news = asyncio.ensure_future(self.store.tail(workspace_id, after))
                 yield found
-        except (NoWorkspaceError, ApiError):
+        except NoWorkspaceError:
             return
         finally:
             news.cancel()

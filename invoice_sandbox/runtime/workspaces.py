@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -85,17 +84,14 @@ class Workspaces:
         It is the one that the store has kept, or a new one. Raises SettingError for a key, or a
         kept scenario, that cannot be used.
         """
-        while True:
-            kept = [workspace for workspace, _ in await self.store.workspaces()]
-            for workspace in kept:
-                self._check_scenario(workspace)
-            found = next((one for one in kept if one.made_by is None), None)
-            if found is not None:
-                await self._admit(found, key)
-                return found
-            with suppress(KeyError):
-                return await self.create(key, options)
-            await self.system_clock.sleep(_PAUSE)  # another process creates it
+        kept = [workspace for workspace, _ in await self.store.workspaces()]
+        for workspace in kept:
+            self._check_scenario(workspace)
+        found = next((one for one in kept if one.made_by is None), None)
+        if found is None:
+            return await self.create(key, options)
+        await self._admit(found, key)
+        return found
 
     def _check_scenario(self, workspace: Workspace) -> None:
         """Raise SettingError for a scenario that was in the project when the workspace used it."""
@@ -108,13 +104,12 @@ class Workspaces:
 
     async def _admit(self, workspace: Workspace, key: str) -> None:
         """Give ``key`` every scope of a kept workspace. Raises SettingError."""
-        credential = await self.store.known_credential(key_digest(key))
+        credential = await self.store.credential(key_digest(key))
         if credential is not None and credential.type == "revoked":
             raise SettingError("--key: in the store this key was revoked; choose another")
         if credential is not None and credential.workspace_id != workspace.id:
             raise SettingError("--key: in the store this key has another workspace; choose another")
         if credential is None:
-            await self.store.take(workspace.id)
             async with self.store.transaction(workspace.id) as state:
                 now = workspace.clock.now(self.system_clock)
                 await self._issue(state, workspace, key, now)
@@ -151,16 +146,10 @@ class Workspaces:
         return workspace
 
     async def _added(self, workspace: Workspace) -> Workspace:
-        """The new workspace, with a free id. Raises KeyError if there is a first one already."""
-        while True:
-            added = replace(workspace, id=await self._free_id(workspace.id))
-            try:
-                await self.store.create_workspace(added, self.system_clock.now())
-            except KeyError:
-                if workspace.made_by is None:
-                    raise
-            else:
-                return added
+        """The new workspace, with a free id."""
+        added = replace(workspace, id=await self._free_id(workspace.id))
+        await self.store.create_workspace(added, self.system_clock.now())
+        return added
 
     async def reset(self, workspace: Workspace, caller: Credential) -> None:
         """Restore the workspace as it was created. Raises ApiError 409 like ``restore``."""
@@ -228,7 +217,7 @@ class Workspaces:
     async def _line(self, maker: str | None) -> list[Workspace]:
         """The workspace of an id, the one that it was created from, and so on."""
         line: list[Workspace] = []
-        while maker is not None and (one := await self.store.known(maker)) is not None:
+        while maker is not None and (one := await self.store.workspace(maker)) is not None:
             line.append(one)
             maker = one.made_by
         return line
@@ -244,7 +233,7 @@ class Workspaces:
             check_limit("workspaces created from it", MAX_CHILDREN, made)
 
     async def _fill(self, workspace: Workspace, key: str) -> None:
-        if await self.store.known_credential(key_digest(key)) is not None:
+        if await self.store.credential(key_digest(key)) is not None:
             raise ValueError("the key is in use by another workspace; choose a different one")
         now = workspace.clock.now(self.system_clock)
         async with self.store.transaction(workspace.id) as state:
@@ -308,7 +297,7 @@ class Workspaces:
     async def _free_id(self, wanted: str) -> str:
         """``wanted``, with a number if it is in use: two workspaces may have the same seed."""
         number, free = 1, wanted
-        while await self.store.known(free) is not None:
+        while await self.store.workspace(free) is not None:
             number += 1
             free = f"{wanted}_{number}"
         return free

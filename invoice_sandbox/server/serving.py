@@ -11,8 +11,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 import uvicorn
@@ -20,7 +18,6 @@ import uvicorn
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.protocol import Protocol
-from invoice_sandbox.server.workers import Workers
 from invoice_sandbox.settings import SettingError, Settings
 
 OnReady = Callable[[Engine], None]
@@ -107,28 +104,7 @@ def serve(settings: Settings, on_ready: OnReady) -> None:
     """
     _raise_file_limit()
     with listen(settings) as listener:
-        if settings.workers == 1:
-            asyncio.run(_serve(settings, [listener], on_ready))
-        else:
-            work = partial(_work, settings, listener, on_ready)
-            Workers(work, settings.workers).run()
-
-
-def _work(
-    settings: Settings,
-    listener: socket.socket,
-    on_ready: OnReady,
-    report: Callable[[], None] | None,
-) -> None:
-    """Serve as one of several processes, which others reach at a port of its own."""
-
-    def report_ready(engine: Engine) -> None:
-        if report is not None:
-            on_ready(engine)
-            report()
-
-    with listen(replace(settings, port=0)) as own:
-        asyncio.run(_serve(settings, [listener, own], report_ready))
+        asyncio.run(_serve(settings, listener, on_ready))
 
 
 def _raise_file_limit() -> None:
@@ -143,15 +119,11 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def _serve(settings: Settings, listeners: list[socket.socket], on_ready: OnReady) -> None:
-    """``listeners``: the first is for clients, the last also for other servers."""
-    ports = [one.getsockname()[1] for one in listeners]
+async def _serve(settings: Settings, listener: socket.socket, on_ready: OnReady) -> None:
     with _lasting_objects():
-        sandbox = await create_app(
-            settings, url=settings.url(ports[0]), address=settings.address(ports[-1])
-        )
+        sandbox = await create_app(settings, url=settings.url(listener.getsockname()[1]))
     server = make_server(sandbox, lambda: on_ready(sandbox.engine))
-    await server.serve(sockets=listeners)
+    await server.serve(sockets=[listener])
 
 
 @contextmanager

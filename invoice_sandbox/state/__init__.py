@@ -6,7 +6,7 @@ of a stored object, so that a database can implement the same protocol.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -213,10 +213,6 @@ class NoWorkspaceError(KeyError):
     """The workspace does not exist, or was deleted."""
 
 
-OnOpen = Callable[[str], Awaitable[None]]
-"""Gets the id of a workspace that this process runs from now on."""
-
-
 class Transaction(Protocol):
     """The state of one workspace for one request or one step. Commits all changes or none."""
 
@@ -326,8 +322,7 @@ async def count_dropped(state: Transaction, name: str) -> None:
 
 class Store(Protocol):
     """All workspaces. A method raises NoWorkspaceError for a workspace that does not exist,
-    unless its description says otherwise. Of several processes with one store each runs some of the
-    workspaces; methods are about those, unless their description says otherwise.
+    unless its description says otherwise.
 
     Transactions outlive the process in the order in which they commit, if the store keeps them.
     While it cannot, every method that changes something raises ApiError 503 and changes nothing.
@@ -338,23 +333,12 @@ class Store(Protocol):
         """Whether the workspaces outlive the process."""
         ...
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether other processes may run some of the workspaces."""
-        ...
-
     def check(self) -> None:
         """Raise ApiError 503 while changes cannot be kept."""
         ...
 
-    def readiness(self) -> Mapping[str, bool]:
-        """Whether each part works now: "store", which every request needs, and "jobs", if
-        processes share the workspaces: this one takes what is due in those that nobody runs."""
-        ...
-
-    def pool(self) -> Mapping[str, int]:
-        """How many connections to a database server are used and idle, and how many requests to it
-        wait for one; empty without such a server."""
+    def is_ready(self) -> bool:
+        """True unless ``check`` raises an error."""
         ...
 
     async def flush(self) -> None:
@@ -381,33 +365,11 @@ class Store(Protocol):
         ...
 
     async def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
-        """Every workspace and when it was last used, in the order of creation, whichever process
-        runs it."""
+        """Every workspace and when it was last used, in the order of creation."""
         ...
 
     async def count_workspaces(self) -> int:
-        """How many workspaces there are, whichever process runs them."""
-        ...
-
-    async def known(self, workspace_id: str) -> Workspace | None:
-        """The workspace, whichever process runs it, or None."""
-        ...
-
-    async def known_credential(self, digest: str) -> Credential | None:
-        """The valid credential with that digest, whichever process runs its workspace."""
-        ...
-
-    async def take(self, workspace_id: str) -> None:
-        """Run the workspace in this process from now on."""
-        ...
-
-    async def let_go(self, workspace_id: str) -> None:
-        """A new workspace is complete: the process that gets its first request may run it."""
-        ...
-
-    async def watch(self, on_open: OnOpen) -> None:
-        """Call ``on_open`` for each workspace that this process runs, and for each later one that
-        it did not create. Must be called once."""
+        """How many workspaces there are."""
         ...
 
     async def credential(self, digest: str) -> Credential | None:
@@ -509,8 +471,7 @@ class Store(Protocol):
     async def tail(self, workspace_id: str, after: Mapping[str, int]) -> Mapping[str, Log]:
         """Wait until one of these logs has entries after a number; the new entries of each log.
 
-        Raises NoWorkspaceError when the workspace is deleted meanwhile, and ApiError 503 when
-        another process runs it.
+        Raises NoWorkspaceError when the workspace is deleted meanwhile.
         """
         ...
 

@@ -23,7 +23,6 @@ from invoice_sandbox.state import (
     Credential,
     Log,
     NoWorkspaceError,
-    OnOpen,
     Page,
     Record,
     ScheduledStep,
@@ -246,22 +245,17 @@ class MemoryStore:
         self._shared: dict[str, Collection] = {}
 
     is_persistent = False
-    is_shared = False
 
     def check(self) -> None:
         """Nothing: memory can always be changed."""
 
-    def readiness(self) -> Mapping[str, bool]:
-        """Whether changes can be kept."""
+    def is_ready(self) -> bool:
+        """True if changes can be kept."""
         try:
             self.check()
         except ApiError:
-            return {"store": False}
-        return {"store": True}
-
-    def pool(self) -> Mapping[str, int]:
-        """Nothing: there is no database server."""
-        return {}
+            return False
+        return True
 
     async def flush(self) -> None:
         """Return at once: nothing outlives the process."""
@@ -291,25 +285,6 @@ class MemoryStore:
     async def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
         """Every workspace and when it was last used, in the order of creation."""
         return tuple((space.state.workspace, space.last_used) for space in self._spaces.values())
-
-    async def known(self, workspace_id: str) -> Workspace | None:
-        """The workspace, or None."""
-        return await self.workspace(workspace_id)
-
-    async def known_credential(self, digest: str) -> Credential | None:
-        """The valid credential with that digest."""
-        return await self.credential(digest)
-
-    async def take(self, workspace_id: str) -> None:
-        """Nothing: every workspace is here."""
-
-    async def let_go(self, workspace_id: str) -> None:
-        """Nothing: there is nobody else."""
-
-    async def watch(self, on_open: OnOpen) -> None:
-        """Call ``on_open`` with the id of each workspace."""
-        for workspace_id in list(self._spaces):
-            await on_open(workspace_id)
 
     async def count_workspaces(self) -> int:
         """How many workspaces there are."""

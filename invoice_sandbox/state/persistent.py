@@ -7,6 +7,7 @@ memory held at some moment, and never a part of a transaction.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from invoice_sandbox.base.clock import FIRST, ClockState
-from invoice_sandbox.base.jsonio import packed, unpacked
+from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.state import (
     Capacity,
     Credential,
@@ -37,11 +38,13 @@ from invoice_sandbox.state.rows import (
     CopyState,
     DropState,
     Row,
+    StoreError,
+    decoded,
     decoded_credential,
     decoded_snapshot,
     decoded_workspace,
+    from_bytes,
 )
-from invoice_sandbox.state.sqlite import Database
 from invoice_sandbox.state.steps import StoredStep
 from invoice_sandbox.state.writer import Writer
 
@@ -52,15 +55,21 @@ _SECONDS_UNNOTED: Final = 60
 """The time of last use is written when it has changed by this."""
 
 
-Rows = Callable[[str], Iterable[tuple[Any, ...]]]
-"""All rows of a table, those of a workspace in the order of the key; states as written."""
+class Database(Protocol):
+    """What keeps the rows: ``sqlite`` and ``postgresql``. Methods raise StoreError."""
 
+    place: str
+    """How messages name it."""
 
-class Keeper(Protocol):
-    """What keeps the changes."""
+    beats: float | None
+    """Seconds between empty batches, None: there are none."""
+
+    def rows(self, table: str, /) -> Iterable[tuple[Any, ...]]:
+        """All rows of a table, in the order of its key."""
+        ...
 
     def write(self, changes: Sequence[Change], /) -> None:
-        """Make all changes or none. Raises StoreError."""
+        """Make all changes or none."""
         ...
 
     def close(self) -> None:
@@ -71,11 +80,11 @@ class Keeper(Protocol):
 class PersistentStore(MemoryStore):
     """The workspaces of one process, kept in a database."""
 
-    def __init__(self, database: Keeper, indexes: Indexes, capacity: Capacity) -> None:
+    def __init__(self, database: Database, indexes: Indexes, capacity: Capacity) -> None:
         """An empty store; ``load`` fills it."""
         super().__init__(indexes, capacity)
         self.database = database
-        self._writer = Writer(database.write)
+        self._writer = Writer(database.write, database.beats)
         self._positions: dict[str, int] = {}
         self._reserved: dict[str, int] = {}
         self._noted: dict[str, datetime] = {}
@@ -97,7 +106,7 @@ class PersistentStore(MemoryStore):
         await self.abandon()
 
     async def abandon(self) -> None:
-        """Close the database without keeping anything more."""
+        """Write what is left of committed changes, then close the database."""
         await self._writer.close()
         self.database.close()
 
@@ -105,7 +114,7 @@ class PersistentStore(MemoryStore):
         """Add an empty workspace."""
         self.check()
         await super().create_workspace(workspace, now)
-        self._positions[workspace.id] = self._position(workspace, now)
+        self._positions[workspace.id] = max(self._positions.values(), default=0) + 1
         self._record(self._used(workspace.id, self._spaces[workspace.id]))
         self._record(_state(workspace.id, LIVE, workspace))
 
@@ -204,17 +213,26 @@ class PersistentStore(MemoryStore):
     def _record(self, *changes: Change) -> None:
         self._writer.add(changes)
 
-    def _position(self, _workspace: Workspace, _now: datetime) -> int:
-        return max(self._positions.values(), default=0) + 1
-
     def _used(self, workspace_id: str, space: Space) -> Row:
         self._noted[workspace_id] = space.last_used
         used = space.last_used.isoformat()
         values = (self._positions[workspace_id], used, space.snapshots_numbered)
         return Row("workspaces", (workspace_id,), values)
 
-    async def load(self, rows: Rows) -> None:
-        """Add the workspaces of which the database has these rows. Raises StoreError."""
+    async def load(self) -> None:
+        """Add everything that the database has. Raises StoreError.
+
+        Whatever a wrong byte leads to is one error, which shows nothing of what the database has.
+        """
+        try:
+            await self._load(self.database.rows)
+        except StoreError:
+            raise
+        except Exception as error:
+            place, problem = self.database.place, type(error).__name__
+            raise StoreError(f"{place} is damaged ({problem}); restore a copy of it") from None
+
+    async def _load(self, rows: Callable[[str], Iterable[tuple[Any, ...]]]) -> None:
         spaces, states = await self._read_states(rows)
         for workspace_id, position, used, snapshots in sorted(
             rows("workspaces"), key=lambda row: row[1]
@@ -232,13 +250,15 @@ class PersistentStore(MemoryStore):
                 self._owners[digest] = workspace_id
         for state in states:
             self._share_collections(state)
-        self._read_logs(rows)
+        self._read_logs(rows("logs"))
 
-    async def _read_states(self, rows: Rows) -> tuple[dict[str, Space], list[State]]:
+    async def _read_states(
+        self, rows: Callable[[str], Iterable[tuple[Any, ...]]]
+    ) -> tuple[dict[str, Space], list[State]]:
         """The workspaces with their states, and all states."""
         spaces: dict[str, Space] = {}
         loading: dict[tuple[str, str], _Loading] = {}
-        for workspace_id, name, content, snapshot in rows("states"):
+        for workspace_id, name, content, snapshot in sorted(rows("states"), key=_age):
             workspace = decoded_workspace(content)
             one = loading[workspace_id, name] = _Loading(State(workspace), self.indexes)
             space = spaces.setdefault(workspace_id, Space(workspace, FIRST))
@@ -247,39 +267,52 @@ class PersistentStore(MemoryStore):
             else:
                 space.snapshots[name] = (decoded_snapshot(snapshot), one.state)
         for workspace_id, name, collection, _, key, content in rows("records"):
-            await loading[workspace_id, name].record(collection, key, content)
+            await loading[workspace_id, name].record(collection, key.decode(), content)
         for workspace_id, name, counter, value in rows("numbers"):
-            await loading[workspace_id, name].number(counter, value)
+            await loading[workspace_id, name].number(counter.decode(), value)
         for workspace_id, name, number, due, lane, content in rows("steps"):
-            step = (datetime.fromisoformat(due), number, content)
+            step = (datetime.fromisoformat(due), number, from_bytes(content))
             loading[workspace_id, name].step(lane, step)
         for workspace_id, name, _, content in rows("credentials"):
             loading[workspace_id, name].credential(decoded_credential(content))
         return spaces, [one.state for one in loading.values()]
 
-    def _read_logs(self, rows: Rows) -> None:
-        for workspace_id, log, number, content in rows("logs"):
+    def _read_logs(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        for workspace_id, log, number, content in rows:
             if workspace_id not in self._spaces:
                 continue
             kept = self._spaces[workspace_id].logs[log]
             kept.continue_after(number - 1)
-            gone = kept.append(unpacked(content), len(content))
+            gone = kept.append(decoded(content), len(content))
             self._record(*(Row("logs", (workspace_id, log, one), None) for one in gone))
 
 
-async def open_store(path: Path, indexes: Indexes, capacity: Capacity) -> PersistentStore:
-    """A store with everything that the file holds, which is created if it is not there.
-
-    Raises StoreError.
-    """
-    database = Database(path)
-    store = PersistentStore(database, indexes, capacity)
+async def open_store(place: Path | str, indexes: Indexes, capacity: Capacity) -> PersistentStore:
+    """A store with everything that a file, or the database at an address, holds. It is created if
+    it is not there. Raises StoreError."""
+    store = PersistentStore(await asyncio.to_thread(_opened, place), indexes, capacity)
     try:
-        await store.load(database.rows)
+        await store.load()
     except BaseException:
         await store.abandon()
         raise
     return store
+
+
+def _opened(place: Path | str) -> Database:
+    """The driver is imported when it is needed."""
+    if isinstance(place, str):
+        from invoice_sandbox.state import postgresql
+
+        return postgresql.Database(place)
+    from invoice_sandbox.state import sqlite
+
+    return sqlite.Database(place)
+
+
+def _age(row: tuple[Any, ...]) -> tuple[int, str]:
+    """The place of a state among those of its workspace: ids of snapshots end with a number."""
+    return len(row[1]), row[1]
 
 
 class RecordedTransaction(MemoryTransaction):
@@ -334,7 +367,7 @@ class RecordedTransaction(MemoryTransaction):
     def _put_step(self, lane: str | None, step: StoredStep) -> None:
         super()._put_step(lane, step)
         due, number, content = step
-        self._record(Row("steps", (self._id, LIVE, number), (due.isoformat(), lane, content)))
+        self._record(Row("steps", (self._id, LIVE, number), (due, lane, content)))
 
     def _take_step(self, lane: str | None, number: int) -> StoredStep | None:
         self._record(Row("steps", (self._id, LIVE, number), None))
@@ -380,9 +413,9 @@ class _Loading(MemoryTransaction):
         super().__init__(state, indexes, _UNLIMITED)
         self.state = state
 
-    async def record(self, collection: str, key: str, content: Any) -> None:
+    async def record(self, collection: str, key: str, content: bytes | None) -> None:
         """Add the next record of a collection; without content one that was deleted."""
-        await self.put(collection, key, {} if content is None else unpacked(content))
+        await self.put(collection, key, {} if content is None else decoded(content))
         if content is None:
             await self.delete(collection, key)
         self.forget_undo()
@@ -416,4 +449,4 @@ def _state(
 
 
 def _number(workspace_id: str, state: str, name: str, value: int) -> Row:
-    return Row("numbers", (workspace_id, state, name), (value,))
+    return Row("numbers", (workspace_id, state, name.encode()), (value,))

@@ -1,42 +1,34 @@
-"""The rows of a persistent store in PostgreSQL, and which server process runs which workspaces.
+"""A PostgreSQL database that keeps the rows of a persistent store.
 
-A batch of changes is one transaction in one round trip, which fails if another replica has taken
-the place of this one. The server works in a role that sees no rows but those of the workspace that
-a transaction names. The schema, and every function that is called here, is in ``migrations``.
-
-The driver is psycopg: like ``sqlite3`` it can be used by the one thread that writes, it sends a
-batch without waiting for the response to each statement, and its pool connects again by itself.
+One server uses a database at a time: the connection that writes holds an advisory lock, which ends
+with the connection. A batch of changes is one transaction in one round trip. It works in a role
+that sees no rows but those of the workspace that is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg_pool import ConnectionPool, PoolTimeout
 
-from invoice_sandbox.state.jobs import CONNECTIONS_OF_JOBS, Jobs, OfFamily, usage
-from invoice_sandbox.state.rows import TABLES, Change, Row, StoreError, Table
-from invoice_sandbox.state.sql import Dialect, statements
+from invoice_sandbox.state.rows import TABLES, VERSION, Change, Row, StoreError
+from invoice_sandbox.state.sql import definitions, selection, statements
 
-LEASE: Final = 10.0
-"""Seconds after which a replica that does not extend its lease has ended."""
+SCHEMA: Final = "invoice_sandbox"
+ROLE: Final = "invoice_sandbox_server"
 
-SCHEMA: Final = "0006"
-"""The version of the schema that this server uses: that of the newest migration."""
-
-_ROLE: Final = "invoice_sandbox_server"
-_REPLACED: Final = "IS001"
-_WRITTEN: Final = "IS002"
-"""Errors of the functions: another replica took the place of this one; the batch was written."""
-
-CONNECTIONS: Final = 4 + CONNECTIONS_OF_JOBS
+_LOCK: Final = 0x494C5321
 _SECONDS_TO_CONNECT: Final = 5
+_SECONDS_FOR_THE_LOCK: Final = 5.0
+"""For another server to end, before that is an error at start."""
+
+_PAUSE: Final = 0.25
 _MILLISECONDS_TO_WAIT: Final = 10_000
 """For another transaction or the other end of the connection. After that a statement is an error.
 """
@@ -44,273 +36,189 @@ _MILLISECONDS_TO_WAIT: Final = 10_000
 _MILLISECONDS_TO_WORK: Final = 120_000
 """For a statement, such as the copy of everything in a large workspace."""
 
-_BYTES: Final = frozenset({"name", "content", "snapshot"})
-"""Columns of texts that may hold any character, and of JSON."""
+_OPTIONS: Final[Mapping[str, Any]] = {
+    "options": f"-c search_path={SCHEMA} -c client_min_messages=warning "
+    f"-c lock_timeout={_MILLISECONDS_TO_WAIT} -c statement_timeout={_MILLISECONDS_TO_WORK} "
+    f"-c idle_in_transaction_session_timeout={_MILLISECONDS_TO_WAIT} "
+    "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3",
+    "connect_timeout": _SECONDS_TO_CONNECT,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": _MILLISECONDS_TO_WAIT,
+}
+"""Of the connection: both ends notice soon that nothing comes back from the other."""
 
-_AS_TEXT: Final = b"\n"
-"""Begins JSON that was packed as ``str``: it has numbers that only a Decimal keeps."""
+_TYPES: Final = {str: 'text COLLATE "C"', int: "bigint", bytes: "bytea"}
 
+_ROLE_EXISTS: Final = f"""DO $$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}') THEN
+    CREATE ROLE {ROLE} NOLOGIN;
+    EXECUTE format('GRANT {ROLE} TO %I', current_user);
+  ELSIF NOT pg_has_role(current_user, '{ROLE}', 'MEMBER') THEN
+    EXECUTE format('GRANT {ROLE} TO %I', current_user);
+  END IF;
+EXCEPTION WHEN insufficient_privilege THEN
+  RAISE EXCEPTION 'its user may not create roles. Let an administrator run once: '
+    'CREATE ROLE {ROLE}; GRANT {ROLE} TO %', current_user;
+END $$"""
 
-def _options(schema: str) -> Mapping[str, Any]:
-    """Of a connection, which ends soon if nothing comes back from the other end."""
-    return {
-        "options": f"-c role={_ROLE} -c search_path={schema} -c client_min_messages=warning "
-        f"-c lock_timeout={_MILLISECONDS_TO_WAIT} -c statement_timeout={_MILLISECONDS_TO_WORK} "
-        f"-c idle_in_transaction_session_timeout={_MILLISECONDS_TO_WAIT}",
-        "connect_timeout": _SECONDS_TO_CONNECT,
-        "keepalives_idle": 5,
-        "keepalives_interval": 2,
-        "keepalives_count": 3,
-        "tcp_user_timeout": _MILLISECONDS_TO_WAIT,
-    }
+_RIGHTS: Final = f"""GRANT USAGE ON SCHEMA {SCHEMA} TO {ROLE};
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {SCHEMA} TO {ROLE}"""
+"""They are given at each start, as a backup that was restored may lack them."""
 
+_CREATE_SERVER: Final = f"""
+CREATE TABLE server (version bigint NOT NULL, epoch bigint NOT NULL, batch bigint NOT NULL);
+INSERT INTO server VALUES ({VERSION}, 0, 0)"""
+"""``epoch`` counts the starts of servers, ``batch`` what the present one has written."""
 
-class ReplacedError(StoreError):
-    """Another replica has taken the place of this one, which must forget everything it knows."""
+_PROTECTION: Final = """ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
+CREATE POLICY of_workspace ON {table}
+USING (workspace = current_setting('invoice_sandbox.workspace', true))"""
+"""The role sees the rows of the workspace that a transaction names, and no others, even if a
+statement forgets its condition."""
 
-    def __init__(self, place: str) -> None:
-        super().__init__(f"{place}: another server has taken the place of this one")
-
-
-class Claim(NamedTuple):
-    """The family of a workspace, and the number and the address of the replica that runs it."""
-
-    family: str
-    replica: int
-    address: str
-
-
-def _adapted(table: Table, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    columns = (*table.key, *table.values)
-    return tuple(
-        _as_bytes(column, value) if column in _BYTES and isinstance(value, str) else value
-        for column, value in zip(columns, values, strict=False)
-    )
-
-
-def _as_bytes(column: str, text: str) -> bytes:
-    return text.encode() if column == "name" else _AS_TEXT + text.encode()
-
-
-def _read(column: str, value: Any) -> Any:
-    if not isinstance(value, bytes):
-        return value
-    if column == "name":
-        return value.decode()
-    return value[1:].decode() if value[:1] == _AS_TEXT else value
-
-
-_DIALECT: Final = Dialect("%s", adapt=_adapted)
+log = logging.getLogger("invoice_sandbox")
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # what it warns of is an error here, too
 
 
 class Database:
-    """Connections to a database. Methods may be called from any thread. They raise StoreError."""
+    """The connection to a database. Methods may be called from any thread, by one at a time. They
+    raise StoreError."""
+
+    beats: float | None = 1.0
+    """Seconds after which an empty ``write`` shows whether the database is still there."""
 
     def __init__(self, dsn: str) -> None:
-        """Connect. The schema must be there."""
-        self.shown = shown(dsn)
+        """Connect, and create the tables in a new database. Raises StoreError."""
+        self.place = shown(dsn)
         self._dsn = dsn
-        self._pool = ConnectionPool(
-            dsn,
-            kwargs={"autocommit": True, **_options("invoice_sandbox")},
-            min_size=1,
-            max_size=CONNECTIONS - CONNECTIONS_OF_JOBS,
-            timeout=_SECONDS_TO_CONNECT,
-            open=False,
-            name="invoice-sandbox",
-        )
-        try:
-            with self._errors():
-                self._pool.open()
-                self._pool.wait(_SECONDS_TO_CONNECT)
-        except BaseException:
-            self._pool.close()
-            raise
+        self._batch = 0
+        self._latest: Sequence[Change] = ()
+        with self._errors():
+            self._connection = self._connected(_SECONDS_FOR_THE_LOCK)
+            try:
+                self._prepare()
+                self._epoch = self._begin()
+            except BaseException:
+                self._connection.close()
+                raise
 
-    def register(self, address: str) -> Replica:
-        """A new replica, which runs nothing yet; others reach it at ``address``.
-
-        Fails if a newer server has upgraded the schema.
-        """
-        ((number,),) = self.call("register", address, LEASE, SCHEMA)
-        return Replica(self, number)
-
-    def retire(self, replica: int) -> None:
-        """End a replica."""
-        self.call("retire", replica)
-
-    def now(self) -> datetime:
-        """What the clock of the database shows."""
-        with self.connected() as connection:
-            ((shown,),) = connection.execute("SELECT clock_timestamp()").fetchall()
-        return shown.astimezone(UTC)  # type: ignore[no-any-return]
-
-    def secret(self) -> str:
-        """What replicas know each other by."""
-        return str(self.call("deployment")[0][0])
-
-    def look_up(self, digest: str) -> bytes | None:
-        """The row of a credential, in whatever workspace; None: there is none."""
-        found = self.call("look_up", [digest])
-        return found[0][-1] if found else None
-
-    def due(self, workspace: str) -> list[tuple[str | None, str]]:
-        """When the first step of each lane of a workspace is due."""
-        with self.connected() as connection, connection.transaction(), connection.pipeline():
-            connection.execute(*_in_workspace(workspace))
-            return connection.execute(
-                "SELECT lane, min(due COLLATE \"C\") FROM steps WHERE state = '' GROUP BY lane"
-            ).fetchall()
-
-    def directory(self) -> list[tuple[str, str, bytes]]:
-        """Of every workspace its id, its last use, and itself, in the order of creation."""
-        return self.call("directory")
-
-    def described(self, workspace: str) -> bytes | None:
-        """The row of a workspace itself; None: there is none."""
-        with self.connected() as connection, connection.transaction(), connection.pipeline():
-            connection.execute(*_in_workspace(workspace))
-            found = connection.execute(
-                "SELECT content FROM states WHERE state = ''", binary=True
-            ).fetchone()
-        return None if found is None else found[0]
-
-    def read(self, family: str) -> Mapping[str, list[tuple[Any, ...]]]:
-        """The rows of all workspaces of a family, by table, as they were written; those of a
-        workspace in the order of the key."""
-        found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
-        with self.connected() as connection:
-            for (name,) in connection.execute("SELECT members(%s)", (family,)).fetchall():
-                with connection.transaction(), connection.pipeline():
-                    connection.execute(*_in_workspace(name))
-                    cursors = {
-                        table: connection.cursor(binary=True).execute(_selection(table))
-                        for table in TABLES
-                    }
-                    for table, cursor in cursors.items():
-                        found[table] += _rows(table, cursor.fetchall())
-        return found
-
-    def pool(self) -> Mapping[str, int]:
-        """How many connections are used and idle, and how many callers wait for one."""
-        return usage(self._pool.get_stats())
-
-    def jobs(
-        self, tasks: Mapping[str, OfFamily], look_after: Callable[[], Awaitable[None]]
-    ) -> Jobs:
-        """Takes jobs, with connections of its own."""
-        return Jobs(self._dsn, _options("invoice_sandbox_jobs"), LEASE, tasks, look_after)
-
-    def check(self) -> None:
-        """Replace connections that were cut."""
-        self._pool.check()
-
-    def close(self) -> None:
-        """Disconnect."""
-        self._pool.close()
-
-    def call(self, function: str, *arguments: Any) -> list[Any]:
-        """The rows that a function of the schema returns."""
-        marks = ", ".join(["%s"] * len(arguments))
-        with self.connected() as connection:
-            return connection.execute(f"SELECT * FROM {function}({marks})", arguments).fetchall()
-
-    @contextmanager
-    def connected(self) -> Iterator[psycopg.Connection]:
-        """A connection of the pool. Every error of the driver in the block is a StoreError."""
-        with self._errors(), self._pool.connection() as connection:
-            yield connection
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except psycopg.Error as error:
-            if error.sqlstate == _REPLACED:
-                raise ReplacedError(self.shown) from None
-            if error.sqlstate == _WRITTEN:
-                raise _WrittenError from None
-            raise StoreError(_problem(self.shown, error)) from None
-
-
-class Replica:
-    """A server process that is registered in the database for as long as it extends its lease.
-
-    Methods may be called from any thread, ``write`` by one at a time. They raise StoreError, and
-    ReplacedError once another replica has taken the place of this one.
-    """
-
-    def __init__(self, database: Database, number: int) -> None:
-        self.number = number
-        self._database = database
-        self._batch = 1
-
-    def beat(self) -> int:
-        """Extend the lease. How many other replicas there are."""
-        found = self._database.call("beat", self.number, LEASE)
-        if not found:
-            raise ReplacedError(self._database.shown)
-        return int(found[0][0])
-
-    def claim(
-        self, digests: Sequence[str] = (), name: str | None = None, *, is_wanted: bool = False
-    ) -> Claim | None:
-        """The family of the workspace with one of the credentials or that name, without either the
-        first; run by this replica now if no other runs it. None: there is no such workspace.
-
-        ``is_wanted`` asks the other replica to release it.
-        """
-        found = self._database.call("claim", self.number, list(digests), name, is_wanted)
-        return Claim(*found[0]) if found else None
-
-    def lease_due(self, family: str) -> bool:
-        """Run a family until the lease ends, if no replica does and something in it is due."""
-        ((is_leased,),) = self._database.call("lease_due", self.number, family)
-        return bool(is_leased)
-
-    def look_after(self) -> None:
-        """End the other replicas whose lease is over, and write the jobs that are missing."""
-        self._database.call("look_after", self.number)
-
-    def reserve(self, workspace: str, position: int, used: str, family: str) -> bool:
-        """Add an empty workspace to a family that this replica runs. False: its id is taken."""
-        ((is_new,),) = self._database.call(
-            "reserve", self.number, workspace, position, used, family
-        )
-        return bool(is_new)
-
-    def release(self, families: Mapping[str, float | None]) -> None:
-        """Run these families no longer. Each comes with the instant at which something in it is
-        due, in seconds since 1970; None: never."""
-        self._database.call("release", self.number, list(families), list(families.values()))
+    def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
+        """All rows of a table in the order of its key."""
+        with self._errors(), self._connection.transaction():
+            # an error, not an empty table, for a user whom the policies of the table concern
+            self._connection.execute("SET LOCAL row_security = off")
+            yield from self._connection.cursor(binary=True).stream(selection(table))
 
     def write(self, changes: Sequence[Change]) -> None:
         """Make all changes, in their order within a workspace, or none; once, even if it is called
         again after an error."""
-        with (
-            suppress(_WrittenError),
-            self._database.connected() as connection,
-            connection.pipeline(),
-            connection.transaction(),
-        ):
-            cursor = connection.cursor()
-            for name, own in groupby(sorted(changes, key=_workspace), _workspace):
-                cursor.execute(*_in_workspace(name))
-                for statement, times in statements(list(own), _DIALECT):
-                    for values in times:  # executemany would wait for the responses
-                        cursor.execute(statement, values)
-            # last, as what it locks is the row in which ``beat`` extends the lease meanwhile
-            cursor.execute("SELECT fence(%s, %s)", (self.number, self._batch))
-        self._batch += 1
+        with self._errors():
+            if self._connection.closed and self._connect_again(changes):
+                return
+            if not changes:
+                self._connection.execute("SELECT 1")
+                return
+            self._latest = changes
+            self._write(changes)
+            self._batch += 1
 
     def close(self) -> None:
-        """End this replica, or leave it to its lease if the database cannot be reached."""
-        with suppress(StoreError):
-            self._database.retire(self.number)
+        """Disconnect."""
+        self._connection.close()
 
+    def _write(self, changes: Sequence[Change]) -> None:
+        with self._connection.pipeline(), self._connection.transaction():
+            cursor = self._connection.cursor()
+            cursor.execute(f"SET LOCAL ROLE {ROLE}")
+            cursor.execute("UPDATE server SET batch = %s", (self._batch + 1,))
+            for name, own in groupby(sorted(changes, key=_workspace), _workspace):
+                cursor.execute("SELECT set_config('invoice_sandbox.workspace', %s, true)", (name,))
+                for statement, times in statements(list(own), "%s"):
+                    for values in times:  # executemany would wait for the responses
+                        cursor.execute(statement, values)
 
-class _WrittenError(Exception):
-    """The batch is in the database already."""
+    def _connected(self, patience: float = 0) -> psycopg.Connection:
+        """A connection that holds the lock."""
+        connection = psycopg.connect(self._dsn, autocommit=True, **_OPTIONS)
+        try:
+            self._lock(connection, time.monotonic() + patience)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _lock(self, connection: psycopg.Connection, deadline: float) -> None:
+        is_first = True
+        while not _value(connection, f"SELECT pg_try_advisory_lock({_LOCK})"):
+            if time.monotonic() >= deadline:
+                raise StoreError(f"another server uses {self.place}; stop it, or name another one")
+            if is_first:
+                log.warning("Waiting for the server to end that uses %s", self.place)
+            is_first = False
+            time.sleep(_PAUSE)
+
+    def _connect_again(self, changes: Sequence[Change]) -> bool:
+        """Connect after the connection has ended. True if these changes were written by then."""
+        connection = self._connected()
+        try:
+            epoch, batch = connection.execute("SELECT epoch, batch FROM server").fetchone() or ()
+            if epoch != self._epoch:
+                raise StoreError(
+                    f"another server has used {self.place} meanwhile; start this one again"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        is_written = batch > self._batch and changes is self._latest
+        self._batch = batch
+        return is_written
+
+    def _prepare(self) -> None:
+        """Create the tables in a new database. Raises StoreError for those of another version."""
+        with self._connection.transaction():
+            execute = self._connection.execute
+            execute(_ROLE_EXISTS)
+            find = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
+            tables = {name for (name,) in execute(find, (SCHEMA,)).fetchall()}
+            if tables:
+                self._check_version(is_known="server" in tables)
+            else:
+                self._create()
+            execute(_RIGHTS)
+
+    def _check_version(self, *, is_known: bool) -> None:
+        version = _value(self._connection, "SELECT version FROM server") if is_known else 1
+        if version != VERSION:
+            raise StoreError(
+                f"{self.place} was written by another version: its schema is {version}, this "
+                f"server uses {VERSION}. Use that version, or another database; DROP SCHEMA "
+                f"{SCHEMA} CASCADE deletes the state"
+            )
+
+    def _create(self) -> None:
+        if _value(self._connection, f"SELECT to_regnamespace('{SCHEMA}')") is None:
+            self._connection.execute(f"CREATE SCHEMA {SCHEMA}")
+        for statement in (_CREATE_SERVER, *definitions(_TYPES)):
+            self._connection.execute(statement)
+        for table in TABLES:
+            self._connection.execute(_PROTECTION.format(table=table))
+
+    def _begin(self) -> int:
+        """The number of this start: no server of an earlier one writes any more."""
+        statement = "UPDATE server SET epoch = epoch + 1, batch = 0 RETURNING epoch"
+        return int(_value(self._connection, statement))
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Every error of the driver in the block is a StoreError."""
+        try:
+            yield
+        except psycopg.Error as error:
+            text = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise StoreError(f"{self.place} cannot be used: {text}") from None
 
 
 def shown(dsn: str) -> str:
@@ -323,36 +231,10 @@ def shown(dsn: str) -> str:
     return f"postgresql://{place}"
 
 
-def _problem(place: str, error: psycopg.Error) -> str:
-    if isinstance(error, PoolTimeout):
-        return f"{place} cannot be reached, or all connections are in use"
-    text = str(error).strip().partition("\n")[0]
-    return f"{place} cannot be used: {text or type(error).__name__}"
+def _value(connection: psycopg.Connection, query: Any) -> Any:
+    row = connection.execute(query).fetchone()
+    return None if row is None else row[0]
 
 
 def _workspace(change: Change) -> str:
     return str(change.key[0]) if isinstance(change, Row) else change.workspace
-
-
-def _in_workspace(name: str) -> tuple[str, tuple[str]]:
-    return "SELECT set_config('invoice_sandbox.workspace', %s, true)", (name,)
-
-
-def _selection(name: str) -> str:
-    table = TABLES[name]
-    order = "written" if name == "states" else ", ".join(table.key)
-    return f"SELECT {', '.join((*table.key, *table.values))} FROM {name} ORDER BY {order}"
-
-
-def _rows(name: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    columns = (*TABLES[name].key, *TABLES[name].values)
-    places = [index for index, column in enumerate(columns) if column in _BYTES]
-    if not places:
-        return rows
-    return [
-        tuple(
-            _read(columns[index], value) if index in places else value
-            for index, value in enumerate(row)
-        )
-        for row in rows
-    ]

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.state.rows import TABLES, Change, StoreError, Table
-from invoice_sandbox.state.sql import statements
-
-VERSION: Final = 1
-"""The version of the schema, which the file has as its ``user_version``."""
+from invoice_sandbox.state.rows import VERSION, Change, StoreError
+from invoice_sandbox.state.sql import definitions, selection, statements
 
 _APPLICATION: Final = 0x494C5321
 """The ``application_id`` of our files."""
+
+_TYPES: Final = {str: "TEXT", int: "INTEGER", bytes: "BLOB"}
 
 _SECONDS_TO_WAIT: Final = 2.0
 """For another program that writes to the file, before that is an error."""
@@ -28,9 +27,12 @@ _SECONDS_TO_WAIT: Final = 2.0
 class Database:
     """An open file. Its methods may be called from any thread, by one at a time."""
 
+    beats: float | None = None
+
     def __init__(self, path: Path) -> None:
         """Open the file, or create it. Raises StoreError."""
         self.path = path
+        self.place = f"'{path}'"
         if not path.parent.is_dir():
             raise StoreError(f"there is no folder '{path.parent}'")
         self._lock = _locked(path)
@@ -49,15 +51,11 @@ class Database:
             raise
 
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
-        """All rows of a table in the order of its key; states in the order of writing.
-
-        Raises StoreError.
-        """
-        columns = TABLES[table]
-        order = "rowid" if table == "states" else ", ".join(columns.key)
-        selected = ", ".join((*columns.key, *columns.values))
+        """All rows of a table in the order of its key. Raises StoreError."""
         try:
-            yield from self._connection.execute(f"SELECT {selected} FROM {table} ORDER BY {order}")
+            # not "yield from": that would close the cursor, maybe after the connection
+            for row in self._connection.execute(selection(table)):  # noqa: UP028
+                yield row
         except sqlite3.Error as error:
             raise StoreError(problem_of(self.path, error)) from None
 
@@ -65,7 +63,7 @@ class Database:
         """Make all changes, in their order, or none. Raises StoreError."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for statement, values in statements(changes):
+            for statement, values in statements(changes, "?"):
                 self._connection.executemany(statement, values)
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -109,10 +107,9 @@ class Database:
             raise StoreError(f"'{self.path}' is a database of another program")
         (version,) = execute("PRAGMA user_version").fetchone()
         if version != VERSION:
-            age = "a newer" if version > VERSION else "an older"
             raise StoreError(
-                f"'{self.path}' was written by {age} version: its schema is {version}, "
-                f"this server uses {VERSION}"
+                f"'{self.path}' was written by another version: its schema is {version}, "
+                f"this server uses {VERSION}. Use that version, or another file"
             )
         (found,) = execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
@@ -121,7 +118,7 @@ class Database:
     def _create(self) -> None:
         statements = [
             "BEGIN",
-            *(_definition(name, table) for name, table in TABLES.items()),
+            *definitions(_TYPES),
             f"PRAGMA application_id = {_APPLICATION}",
             f"PRAGMA user_version = {VERSION}",
             "COMMIT",
@@ -158,27 +155,13 @@ def _locked(path: Path) -> sqlite3.Connection:
     return lock
 
 
-def _definition(name: str, table: Table) -> str:
-    """The statement that creates a table. Small rows are in the tree of the key.
-
-    There, a row of more than 1,002 bytes takes a page of its own for the rest, so tables with
-    larger rows have row ids, which are in the order of writing. Files of earlier servers have them
-    in ``states`` only.
-    """
-    columns = ", ".join((*table.key, *table.values))
-    suffix = "" if name in _WITH_ROW_IDS else " WITHOUT ROWID"
-    return f"CREATE TABLE {name} ({columns}, PRIMARY KEY ({', '.join(table.key)})){suffix}"
-
-
-_WITH_ROW_IDS: Final = ("states", "records", "logs")
-
-
 def problem_of(path: Path, error: sqlite3.Error) -> str:
     """What is wrong with the file, in a sentence that names it."""
     if path.is_dir():
         return f"'{path}' is a folder; name a file in it"
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    text = _PROBLEMS.get(code)
+    if not hasattr(error, "sqlite_errorcode"):  # of Python, with the text that is not UTF-8
+        return f"'{path}' {_PROBLEMS[sqlite3.SQLITE_CORRUPT]}"
+    text = _PROBLEMS.get(error.sqlite_errorcode & 0xFF)
     return f"'{path}' {text}" if text else f"'{path}' cannot be used: {error}"
 
 

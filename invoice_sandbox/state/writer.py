@@ -2,7 +2,8 @@
 
 A batch is cut between two callbacks of the event loop, so what a request changes without a pause is
 in one batch. When a batch cannot be written, the thread tries it again until it can. Until then
-``check`` and ``flush`` raise ApiError 503, so nothing more is changed.
+``check`` and ``flush`` raise ApiError 503, so nothing more is changed. While nothing is changed, an
+empty batch shows now and then whether something could be written.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ _DELAY: Final = 0.05
 """Seconds after which changes are written for which nobody waits."""
 
 _SECONDS_TO_RETRY: Final = 0.5
+_SECONDS_TO_WAIT: Final = 10.0
+"""For a batch, before those who wait for it get an error."""
+
 _SECONDS_TO_CLOSE: Final = 10.0
 
 log = logging.getLogger("invoice_sandbox")
@@ -32,8 +36,9 @@ _Batch = Sequence[Change]
 class Writer:
     """Writes changes in their order. Everything except the thread runs on the event loop."""
 
-    def __init__(self, write: Callable[[_Batch], None]) -> None:
-        """``write`` makes all changes of a batch or none. It raises StoreError."""
+    def __init__(self, write: Callable[[_Batch], None], beats: float | None = None) -> None:
+        """``write`` makes all changes of a batch or none. It raises StoreError. ``beats`` are the
+        seconds between empty batches, None: there are none."""
         self._write = write
         self._pending: list[Change] = []
         self._is_awaited = False
@@ -47,6 +52,8 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="store", daemon=True)
         self._thread.start()
+        self._beats = beats
+        self._beat = None if beats is None else self._loop.call_later(beats, self._on_beat)
 
     @property
     def problem(self) -> str | None:
@@ -78,22 +85,25 @@ class Writer:
                 if not self._is_writing:
                     self._loop.call_soon(self._hand_over)
             saved = self._saved
-        if saved is not None and not await asyncio.shield(saved):
+        if saved is not None and not await self._is_saved(saved):
             raise unavailable()
+
+    async def _is_saved(self, saved: asyncio.Future[bool]) -> bool:
+        try:
+            async with asyncio.timeout(_SECONDS_TO_WAIT):
+                return await asyncio.shield(saved)
+        except TimeoutError:
+            return False
 
     async def close(self) -> None:
         """Write what is left, and end the thread. What cannot be written is logged."""
         self._is_closing.set()
+        if self._beat is not None:
+            self._beat.cancel()
         self._is_awaited = bool(self._pending)
         with contextlib.suppress(ApiError):
             await self.flush()
         await asyncio.to_thread(self._end)
-
-    def discard(self) -> None:
-        """Write nothing more. Whoever waits gets an error."""
-        self._is_closing.set()
-        self._batches.put(None)
-        self._on_failed("another server has taken its place")
 
     def _end(self) -> None:
         self._batches.put(None)
@@ -113,6 +123,14 @@ class Writer:
             self._writing = self._loop.create_future()
         self._is_awaited = False
         self._batches.put(batch)
+
+    def _on_beat(self) -> None:
+        """Write an empty batch, unless another one is being written."""
+        assert self._beats is not None  # noqa: S101  otherwise there are none
+        self._beat = self._loop.call_later(self._beats, self._on_beat)
+        if not self._is_writing and not self._pending:
+            self._is_writing = True
+            self._batches.put(())
 
     def _on_saved(self) -> None:
         if self._problem is not None:

@@ -1,87 +1,299 @@
-"""``make chaos`` tries every fault, and writes the table of ``docs/durability.md``."""
+"""``make chaos``: ends servers and databases while clients write, and checks that nothing is lost.
+
+- Every invoice that was acknowledged is there once, under its id.
+- Each step of its scenario has happened once, in order, and its webhooks arrive in order, at least
+  once, each time with the same content.
+- Every error meanwhile is a 503 with ``Retry-After``, or a 409 for a request that is under way.
+"""
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
+import random
+import re
+import signal
+import subprocess
 import sys
-import traceback
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from datetime import UTC, datetime
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
-from tests.chaos.faults import TRIALS, Trial, run
-from tests.chaos.judge import Outcome
+import httpx
 
-_PAGE: Final = Path(__file__).parents[2] / "docs" / "durability.md"
-_SIDE_BY_SIDE: Final = 4
-"""Trials, each with processes and a PostgreSQL of its own."""
+from invoice_sandbox.base.clock import parse_instant
+from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.databases import new_database, restart
+from tests.receivers import Receiver, receiving
+from tests.scenario_run import DATED, data, until
 
-_BEGIN, _END = "<!-- chaos -->\n", "<!-- end of chaos -->\n"
-_PROBLEMS: Final = (Outcome.LOST, Outcome.DUPLICATED, Outcome.DISORDERED, Outcome.UNBALANCED)
+CLIENTS: Final = 4
+SECONDS_TO_STOP: Final = 10
+SECONDS_TO_RETRY: Final = 0.05
+SECONDS_TO_WAIT: Final = 30
+SCENARIO: Final = "whole-run"
+LANE: Final = "/lane"
+STEPS: Final = ("registered", "verification_started", "verified", "funded", "paid", "settled")
+"""The events about an invoice, in their order."""
 
-_COLUMNS: Final = ("Fault", "Times", "Acknowledged writes", "Events", *_PROBLEMS, "Recovered after")
-HEADER: Final = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}\n"
+_SERVICE_UNAVAILABLE: Final = 503
+_CONFLICT: Final = 409
 
 
-def row(name: str, outcome: Outcome) -> str:
-    """The outcome as the page shows it."""
-    problems = " | ".join(str(len(outcome.problems[one])) for one in _PROBLEMS)
-    counts = f"{outcome.times} | {outcome.acknowledged:,} | {outcome.events:,}"
-    return f"| {name} | {counts} | {problems} | {outcome.slowest:.1f} s |\n"
+class Server:
+    """A server on a store, in a process of its own."""
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self.url = ""
+        self.start()
+
+    def start(self) -> None:
+        """Start, and wait until it is ready."""
+        options = ["--port", "0", "--rate-limit", "off", "--seed", "1", "--store", self._store]
+        options += ["--scenarios", str(Path(__file__).parent / "scenarios")]
+        command = [sys.executable, "-m", "invoice_sandbox", "serve", *options]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        ready = self._process.stdout.readline()
+        found = re.search(r"ready on (\S+)", ready)
+        assert found, f"the server printed {ready!r}"
+        self.url = found[1]
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> float:
+        """SIGTERM. How many seconds it took; the status must be 0."""
+        began = time.monotonic()
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            assert self._process.wait(SECONDS_TO_WAIT) == 0, "it ends with an error"
+        except subprocess.TimeoutExpired:
+            self.kill()
+        return time.monotonic() - began
 
 
-def write(name: str, outcome: Outcome) -> None:
-    """Write the row of a fault into the page, and leave those of the others."""
-    before, _, rest = _PAGE.read_text().partition(_BEGIN)
-    table, _, after = rest.partition(_END)
-    rows = {one.split(" | ")[0][2:]: one for one in table.splitlines(keepends=True)[2:]}
-    rows[name] = row(name, outcome)
-    shown = "".join(rows[one.name] for one in TRIALS if one.name in rows)
-    _PAGE.write_text(f"{before}{_BEGIN}{HEADER}{shown}{_END}{after}")
+class Client:
+    """Creates invoices until it is stopped. It repeats each request until it is acknowledged."""
+
+    def __init__(self, server: Server, key: str, name: str) -> None:
+        self._server = server
+        self._headers = {"Authorization": f"Bearer {key}"}
+        self._name = name
+        self.ids: dict[str, str] = {}
+        self.latest = 0.0
+        self.wrong: list[str] = []
+        self._is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the invoice under way."""
+        self._is_stopping.set()
+        self._thread.join()
+
+    def _write(self) -> None:
+        while not self._is_stopping.is_set():
+            number = f"{self._name}-{len(self.ids)}"
+            while not self._is_created(number):
+                time.sleep(SECONDS_TO_RETRY)
+
+    def _is_created(self, number: str) -> bool:
+        began, year = time.monotonic(), time.gmtime().tm_year
+        dates = {"issueDate": f"{year}-01-01", "dueDate": f"{year + 1}-12-20"}
+        try:
+            response = httpx.post(
+                f"{self._server.url}/api/invoices",
+                json={**DATED, **dates, "invoiceNumber": number},
+                headers={**self._headers, "Idempotency-Key": number},
+                timeout=SECONDS_TO_WAIT,
+            )
+        except httpx.TransportError:  # the server has ended
+            return False
+        if response.is_success:
+            self.ids[number], self.latest = response.json()["data"]["id"], began
+        elif response.status_code != _CONFLICT and not _is_unavailable(response):
+            self.wrong.append(f"{number}: {response.status_code} {response.text[:200]}")
+        return response.is_success
+
+
+def _is_unavailable(response: httpx.Response) -> bool:
+    return response.status_code == _SERVICE_UNAVAILABLE and "Retry-After" in response.headers
+
+
+@dataclass
+class Outcome:
+    """What happened: acknowledged invoices, the slowest recovery and stop, and problems."""
+
+    acknowledged: int = 0
+    recovered: float = 0
+    stopped: float = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def kill(server: Server, _outcome: Outcome) -> None:
+    """SIGKILL of the server, and a new one."""
+    server.kill()
+    server.start()
+
+
+def stop(server: Server, outcome: Outcome) -> None:
+    """SIGTERM of the server, and a new one."""
+    seconds = server.stop()
+    outcome.stopped = max(outcome.stopped, seconds)
+    if seconds > SECONDS_TO_STOP:
+        outcome.problems.append(f"SIGTERM took {seconds:.1f} s")
+    server.start()
+
+
+def restart_database(_server: Server, _outcome: Outcome) -> None:
+    """PostgreSQL ends at once and starts again."""
+    restart()
+
+
+@contextmanager
+def file() -> Iterator[str]:
+    """A store in a file."""
+    with TemporaryDirectory() as folder:
+        yield f"sqlite:///{folder}/state.db"
+
+
+@contextmanager
+def database() -> Iterator[str]:
+    """A store in a database."""
+    yield new_database()
+
+
+Fault = Callable[[Server, Outcome], None]
+TRIALS: Final[tuple[tuple[str, Callable[[], Any], Fault, int], ...]] = (
+    ("SIGKILL, SQLite", file, kill, 40),
+    ("SIGKILL, PostgreSQL", database, kill, 40),
+    ("SIGTERM, SQLite", file, stop, 10),
+    ("SIGTERM, PostgreSQL", database, stop, 10),
+    ("PostgreSQL killed and started again", database, restart_database, 10),
+)
+
+
+def run(store: str, fault: Fault, times: int, chosen: random.Random) -> Outcome:
+    """Let a fault happen so many times while clients write, and check everything at the end."""
+    outcome = Outcome()
+    with ExitStack() as stack:
+        server = Server(store)
+        stack.callback(server.kill)
+        receiver = stack.enter_context(receiving())
+        key = _workspace(server, receiver)
+        clients = [Client(server, key, f"C{number}") for number in range(CLIENTS)]
+        try:
+            for _ in range(times):
+                time.sleep(chosen.uniform(0.1, 1.5))
+                began = time.monotonic()
+                fault(server, outcome)
+                _wait_for_writes(clients, began)
+                outcome.recovered = max(outcome.recovered, time.monotonic() - began)
+        finally:
+            for client in clients:
+                client.stop()
+        _judge(server, key, receiver, clients, outcome)
+    return outcome
+
+
+def _wait_for_writes(clients: list[Client], since: float) -> None:
+    """Wait until a request of each client that began later was acknowledged."""
+    until(lambda: min(one.latest for one in clients) > since, "all clients write again")
+
+
+def _workspace(server: Server, receiver: Receiver) -> str:
+    """The key of a new workspace, whose webhooks the receiver gets."""
+    with _asking(server, DEMO_KEY) as client:
+        made = data(client.post("/sandbox/workspaces", json={"scenario": SCENARIO}))
+    assert parse_instant(made["clock"]["now"])
+    with _asking(server, made["key"]) as client:
+        data(client.post("/api/webhooks", json={"url": receiver.url + LANE, "events": ["*"]}))
+    return str(made["key"])
+
+
+def _asking(server: Server, key: str) -> httpx.Client:
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx.Client(base_url=server.url, headers=headers, timeout=SECONDS_TO_WAIT)
+
+
+def _judge(
+    server: Server, key: str, receiver: Receiver, clients: list[Client], outcome: Outcome
+) -> None:
+    expected = {number: one for client in clients for number, one in client.ids.items()}
+    outcome.acknowledged = len(expected)
+    outcome.problems += [problem for client in clients for problem in client.wrong]
+    found = _invoices(server, key)
+    times = Counter(number for number, _ in found)
+    ids = dict(found)
+    outcome.problems += [f"{n} is lost" for n, one in expected.items() if ids.get(n) != one]
+    outcome.problems += [f"{n} is there twice" for n in expected if times[n] > 1]
+    until(lambda: _happened(receiver, STEPS[-1]) >= set(expected.values()), "all are settled")
+    outcome.problems += _problems_of_events(receiver, set(expected.values()))
+
+
+def _invoices(server: Server, key: str) -> list[tuple[str, str]]:
+    """Number and id of every invoice in the workspace."""
+    found: list[tuple[str, str]] = []
+    path: str | None = "/api/invoices?limit=100"
+    with _asking(server, key) as client:
+        while path is not None:
+            response = client.get(path)
+            found += [(one["invoiceNumber"], one["id"]) for one in data(response)]
+            path = response.links.get("next", {}).get("url")
+    return found
+
+
+def _happened(receiver: Receiver, step: str) -> set[str]:
+    """The ids of invoices of which an event was received."""
+    messages = [one.event for one in receiver.messages if step.encode() in one.body]
+    return {one["data"]["id"] for one in messages if one["type"] == f"invoice.{step}"}
+
+
+def _problems_of_events(receiver: Receiver, invoices: set[str]) -> list[str]:
+    """What came twice with other content, out of order, or not at all."""
+    problems: list[str] = []
+    seen: dict[str, bytes] = {}
+    steps = defaultdict(list)
+    for message in receiver.messages:
+        if message.id in seen:
+            problems += [f"{message.id} differs"] if seen[message.id] != message.body else []
+            continue
+        seen[message.id] = message.body
+        if int(message.id.rpartition("_")[2]) != len(seen):
+            problems.append(f"{message.id} comes after {len(seen) - 1} others")
+        steps[message.event["data"]["id"]].append(message.kind.removeprefix("invoice."))
+    return problems + [f"{one}: {steps[one]}" for one in invoices if steps[one] != [*STEPS]]
 
 
 def main() -> None:
-    """Try every fault, several side by side, and print the table. Status 1 if anything was lost or
-    repeated, or a trial did not end."""
+    """Try every fault and print what happened. Status 1 if there was a problem."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--share", type=float, default=1, help="of how often each fault is tried")
+    parser.add_argument("--share", type=float, default=1, help="of how often each fault happens")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="faults whose name contains this")
-    parser.add_argument("--page", action="store_true", help="write the table into the page")
-    chosen = parser.parse_args()
-    trials = [one.of(chosen.share) for one in TRIALS if chosen.only in one.name]
-    outcomes = {one.name: Outcome() for one in trials}
-    failed = False
-    with ProcessPoolExecutor(_SIDE_BY_SIDE, multiprocessing.get_context("spawn")) as processes:
-        begun = {
-            processes.submit(run, part, chosen.seed + number): one
-            for one in trials
-            for number, part in enumerate(one.parts())
-        }
-        for part in as_completed(begun):
-            trial = begun[part]
-            outcome = outcomes[trial.name]
-            try:
-                outcome.add(part.result())
-            except Exception:
-                failed = True
-                traceback.print_exc()
-            _report(trial, outcome)
-            if chosen.page:
-                write(trial.name, outcome)
-    sys.stdout.write(HEADER + "".join(row(name, one) for name, one in outcomes.items()))
-    problems = [f"{name}: {one}\n" for name, found in outcomes.items() for one in found.found]
-    sys.stdout.write("".join(problems))
-    sys.exit(1 if failed or problems else 0)
-
-
-def _report(trial: Trial, outcome: Outcome) -> None:
-    """Print how far a trial is."""
-    begin = f"{datetime.now(UTC):%H:%M:%S} {trial.name}: {outcome.times} of {trial.times}"
-    sys.stdout.write(f"{begin}, {outcome.acknowledged:,} writes, {len(outcome.found)} problems\n")
-    sys.stdout.flush()
+    options = parser.parse_args()
+    chosen, is_wrong = random.Random(options.seed), False  # noqa: S311  not for secrets
+    for name, place, fault, most in TRIALS:
+        times = max(1, round(most * options.share))
+        with place() as store:
+            outcome = run(store, fault, times, chosen)
+        stopped = f", stopped in {outcome.stopped:.1f} s" if outcome.stopped else ""
+        first = (
+            f"{name}: {times} times, {outcome.acknowledged} acknowledged writes, recovered in "
+            f"{outcome.recovered:.1f} s{stopped}, {len(outcome.problems)} problems"
+        )
+        sys.stdout.write("\n  ".join([first, *outcome.problems[:20]]) + "\n")
+        sys.stdout.flush()
+        is_wrong = is_wrong or bool(outcome.problems)
+    sys.exit(is_wrong)
 
 
 if __name__ == "__main__":

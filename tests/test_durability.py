@@ -139,22 +139,6 @@ def test_a_second_start_loads_no_starting_data_again(place: Place) -> None:
     assert counts[0] == counts[1]
 
 
-def test_a_recording_of_before_a_restart_is_incomplete_and_that_of_a_new_workspace_is_not(
-    place: Place,
-) -> None:
-    with kept(place) as running, running.client() as client:
-        first = created(client, "INV-1")
-        assert data_of(client, "/sandbox/recording")["isComplete"] is True
-    with kept(place) as running, running.client() as client:
-        created(client, "INV-2")
-        found = data_of(client, "/sandbox/recording")
-        assert (found["isComplete"], len(found["inputs"]), len(found["journal"])) == (False, 1, 2)
-        assert first["id"] in [one["id"] for one in found["end"]["records"]["invoices"]]
-        with running.client(running.new_workspace()) as other:
-            created(other, "INV-1")
-            assert data_of(other, "/sandbox/recording")["isComplete"] is True
-
-
 def test_a_repeated_request_gets_the_response_of_before_the_restart(place: Place) -> None:
     with kept(place) as running, running.client() as client:
         first = created(client, "INV-1", **{"Idempotency-Key": "k-1"})

@@ -41,8 +41,8 @@ def proxy(dsn: str) -> Iterator[Proxy]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server does not wait for another one to end."""
-    monkeypatch.setattr(postgresql_module, "_SECONDS_FOR_THE_LOCK", 0)
+    """A server does not wait long for another one to end."""
+    monkeypatch.setattr(postgresql_module, "_SECONDS_FOR_THE_LOCK", 0.5)
 
 
 @contextmanager

@@ -215,11 +215,9 @@ def given_response(
     return ContractResponse(number, media_type, body, (*others, *headers.items()))
 
 
-def json_type(response: DeclaredResponse, accept: str = "") -> str | None:
-    """The JSON media type of a response: of those that are declared the one that an ``Accept``
-    header likes best, if it likes none the first. None if no JSON is declared."""
-    declared = [one for one in map(concrete, json_first(response.content)) if is_json(one)]
-    return preferred(declared, accept) or next(iter(declared), None)
+def json_type(response: DeclaredResponse) -> str | None:
+    """Return the JSON media type of a response, the first one; None if it declares none."""
+    return next((one for one in map(concrete, json_first(response.content)) if is_json(one)), None)
 
 
 def _chosen(operation: Operation, choice: Choice) -> tuple[int, DeclaredResponse | None]:

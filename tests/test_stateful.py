@@ -161,6 +161,12 @@ IDS = {
     "a number as text": ({"type": "string", "pattern": "^[0-9]+$"}, None, {}, "1"),
     "a number in the path": ({"type": ["integer", "string"]}, {"type": "integer"}, {}, 1),
     "the posted one": ({"type": "string"}, None, {"id": "rex"}, "rex"),
+    "not a posted one that is no text or number": (
+        {"type": ["boolean", "integer"]},
+        None,
+        {"id": True},
+        1,
+    ),
     "not a posted one that the path cannot have": (
         {"type": "string"},
         {"type": "string", "maxLength": 3},

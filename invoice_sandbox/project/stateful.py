@@ -259,7 +259,7 @@ class Collection:
         unique = f"{call.workspace.token}{self._name(call)}/{number}"
         posted = sent.get(self.identity)
         usual = (posted, str(uuid5(NAMESPACE_URL, unique)), number, str(number))
-        texts = (key for key in usual if isinstance(key, str | int) and key)
+        texts = (key for key in usual if type(key) in {str, int} and key)
         yield from (key for key in texts if self._is_in_path(call, key))
         first = self._showing(call)[-1]
         for attempt in range(_SAMPLES):

@@ -74,17 +74,16 @@ format: $(READY)  ## let the formatter and the lint fixes write
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-fuzz: $(READY)  ## schemathesis, all phases and checks, EXAMPLES an operation
-	$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES) --table
+fuzz: $(READY)  ## schemathesis on both contracts, all phases and checks, EXAMPLES an operation
+	$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES)
+	$(BIN)/invoice-sandbox fuzz --control-api --max-examples $(EXAMPLES)
 
 fuzz-seeds: $(READY)  ## the same with COUNT new seeds, or with SEEDS, to its end even if one fails
 	@failed=; for seed in $(SEEDS); do \
-		echo "seed $$seed"; \
-		$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES) --seed $$seed || { \
-			status=$$?; \
-			[ $$status -eq 1 ] || { echo "seed $$seed has no result: status $$status"; exit $$status; }; \
-			failed="$$failed $$seed"; \
-		}; \
+		for contract in "" --control-api; do \
+			$(BIN)/invoice-sandbox fuzz $$contract --max-examples $(EXAMPLES) --seed $$seed \
+				|| failed="$$failed $$seed"; \
+		done; \
 	done; test -z "$$failed" || { echo "something was found with seeds:$$failed"; exit 1; }
 
 acceptance: $(NODE)  ## all clients through the partner plan, and docs/acceptance.md; or those of CLIENTS

@@ -25,7 +25,7 @@ from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.project.loader import load_project
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.testing.webhooks import NotReceivedError, Webhooks
-from tests.fuzz_docs import parts, played
+from tests.project_docs import parts, played
 from tests.readme import commands, write_files
 from tests.receivers import receiving
 from tests.support import FROZEN, PATIENCE, Running, serving

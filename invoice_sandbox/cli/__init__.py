@@ -49,7 +49,7 @@ _COMMANDS: Final = {
     "bundle": _Place("bundle", "Write a workspace to one file, for a bug report."),
     "coverage": _Place("coverage", "Show the coverage of the contract."),
     "acceptance": _Place("acceptance", "Judge a client against an acceptance plan."),
-    "fuzz": _Place("fuzz", "Send thousands of generated requests and judge the responses."),
+    "fuzz": _Place("fuzz", "Send thousands of generated requests and check the responses."),
 }
 """The help of the whole imports no module of a command."""
 

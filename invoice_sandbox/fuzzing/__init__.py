@@ -1,6 +1,6 @@
-"""Fuzzing of a running sandbox against its own contracts, with Schemathesis.
+"""Fuzzing of a sandbox against its own contracts, with Schemathesis.
 
-``command`` creates workspaces, runs Schemathesis on them and judges the record; Schemathesis loads
-``hooks``. Nothing here depends on a particular API: the contract has what a fuzzer must know about
-an operation, in ``x-fuzz-setup``, ``x-fuzz-unreachable`` and ``x-fuzz-forgets``.
+``command`` starts a server and runs Schemathesis, which loads ``hooks``. Nothing here depends on a
+particular API: the contract has what a fuzzer must know about an operation, in ``x-fuzz-setup``,
+``x-fuzz-unreachable`` and ``x-fuzz-forgets``.
 """

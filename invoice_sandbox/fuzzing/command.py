@@ -1,197 +1,107 @@
-"""A fuzzing run: create workspaces, run Schemathesis on them, judge the responses."""
+"""A fuzzing run: start a server with two workspaces, and run Schemathesis on it."""
 
 from __future__ import annotations
 
-import signal
+import json
+import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import click
+from invoice_sandbox.control.client import ControlClient, SandboxError
+from invoice_sandbox.openapi.security import carried
+from invoice_sandbox.testing.server import Options, StartedServer, serving
 
-from invoice_sandbox.base.errors import UserError, suggestion
-from invoice_sandbox.control.client import ControlClient, SandboxError, path
-from invoice_sandbox.fuzzing.contract import (
-    Contract,
-    contract_of,
-    credential_headers,
-)
-from invoice_sandbox.fuzzing.display import showing
-from invoice_sandbox.fuzzing.reports import Result, as_json, as_junit, as_text
-from invoice_sandbox.fuzzing.runs import Run, run
-from invoice_sandbox.fuzzing.server import Server, serving
-from invoice_sandbox.fuzzing.verdict import Outcome, findings, table
+KEYS_VARIABLE: Final = "INVOICE_SANDBOX_FUZZ_KEYS"
+"""Environment variable with the keys of the workspaces, with spaces between them."""
 
-CONTRACTS: Final = {"api": "/openapi.json", "sandbox": "/sandbox/openapi.json"}
-"""The contracts of a server, and their paths."""
+API: Final = "/openapi.json"
+CONTROL_API: Final = "/sandbox/openapi.json"
 
-INTERRUPTED: Final = 130
-_TERMINATED: Final = 143
 _MISSING: Final = "fuzzing needs Schemathesis; install it with: pip install 'schemathesis>=4.32,<5'"
-
-_SENDING: Final = """
-The workspaces of these requests are deleted. To send a request yourself, start
-'invoice-sandbox serve --clock frozen --rate-limit off' and fuzz it with --url and --keep."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to fuzz, and how. Without ``url`` a server is started, which serves ``folder`` or
-    ``document``. No ``operations`` means all."""
-
-    url: str | None
-    key: str = field(repr=False)
-    seed: int
-    max_examples: int
-    seconds: int | None
-    contracts: tuple[str, ...]
-    operations: tuple[str, ...]
-    folder: Path | None
-    document: Path | None
-    keep: bool
-
-    def again(self, contract: str) -> list[str]:
-        """The command that fuzzes one contract with all of its operations in the same way."""
-        given = {
-            "url": self.url,
-            "project": self.folder,
-            "document": self.document,
-            "contract": contract,
-            "seed": self.seed,
-            "max-examples": self.max_examples,
-            "time": None if self.seconds is None else f"PT{self.seconds}S",
-        }
-        options = [f"--{name}={value}" for name, value in given.items() if value is not None]
-        return ["invoice-sandbox", "fuzz", *options]
+_DEFAULTS: Final = (
+    "--seed=7",
+    "--max-examples=30",
+    "--checks=all",
+    "--mode=all",
+    "--continue-on-failure",
+    # The hooks restore the workspace before each request.
+    "--workers=1",
+    "--generation-database=none",
+    # A generated X-API-Key beside our own key is a second, different credential: 401 is correct.
+    # The check ignored_auth tries every scheme without a credential and with a wrong one anyway.
+    "--generation-with-security-parameters=false",
+    # The speed of the machine is not under test.
+    "--suppress-health-check=too_slow",
+    # The key is a throw-away one, and a masked curl command cannot be run.
+    "--output-sanitize=false",
+)
+"""Options of every run, which the user's arguments may replace."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """One contract of the run; ``of`` is the number of contracts."""
-
-    name: str
-    contract: Contract
-    document: dict[str, Any]
-    of: int
-
-
-def check_installed() -> None:
-    """Raise SandboxError when Schemathesis is not installed."""
+def fuzz(options: Options, contract: str, arguments: Sequence[str]) -> int:
+    """Start a server, fuzz the contract at that path of it, and return the exit status of
+    Schemathesis. Raises SandboxError."""
     if find_spec("schemathesis") is None:
         raise SandboxError(_MISSING)
+    with serving(options) as server, tempfile.TemporaryDirectory() as folder:
+        workspaces = [_workspace(server, seed) for seed in (1, 2)]
+        config = _configured(Path(folder), workspaces, contract)
+        status = _schemathesis(config, server.url + contract, workspaces, arguments)
+        if isinstance(server, StartedServer):
+            for record in server.log():
+                sys.stderr.write(f"{record}\n")
+    return status
 
 
-def fuzz(plan: Plan, *, junit: Path | None, json: Path | None, with_table: bool) -> bool:
-    """Fuzz, print the findings and write the reports. Returns whether there are no findings.
-
-    Raises SandboxError or UserError. The workspaces are always deleted, unless the plan keeps them.
-    """
-    check_installed()
-    for file in (json, junit):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise UserError(f"{file}: there is no folder '{file.parent}'")
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), _end)
-    results = []
-    with ExitStack() as stack:
-        server = stack.enter_context(_server(plan))
-        control = ControlClient(server.url, server.key)
-        documents = {name: control.whole("GET", CONTRACTS[name]) for name in plan.contracts}
-        chosen = _chosen(plan, documents)
-        for name, contract in chosen.items():
-            result = _fuzz(plan, server, Part(name, contract, documents[name], len(chosen)))
-            if with_table:
-                click.echo(f"{table(contract, result.calls)}\n")
-            click.echo(as_text(result))
-            results.append(result)
-    if not plan.keep and any(finding.requests for one in results for finding in one.findings):
-        click.echo(_SENDING)
-    if json is not None:
-        json.write_text(as_json(results, seed=plan.seed, max_examples=plan.max_examples))
-    if junit is not None:
-        junit.write_text(as_junit(results), encoding="utf-8")
-    return not any(result.findings for result in results)
+def _workspace(server: ControlClient, seed: int) -> ControlClient:
+    made = server.ask("POST", "/workspaces", {"seed": seed, "clock": "frozen"})
+    return ControlClient(server.url, made["key"])
 
 
-def _end(*_: object) -> None:
-    sys.exit(_TERMINATED)
+def _configured(folder: Path, workspaces: Sequence[ControlClient], contract: str) -> Path:
+    """Write the configuration of Schemathesis: a user of each workspace, and none may read the data
+    of another. No cache, which would influence the next run."""
+    names = [f"workspace-{number}" for number, _ in enumerate(workspaces, 1)]
+    users = [
+        {"name": name, "fixedHeaders": _headers(workspace, contract)}
+        for name, workspace in zip(names, workspaces, strict=True)
+    ]
+    (folder / "users.json").write_text(json.dumps({"auth": users}))
+    config = folder / "schemathesis.toml"
+    path = json.dumps(str(folder / "users.json"))
+    config.write_text(
+        f"[cache]\nenabled = false\n[auth.wfc]\npath = {path}\npeers = {json.dumps(names)}\n"
+    )
+    return config
 
 
-@contextmanager
-def _server(plan: Plan) -> Iterator[Server]:
-    if plan.url is not None:
-        yield Server(plan.url, plan.key)
-        return
-    served = {"project": plan.folder, "contract": plan.document}
-    with serving({name: str(one) for name, one in served.items() if one}) as server:
-        yield server
+def _headers(workspace: ControlClient, contract: str) -> list[Mapping[str, str]]:
+    """Return the headers that carry the key to the operations of the contract."""
+    own = carried((), workspace.key or "") if contract == CONTROL_API else workspace.credentials
+    return [{"name": name, "value": value} for name, value in own.headers.items()]
 
 
-def _chosen(plan: Plan, documents: Mapping[str, dict[str, Any]]) -> dict[str, Contract]:
-    """The contracts to fuzz, each with the operations to fuzz. Raises click.BadParameter."""
-    whole = {name: contract_of(document) for name, document in documents.items()}
-    known = [operation for contract in whole.values() for operation in contract]
-    unknown = [name for name in plan.operations if name not in known]
-    if unknown:
-        advice = suggestion(unknown[0], known)
-        problem = f"unknown operation '{unknown[0]}'; {advice}"
-        raise click.BadParameter(problem, param_hint="'--operation'")
-    chosen = {
-        name: {one: contract[one] for one in contract if one in (plan.operations or known)}
-        for name, contract in whole.items()
+def _schemathesis(
+    config: Path, location: str, workspaces: Sequence[ControlClient], arguments: Sequence[str]
+) -> int:
+    url = workspaces[0].url
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run"]
+    # The origin, because a contract may name servers that are not ours to fuzz.
+    command += [location, f"--origin={url}", *_DEFAULTS, *arguments]
+    environment = {
+        **os.environ,
+        "SCHEMATHESIS_HOOKS": "invoice_sandbox.fuzzing.hooks",
+        "INVOICE_SANDBOX_URL": url,
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(config.parent),
+        KEYS_VARIABLE: " ".join(workspace.key or "" for workspace in workspaces),
     }
-    return {name: contract for name, contract in chosen.items() if contract}
-
-
-def _fuzz(plan: Plan, server: Server, part: Part) -> Result:
-    with (
-        _workspaces(plan, server) as keys,
-        tempfile.TemporaryDirectory() as directory,
-        showing(part.name) as display,
-    ):
-        order = Run(
-            url=server.url,
-            contract=CONTRACTS[part.name],
-            credentials={key: credential_headers(part.document, key) for key in keys},
-            seed=plan.seed,
-            max_examples=plan.max_examples,
-            seconds=None if plan.seconds is None else max(1, plan.seconds // part.of),
-            operations=tuple(part.contract) if plan.operations else (),
-            has_links=any(one.linked_from & set(part.contract) for one in part.contract.values()),
-        )
-        logged_before = len(server.log())  # by other parts
-        recorded = run(order, Path(directory), display)
-    log = server.log()[logged_before:]
-    outcome = Outcome(recorded.exit_code, recorded.output, server.exit_code(), log)
-    found = findings(part.contract, recorded.calls, recorded.findings, outcome)
-    again, chosen = plan.again(part.name), order.operations
-    return Result(part.name, part.contract, recorded.calls, found, again, chosen)
-
-
-@contextmanager
-def _workspaces(plan: Plan, server: Server) -> Iterator[Sequence[str]]:
-    """The keys of two new workspaces, so that one can try to read the data of the other."""
-    control = ControlClient(server.url, server.key)
-    keys = []
-    with ExitStack() as stack:
-        for seed in (plan.seed, plan.seed + 1):
-            made = control.ask("POST", "/workspaces", {"seed": seed, "clock": "frozen"})
-            keys.append(made["key"])
-            if plan.keep:
-                click.echo(f"Kept: workspace {made['id']} with key {made['key']}")
-            else:
-                stack.callback(_delete, control, made["id"])
-        yield keys
-
-
-def _delete(control: ControlClient, workspace: str) -> None:
-    try:
-        control.ask("DELETE", path("/workspaces/{id}", id=workspace))
-    except SandboxError as error:
-        click.echo(f"Workspace {workspace} could not be deleted: {error}", err=True)
+    with subprocess.Popen(command, env=environment) as process:  # noqa: S603 - the user's own
+        try:
+            return process.wait()
+        finally:
+            process.terminate()

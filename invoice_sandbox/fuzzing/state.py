@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
-from invoice_sandbox.fuzzing.contract import SETUP, DocumentError, Step, operations, setup_of
 
-_NOT_FOUND = 404
+_SETUP: Final = "x-fuzz-setup"
+"""On an operation: the requests before the fuzzing, and which values of their responses to keep."""
+
+_NOT_FOUND: Final = 404
 
 
 class FuzzState:
@@ -17,81 +19,74 @@ class FuzzState:
 
     def __init__(self, workspaces: Sequence[ControlClient]) -> None:
         self._workspaces = workspaces
-        self._steps: list[tuple[str, str, str, Step]] = []
+        self._setup: list[dict[str, Any]] = []
         self._snapshots: dict[int, str] = {}
         self._used: set[int] = set()
 
     def prepare(self, document: dict[str, Any]) -> None:
-        """Send the requests of ``x-fuzz-setup`` in the document, take snapshots of the workspaces,
-        and write the kept values into the document as examples of its parameters.
+        """Send the requests of ``x-fuzz-setup``, write the kept values into the document as
+        examples of its parameters, and take snapshots.
 
-        Raises SandboxError when a request is rejected, and DocumentError.
+        Raises SandboxError when a request is rejected.
         """
-        self._steps = [
-            (route, method, name, step)
-            for route, method, name, raw in operations(document)
-            for step in setup_of(name, raw)
-        ]
-        for (route, method, name, step), response in zip(self._steps, self._send(), strict=True):
-            for parameter, pointer in step.keep.items():
-                raw = document["paths"][route][method]
-                _add_example(name, raw, parameter, _at(response, pointer, name))
+        for operation in _operations(document):
+            for step in operation.get(_SETUP, ()):
+                response = self._send(step)
+                for parameter, pointer in step.get("keep", {}).items():
+                    _add_example(operation, parameter, _at(response, pointer))
+                self._setup.append(step)
         for number in range(len(self._workspaces)):
             self._take_snapshot(number)
 
-    def mark_used(self, key: str | None = None) -> None:
-        """Note that a request may have changed the first workspace, or that of the key."""
-        self._used |= {n for n, one in enumerate(self._workspaces) if key in (None, one.key)}
+    def mark_used(self, headers: Sequence[str]) -> None:
+        """Note that a request may have changed the first workspace, and those whose key is in its
+        headers."""
+        self._used |= {0} | {
+            number
+            for number, workspace in enumerate(self._workspaces)
+            if any(str(workspace.key) in header for header in headers)
+        }
 
     def restore(self) -> None:
         """Restore the used workspaces to their prepared state. Raises SandboxError."""
-        while self._used:
-            number = min(self._used)
-            workspace = self._workspaces[number]
+        for number in sorted(self._used):
             place = path("/snapshots/{id}/restore", id=self._snapshots[number])
             try:
-                workspace.ask("POST", place)
+                self._workspaces[number].ask("POST", place)
             except SandboxError as error:
                 if error.status != _NOT_FOUND:
                     raise
                 self._prepare_again(number)  # the fuzzer has deleted the snapshot
-            self._used.remove(number)
+        self._used.clear()
 
     def _prepare_again(self, number: int) -> None:
         self._workspaces[number].ask("POST", "/reset")
         if number == 0:
-            self._send()
+            for step in self._setup:
+                self._send(step)
         self._take_snapshot(number)
 
-    def _send(self) -> list[Any]:
-        return [self._response(name, step) for *_, name, step in self._steps]
-
-    def _response(self, name: str, step: Step) -> Any:
-        try:
-            return self._workspaces[0].whole(step.method, step.path, step.body)
-        except SandboxError as error:
-            message = f"{name}: {step.method} {step.path} of {SETUP} failed: {error}"
-            raise SandboxError(message, error.status, error.code) from None
+    def _send(self, step: dict[str, Any]) -> Any:
+        method, _, place = step["send"].partition(" ")
+        return self._workspaces[0].whole(method, place, step.get("body"))
 
     def _take_snapshot(self, number: int) -> None:
         self._snapshots[number] = self._workspaces[number].ask("POST", "/snapshots")["id"]
 
 
-def _at(response: Any, pointer: str, name: str) -> Any:
+def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for item in document.get("paths", {}).values():
+        yield from (operation for operation in item.values() if isinstance(operation, dict))
+
+
+def _at(response: Any, pointer: str) -> Any:
     found = response
-    try:
-        for part in pointer.split("/")[1:]:
-            found = found[int(part)] if isinstance(found, list) else found[part]
-    except (LookupError, TypeError, ValueError):
-        raise SandboxError(f"{name}: the response of {SETUP} has no {pointer}") from None
+    for part in pointer.split("/")[1:]:
+        found = found[int(part)] if isinstance(found, list) else found[part]
     return found
 
 
-def _add_example(name: str, raw: dict[str, Any], parameter: str, value: Any) -> None:
-    one = next((one for one in raw.get("parameters", ()) if one.get("name") == parameter), None)
-    if one is None:
-        raise DocumentError(
-            f"{name}: {SETUP} keeps {parameter}, which is not a parameter of the operation"
-        )
-    one.pop("example", None)
-    one["examples"] = {**one.get("examples", {}), "prepared": {"value": value}}
+def _add_example(operation: dict[str, Any], name: str, value: Any) -> None:
+    parameter = next(one for one in operation["parameters"] if one.get("name") == name)
+    parameter.pop("example", None)
+    parameter["examples"] = {**parameter.get("examples", {}), "prepared": {"value": value}}

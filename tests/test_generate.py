@@ -320,7 +320,8 @@ def test_a_pattern_that_explodes_is_rejected_with_little_work() -> None:
             {"type": "string", "format": "date-time"}, "2026-11-21T09:30:00Z", id="instant"
         ),
         pytest.param(obj({"debtorName": TEXT}), {"debtorName": "Debtor name"}, id="member name"),
-        pytest.param({"type": ["string", "null"]}, "text", id="null comes last"),
+        pytest.param({"type": ["null", "string"]}, "text", id="null comes last"),
+        pytest.param({"oneOf": [{"type": "null"}, TEXT]}, "text", id="no null if possible"),
     ],
 )
 def test_a_readable_value_is_preferred(schema: Schema, value: Any) -> None:
@@ -333,7 +334,7 @@ def test_optional_recursion_ends() -> None:
 
 def test_a_value_shares_nothing_with_the_schema() -> None:
     schema: Schema = {"type": "array", "default": [[1]]}
-    example_of(schema)[0].append(2)
+    generate(Schemas({}), schema, 1)[0].append(2)
     assert schema == {"type": "array", "default": [[1]]}
 
 
@@ -343,6 +344,12 @@ def test_what_a_schema_shows_is_left_out_when_values_are_invented() -> None:
     assert example_of(shown) == {"a": 7_000, "b": "shown"}
     assert invented.keys() == {"a", "b"}
     assert not {7_000, "shown"} & {*invented.values()}
+
+
+def test_bounds_of_draft_4_are_exclusive_by_a_boolean() -> None:
+    draft = {"$schema": "http://json-schema.org/draft-04/schema#"}
+    bounds = {**INT, "minimum": 5, "exclusiveMinimum": True, "maximum": 6}
+    assert generate(Schemas({}), draft | bounds, 1) == 6
 
 
 def test_a_value_is_generated_for_all_but_one_schema_of_the_official_suite() -> None:

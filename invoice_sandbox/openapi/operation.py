@@ -23,7 +23,7 @@ from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
 from invoice_sandbox.openapi.message.media_types import JSON, concrete, is_json, is_text, parse
 from invoice_sandbox.openapi.message.parameters import IGNORED_HEADERS, Parameter, compile_parameter
 from invoice_sandbox.openapi.message.texts import Shape
-from invoice_sandbox.openapi.schema.annotations import Passwords, may_have
+from invoice_sandbox.openapi.schema.annotations import Passwords
 from invoice_sandbox.openapi.schema.compile import (
     Checker,
     Problem,
@@ -179,23 +179,21 @@ def compile_contract(document: dict[str, Any]) -> Contract:
         text = jsonio.dumps(document)
         own = marshal.loads(marshal.dumps(document))  # noqa: S302 - a copy, faster than deepcopy's
     except (TypeError, ValueError, RecursionError):  # what JSON cannot hold
-        return _compile(document, None)
+        return _compile(document)
     key = hashlib.sha256(text).hexdigest()
     if key not in _compiled:
-        compiled = _compile(own, text)
+        compiled = _compile(own)
         while len(_compiled) >= _MAX_COMPILED:
             del _compiled[next(iter(_compiled))]
         _compiled[key] = compiled
     return _compiled[key]
 
 
-def _compile(document: dict[str, Any], text: bytes | None) -> Contract:
-    """``text`` is the document as JSON."""
+def _compile(document: dict[str, Any]) -> Contract:
     try:
-        schemas = request_response_schemas(document, text)
+        schemas = request_response_schemas(document)
         named = named_operations(document)
-        has_passwords = may_have(text, "format", "password")
-        passwords = Passwords(schemas.response.identified if has_passwords else None)
+        passwords = Passwords(schemas.response.identified)
         schemes = {
             name: compile_scheme(raw) for name, raw in _component(document, "securitySchemes")
         }

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
-import orjson
-
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, address, node, walk
 from invoice_sandbox.openapi.load.pointers import ContractError, named
 
@@ -24,14 +22,6 @@ _MAX_STEPS: Final = 40
 
 Resolve = Callable[[str], Any]
 """The schema that a ``$ref`` names; ValueError or LookupError if there is none."""
-
-
-def may_have(text: bytes | None, key: str, value: Any) -> bool:
-    """Whether an object in compact JSON ``text`` may have that member; None: it is unknown.
-
-    False is certain, and quick: most documents need not be searched.
-    """
-    return text is None or b"%b:%b" % (orjson.dumps(key), orjson.dumps(value)) in text
 
 
 def is_marked_anywhere(document: Mapping[str, Any], mark: Mark) -> bool:
@@ -102,17 +92,13 @@ class Passwords:
     operations refer to is searched once.
     """
 
-    def __init__(self, identified: Mapping[str, Any] | None) -> None:
-        """``identified`` are the document and its schemas by their addresses; None: it is known
-        that there are no secrets."""
-        self._has_secrets = identified is not None
-        self._identified = identified or {}
+    def __init__(self, identified: Mapping[str, Any]) -> None:
+        """``identified`` are the document and its schemas by their addresses."""
+        self._identified = identified
         self._seen: dict[Reference, tuple[set[str], set[Reference]]] = {}
 
     def of(self, operation: Mapping[str, Any]) -> frozenset[str]:
         """Names of members that are secret. Raises ContractError for a reference to nothing."""
-        if not self._has_secrets:
-            return frozenset()
         whole = node(operation, "operation")
         names: set[str] = set()
         waiting: set[Reference] = set()
@@ -131,7 +117,7 @@ class Passwords:
 
     def is_secret(self, value: Any, type_: str) -> bool:
         """Whether a secret without a name is in a body, or is a parameter (``type_``)."""
-        return self._has_secrets and self._is_secret(node(value, type_))
+        return self._is_secret(node(value, type_))
 
     def _is_secret(self, start: Node) -> bool:
         waiting, seen = [start], set[int]()

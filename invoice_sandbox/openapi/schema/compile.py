@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import islice
 from typing import Any, Final
 
 import jsonschema_rs
@@ -28,7 +27,6 @@ from invoice_sandbox.openapi.schema.annotations import (
     Mark,
     is_marked_anywhere,
     marked_members,
-    may_have,
     without,
 )
 from invoice_sandbox.openapi.schema.problems import Problem, is_missing, problem_of, problems_of
@@ -61,8 +59,6 @@ _OWN_ADDRESS: Final = re.compile(
     rb'"\$(?:ref":"(?!#/components/schemas/)|(?:id|anchor|schema|dynamic\w+|recursive\w+)":)'
 )
 """A keyword by which a schema differs from the same schema inside of another, in its JSON."""
-
-_IDENTIFIER: Final = re.compile(rb'"\$(?:id|anchor|dynamicAnchor)":')
 
 Schema = Mapping[str, Any] | bool
 COMPONENTS: Final = "#/components/schemas/"
@@ -206,30 +202,20 @@ class Schemas:
         if len(self.identified) > 1:
             self._components = {**_identified_elsewhere(document), **self._components}
         self._portable_components: dict[str, _Portable] = {}
-        self._registry = jsonschema_rs.Registry([])
-        self._registered: Collection[str] = ()
         self._efforts = Efforts(document)
 
-    def _registry_with(self, names: Iterable[str]) -> jsonschema_rs.Registry:
-        """A registry that has at least these components: most requests need few of them.
-
-        Whenever it grows, it has twice as many.
-        """
-        missing = [one for one in names if one not in self._registered]
-        if missing:
-            more = (one for one in self._components if one not in self._registered)
-            wanted = [*self._registered, *missing, *islice(more, len(self._registered))]
-            defs = {name: self._portable_component(name).schema for name in wanted}
-            resource = {"$schema": self._dialect, "$defs": defs}
-            if self._draft in _WITH_DEFINITIONS:  # where identifiers in $defs are none
-                resource["definitions"] = defs
-            try:
-                self._registry = jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft)
-            except _ERRORS as error:
-                found = [*self._with_error(defs, str(error))]
-                raise SchemaError(f"components.schemas: {error}", found) from None
-            self._registered = defs.keys()
-        return self._registry
+    @cached_property
+    def _registry(self) -> jsonschema_rs.Registry:
+        """The components. Raises SchemaError."""
+        defs = {name: self._portable_component(name).schema for name in self._components}
+        resource = {"$schema": self._dialect, "$defs": defs}
+        if self._draft in _WITH_DEFINITIONS:  # where identifiers in $defs are none
+            resource["definitions"] = defs
+        try:
+            return jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft)
+        except _ERRORS as error:
+            found = [*self._with_error(defs, str(error))]
+            raise SchemaError(f"components.schemas: {error}", found) from None
 
     def _with_error(self, defs: Mapping[str, Any], text: str) -> Iterator[tuple[Schema, str]]:
         """The components with which a registry has an error of this text, or one of their own, and
@@ -274,10 +260,10 @@ class Schemas:
         own, absolute = (
             b'"$ref":"%b' % one.encode() for one in (COMPONENTS, _absolute(COMPONENTS))
         )
-        self._registry_with(self._components)  # whose error is not that of a schema
+        registry = self._registry  # whose error is not that of a schema
         try:
             portable = orjson.loads(whole.replace(own, absolute))
-            self._validator_of(portable, self._components, self._validator)
+            _validator_of(portable, registry, self._validator)
         except _ERRORS:
             alone = [*together.values(), *alone]
         errors = list[SchemaError]()
@@ -289,16 +275,6 @@ class Schemas:
         if errors:
             raise SchemaError(str(errors[0]), [found for one in errors for found in one.found])
 
-    def _validator_of(self, portable: Any, names: Iterable[str], validator: type[Any]) -> Any:
-        return validator(
-            portable,
-            registry=self._registry_with(names),
-            base_uri=_HERE,
-            validate_formats=True,
-            offline=True,
-            pattern_options=_PATTERNS,
-        )
-
     def _compile(self, schema: Schema, place: str) -> Compiled:
         if isinstance(schema, Mapping) and "$schema" in schema:
             validator, _ = DIALECTS[self._official(schema["$schema"])]
@@ -308,9 +284,8 @@ class Schemas:
         key = f"{validator.__name__} {portable.schema!r}"
         if key in self._compiled:
             return self._compiled[key]
-        reached = self._reached(portable)
         try:
-            compiled = self._validator_of(portable.schema, reached, validator)
+            compiled = _validator_of(portable.schema, self._registry, validator)
         except _ERRORS as error:
             reason = _reason(error)
             raise SchemaError(f"{place}: {reason}", [(schema, reason)]) from None
@@ -321,7 +296,7 @@ class Schemas:
             is_valid = partial(_is_soon_valid, is_valid, steps)
         first = _no_error if applied.has_alternatives else partial(_first_error, compiled.validate)
         examples = dict[str, str]()
-        for one in (*reached.values(), portable):
+        for one in (*self._reached(portable).values(), portable):
             examples |= one.examples
         found = Compiled(is_valid, compiled.iter_errors, first, steps, examples)
         self._compiled[key] = found  # documents repeat themselves: one error body everywhere
@@ -456,18 +431,12 @@ class RequestResponseSchemas:
             self.unchecked.clear()
 
 
-def request_response_schemas(
-    document: Mapping[str, Any], text: bytes | None = None
-) -> RequestResponseSchemas:
-    """One for both, unless a member is ``readOnly`` or ``writeOnly``. Raises SchemaError.
-
-    ``text`` is the document as compact JSON, if it is known: it shows what the document lacks.
-    """
-    has_identifiers = text is None or _IDENTIFIER.search(text)
-    known = identified(document) if has_identifiers else {"": document}
+def request_response_schemas(document: Mapping[str, Any]) -> RequestResponseSchemas:
+    """One for both, unless a member is ``readOnly`` or ``writeOnly``. Raises SchemaError."""
+    known = identified(document)
     unchecked: Declared = {}
     marks = [
-        mark if may_have(text, mark, True) and is_marked_anywhere(document, mark) else None
+        mark if is_marked_anywhere(document, mark) else None
         for mark in (OF_THE_SERVER, OF_THE_CLIENT)
     ]
     request = Schemas(document, marks[0], known, unchecked)
@@ -487,6 +456,17 @@ def _identified_elsewhere(document: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = one.value
             places.add(one.pointer)
     return found
+
+
+def _validator_of(portable: Any, registry: jsonschema_rs.Registry, validator: type[Any]) -> Any:
+    return validator(
+        portable,
+        registry=registry,
+        base_uri=_HERE,
+        validate_formats=True,
+        offline=True,
+        pattern_options=_PATTERNS,
+    )
 
 
 def _absolute(reference: str) -> str:

@@ -7,12 +7,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from select import select
 
 import pytest
 
 from invoice_sandbox.base.clock import ClockState
-from invoice_sandbox.http.read import BODIES_OF_A_WORKSPACE
+from invoice_sandbox.http.read import BODIES_OF_A_WORKSPACE, MAX_PARSED
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.attack.wire import Response, Wire
 from tests.scenario_run import DATED, until
@@ -104,3 +105,21 @@ def test_what_a_request_does_happens_when_its_body_has_arrived() -> None:
         assert raw.recv(65536).startswith(b"HTTP/1.1 201 ")
         logged = client.get("/api/audit-log").json()["data"]
     assert {one["occurredAt"] for one in logged} == {"2026-11-21T09:30:03Z"}
+
+
+def test_json_is_parsed_up_to_2_mib_whatever_the_document_says(tmp_path: Path) -> None:
+    """Others wait while it is parsed and validated."""
+    body = {"x-max-bytes": 4 * 1024 * 1024, "content": {"application/json": {}}}
+    post = {"requestBody": body, "responses": {"204": {"description": "Done."}}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Large", "version": "1"},
+        "paths": {"/x": {"post": post}},
+    }
+    contract = tmp_path / "openapi.json"
+    contract.write_text(json.dumps(document))
+    with serving(replace(FROZEN, contract=contract)) as running, running.client(None) as client:
+        headers = {"Content-Type": "application/json"}
+        for size, status in ((MAX_PARSED, 204), (MAX_PARSED + 1, 413)):
+            content = b"[" + b" " * (size - 2) + b"]"
+            assert client.post("/x", content=content, headers=headers).status_code == status

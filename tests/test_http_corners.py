@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import select
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -15,10 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from invoice_sandbox.server import serving as serving_module
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.attack import wire
 from tests.scenario_run import until
-from tests.support import PATIENCE, Running
+from tests.support import PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
 
@@ -522,3 +524,20 @@ def test_the_host_of_an_absolute_target_counts(
     raw: socket.socket, target: str, status: int
 ) -> None:
     assert exchange(raw, request("GET", target))[0] == status
+
+
+def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_module, "_TICKS_BETWEEN_LOOKS", 2)
+    with serving() as running, wire.Wire(running.port) as silent:
+        assert silent.is_closed()
+
+
+def test_a_client_that_takes_nothing_of_its_responses_loses_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serving_module, "_TICKS_BETWEEN_LOOKS", 2)
+    with serving() as running, wire.Wire(running.port) as client:
+        client.send(plain("/openapi.json") * 50)
+        events = select.poll()
+        events.register(client.socket, 0)
+        until(lambda: bool(events.poll(0)), "the connection is still there")

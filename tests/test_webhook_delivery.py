@@ -900,7 +900,7 @@ def test_a_server_that_is_stopped_waits_for_no_receiver_for_ever(
     receiver: Receiver, manner: Manner
 ) -> None:
     receiver.responses(manner)
-    with started("--webhook-timeout", "600") as (process, client):
+    with started() as (process, client):
         subscribe(client, receiver.url)
         register_new(client)
         trigger(client)

@@ -38,7 +38,13 @@ from invoice_sandbox.http.pipeline import (
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.message.bodies import RequestBody
 from invoice_sandbox.openapi.message.forms import Form
-from invoice_sandbox.openapi.message.media_types import MediaType, is_json, is_text, parse
+from invoice_sandbox.openapi.message.media_types import (
+    MULTIPART,
+    MediaType,
+    is_json,
+    is_text,
+    parse,
+)
 from invoice_sandbox.openapi.message.parameters import Parameter
 from invoice_sandbox.openapi.message.parts import FormError
 from invoice_sandbox.openapi.message.styles import Given, Pair
@@ -52,6 +58,9 @@ BODIES_IN_FLIGHT: Final = 64 * 1024 * 1024
 BODIES_OF_AN_ADDRESS: Final = 48 * 1024 * 1024
 BODIES_OF_A_WORKSPACE: Final = 16 * 1024 * 1024
 """Bytes of bodies that are being received or handled at a time."""
+
+MAX_PARSED: Final = 2 * 1024 * 1024
+"""Bytes of a body that is parsed in one piece, while others wait."""
 
 MAX_DRAINED_BYTES: Final = 1024 * 1024
 _DRAIN_TIMEOUT: Final = 0.25
@@ -353,6 +362,8 @@ class _Reading:
             raise _unsupported(body)
         if given.format == "bytes":
             return _Body(content, given.name)
+        if len(content) > MAX_PARSED and given.name != MULTIPART:
+            raise reject("too_large", limit=MAX_PARSED)
         if given.format == "json":
             value = _json(content, admitted.request.header("content-encoding"))
             admitted.request.trace.is_json = True

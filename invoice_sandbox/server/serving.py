@@ -16,6 +16,7 @@ from typing import Any, Final
 import uvicorn
 
 from invoice_sandbox.app import Sandbox, create_app
+from invoice_sandbox.http.send import reset
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.protocol import Protocol
 from invoice_sandbox.settings import SettingError, Settings
@@ -69,7 +70,7 @@ class _Server(uvicorn.Server):
             for connection, size in left.items():
                 is_stuck = connection.cycle is None or 0 < size == self._left.get(connection)
                 if is_stuck and connection in self._left:
-                    connection.transport.abort()
+                    reset(connection.transport)
             self._left = left
         return await super().on_tick(counter)
 

@@ -90,7 +90,7 @@ class Deployment:
 @contextmanager
 def deployed(store: str | None, count: int) -> Iterator[Deployment]:
     """Servers that respond, with workspaces that they share out among them."""
-    command = [sys.executable, *SANDBOX, "--max-endpoints=1000", "--allow-webhooks-to=127.0.0.0/8"]
+    command = [sys.executable, *SANDBOX, "--allow-webhooks-to=127.0.0.0/8"]
     command += [f"--store={store}"] if store else []
     with ExitStack() as stack, _CONNECTIONS.open():
         servers = [stack.enter_context(running([*command, "--port"])) for _ in range(count)]

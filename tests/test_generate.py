@@ -346,6 +346,11 @@ def test_what_a_schema_shows_is_left_out_when_values_are_invented() -> None:
     assert not {7_000, "shown"} & {*invented.values()}
 
 
+def test_repeats_in_repeats_end() -> None:
+    with little_work(2):
+        assert len(example_of({"pattern": "^(((a+)+)+)+$", **TEXT, "minLength": 5_000})) >= 5_000
+
+
 def test_bounds_of_draft_4_are_exclusive_by_a_boolean() -> None:
     draft = {"$schema": "http://json-schema.org/draft-04/schema#"}
     bounds = {**INT, "minimum": 5, "exclusiveMinimum": True, "maximum": 6}

@@ -41,7 +41,7 @@ _MOST_VALUES: Final = 5_000
 _RICH_VALUES: Final = 500
 """Values of an attempt, and those of one that has members that are not required."""
 
-_DEEPEST: Final = 30
+_DEEPEST: Final = 40
 _RICH_DEPTH: Final = 5
 _MOST_OPTIONAL: Final = 12
 _MOST_ITEMS: Final = 1_000

@@ -230,7 +230,8 @@ _NEGATED: Final = {
 
 @dataclass
 class _Draw:
-    """One text for a pattern: how far open repeats go, and what the groups captured."""
+    """One text for a pattern: how far open repeats go, what the groups captured, and how many
+    nodes are left until repeats end."""
 
     random: Random
     spread: int
@@ -244,8 +245,6 @@ class _Draw:
 
     def _node(self, operation: Any, value: Any) -> str:
         self.left -= 1
-        if self.left < 0:
-            raise NoScalarError("the pattern needs a text that is too long")
         name = str(operation)
         if name == "LITERAL":
             return chr(value)
@@ -260,7 +259,12 @@ class _Draw:
         if name.endswith("_REPEAT"):
             least, most, inner = value
             more = self.random.randint(0, max(0, min(int(most) - least, self.spread)))
-            return "".join([self.sequence(inner) for _ in range(least + more)])
+            text = ""
+            for _ in range(least + more):
+                if self.left <= 0:
+                    break
+                text += self.sequence(inner)
+            return text
         return self.groups.get(value, "") if name == "GROUPREF" else ""
 
     def _one_of(self, characters: str) -> str:

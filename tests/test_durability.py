@@ -28,7 +28,7 @@ from invoice_sandbox.state import writer as writer_module
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import CAPACITY
 from invoice_sandbox.state.persistent import PersistentStore, open_store
-from invoice_sandbox.state.rows import TABLES, Change, Row, StoreError
+from invoice_sandbox.state.rows import Change, Row, StoreError
 from invoice_sandbox.state.sqlite import Database
 from invoice_sandbox.state.writer import Writer
 from tests.databases import new_database
@@ -570,52 +570,6 @@ def test_whoever_waits_behind_changes_that_cannot_be_written_gets_an_error() -> 
     assert [type(one) for one in asyncio.run(wait_for_two())] == [ApiError] * 2
 
 
-@pytest.mark.parametrize(
-    ("error", "messages"),
-    [
-        (StoreError("the disk is full"), ["The store cannot be written: the disk is full"]),
-        (
-            KeyError("position"),
-            [
-                "The store cannot be written: internal error (KeyError)",
-                *["a batch of changes cannot be written"] * 3,
-            ],
-        ),
-    ],
-)
-def test_changes_are_tried_until_they_are_written_and_later_ones_follow(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    error: Exception,
-    messages: list[str],
-) -> None:
-    monkeypatch.setattr(writer_module, "_SECONDS_TO_RETRY", 0.001)
-    first, second = (Row("numbers", ("w", "", name), (1,)) for name in "ab")
-    tried, are_added, is_written = list[object](), threading.Event(), threading.Event()
-
-    def write(changes: object) -> None:
-        tried.append(changes)
-        if len(tried) < 4:
-            assert len(tried) == 1 or are_added.wait(PATIENCE)
-            raise error
-        if changes == [second]:
-            is_written.set()
-
-    async def write_all() -> None:
-        writer = Writer(write)
-        writer.add([first])
-        with pytest.raises(ApiError):
-            await writer.flush()
-        writer.add([second])
-        are_added.set()
-        assert await asyncio.to_thread(is_written.wait, PATIENCE)
-        await writer.close()
-
-    asyncio.run(write_all())
-    assert tried == [[first]] * 4 + [[second]]
-    assert sorted(caplog.messages) == sorted([*messages, "The store can be written again"])
-
-
 class Disk:
     """Where a store writes: it can be full, and what writes to it can be made to wait."""
 
@@ -655,130 +609,6 @@ def change(name: str = "a") -> Row:
 def threads(name: str = "store") -> set[threading.Thread]:
     """The threads of that name."""
     return {one for one in threading.enumerate() if one.name == name}
-
-
-@pytest.mark.parametrize(
-    ("lazily", "waits"),
-    [([], False), ([True], False), ([False], True), ([False, True], True), ([True, False], True)],
-)
-def test_whoever_flushes_waits_for_what_must_be_kept_and_for_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, lazily: list[bool], waits: bool
-) -> None:
-    monkeypatch.setattr(writer_module, "_DELAY", 0)
-
-    async def flush() -> None:
-        disk = Disk()
-        writer = Writer(disk.write)
-        for one in lazily:
-            writer.add([change()], lazily=one)
-        if lazily:
-            await disk.waits()
-        flushing = asyncio.create_task(writer.flush())
-        await asyncio.sleep(0)
-        assert flushing.done() is not waits
-        disk.goes_on.set()
-        await flushing
-        disk.is_writing.clear()
-        writer.add([change("later")], lazily=True)
-        await disk.waits()
-        await writer.close()
-        assert disk.written == [*[change()] * len(lazily), change("later")]
-
-    asyncio.run(asyncio.wait_for(flush(), PATIENCE))
-
-
-def test_whoever_flushes_does_not_wait_for_changes_that_may_be_written_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(writer_module, "_DELAY", 3600)
-
-    async def flush() -> None:
-        disk = Disk()
-        disk.goes_on.set()
-        writer = Writer(disk.write)
-        writer.add([change("a")])
-        await writer.flush()
-        writer.add([change("b")], lazily=True)
-        await writer.flush()
-        assert disk.written == [change("a")]
-        await writer.close()
-        assert disk.written == [change("a"), change("b")]
-
-    asyncio.run(asyncio.wait_for(flush(), PATIENCE))
-
-
-def test_changes_that_come_as_others_are_handed_over_are_written_after_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The timer has just handed over what somebody begins to wait for."""
-    monkeypatch.setattr(writer_module, "_DELAY", 0)
-
-    async def flush() -> None:
-        disk = Disk()
-        disk.goes_on.set()
-        writer = Writer(disk.write)
-        writer.add([change("a")], lazily=True)
-        await asyncio.sleep(0)  # the timer is next
-        asyncio.get_running_loop().call_soon(writer.add, [change("c")])
-        writer.add([change("b")])
-        await writer.flush()
-        assert disk.written[:2] == [change("a"), change("b")]
-        await writer.close()
-        assert disk.written == [change("a"), change("b"), change("c")]
-
-    asyncio.run(asyncio.wait_for(flush(), PATIENCE))
-
-
-def test_a_writer_that_is_closed_has_ended_what_it_was_writing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(writer_module, "_DELAY", 0)
-    before = threads()
-
-    async def close() -> None:
-        disk = Disk()
-        writer = Writer(disk.write)
-        (thread,) = threads() - before
-        assert thread.daemon, "a process that is interrupted ends"
-        writer.add([change()], lazily=True)
-        await disk.waits()
-        closing = asyncio.create_task(writer.close())
-        assert not (await asyncio.wait([closing], timeout=0.05))[0]
-        disk.goes_on.set()
-        await closing
-        assert disk.written == [change()]
-        assert not thread.is_alive()
-
-    asyncio.run(asyncio.wait_for(close(), PATIENCE))
-
-
-@pytest.mark.parametrize("is_full", [False, True])
-def test_what_could_not_be_written_is_tried_once_more_at_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    is_full: bool,
-) -> None:
-    """Twice would be wrong: a snapshot would get what was changed after it."""
-    monkeypatch.setattr(writer_module, "_SECONDS_TO_RETRY", 3600)
-    before = threads()
-
-    async def end() -> Disk:
-        disk = Disk()
-        disk.is_full = True
-        disk.goes_on.set()
-        writer = Writer(disk.write)
-        writer.add([change()])
-        with pytest.raises(ApiError):
-            await writer.flush()
-        disk.is_full = is_full
-        await writer.close()
-        assert not threads() - before
-        return disk
-
-    disk = asyncio.run(asyncio.wait_for(end(), PATIENCE))
-    assert disk.tried == 2
-    assert disk.written == ([] if is_full else [change()])
-    assert ("1 changes of the store were not written" in caplog.messages) is is_full
 
 
 AT, CLOCK = datetime(2026, 11, 21, tzinfo=UTC), ClockState("frozen")
@@ -958,17 +788,3 @@ def test_nothing_of_a_batch_is_written_if_a_part_of_it_cannot_be(file: Path) -> 
         assert list(database.rows("numbers")) == []
         database.write([good])
         assert list(database.rows("numbers")) == [("w", "", "a", 1)]
-
-
-@pytest.mark.parametrize("table", ["records", "logs"])
-def test_a_row_of_some_size_takes_no_page_of_its_own(file: Path, table: str) -> None:
-    count, size = 400, 1_300
-    values = ("x" * size, None) if table == "logs" else ("name", "x" * size)
-    key = ("w",) if table == "logs" else ("w", "")
-    with closing(Database(file)) as database:
-        database.write([Row(table, (*key, "some", number), values) for number in range(count)])
-    assert file.stat().st_size < 1.6 * count * size
-
-
-def test_every_table_begins_with_the_workspace() -> None:
-    assert {table.key[0] for table in TABLES.values()} == {"workspace"}

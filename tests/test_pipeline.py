@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import re
-import sys
-import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 from urllib.parse import unquote
 
 import httpx
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base.errors import ApiError, reject
@@ -35,18 +29,12 @@ from invoice_sandbox.http.pipeline import (
     Request,
     RoutedRequest,
     Trace,
-    head_of,
     response_start,
 )
 from invoice_sandbox.http.respond import Responses
 from invoice_sandbox.http.route import (
-    Page,
-    PathTemplate,
     Router,
     operation_routes,
-    page_routes,
-    resolved_operations,
-    segment_texts,
 )
 from invoice_sandbox.http.send import SendReply
 from invoice_sandbox.openapi.operation import (
@@ -60,36 +48,11 @@ from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.runtime.control_call import PublicControlCall, Raw
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import DATED
-from tests.support import FROZEN, ManualSystemClock, Running, little_work
+from tests.support import FROZEN, ManualSystemClock, Running
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _PART: Final = 64 * 1024
 """Bytes of a part of a body."""
-
-
-def test_creating_an_invoice_calculates_one_fingerprint() -> None:
-    called = [function for _, function in asyncio.run(calls())]
-    assert called.count("_canonical_members") == 1
-
-
-def test_of_several_headers_of_one_name_the_first_counts_and_all_are_known() -> None:
-    head = head_of(((b"x-a", b"1"), (b"host", b"h"), (b"x-a", b"2")))
-    assert (head.first, head.values("x-a"), head.values("x-b")) == (
-        {"x-a": "1", "host": "h"},
-        ["1", "2"],
-        [],
-    )
-
-
-def test_a_sandbox_leaves_nothing_of_its_requests_behind() -> None:
-    async def served() -> weakref.ref[Any]:
-        app = await create_app(FROZEN, url="http://127.0.0.1:8080")
-        assert await create_invoice(app, 1) == 201
-        return weakref.ref(app.engine.journal)
-
-    left = asyncio.run(served())
-    gc.collect()
-    assert left() is None
 
 
 def test_a_sandbox_starts_and_stops_with_its_server() -> None:
@@ -196,29 +159,6 @@ def test_only_pages_of_ours_may_run_anything(server: Running, path: str, policy:
     assert response.headers["x-content-type-options"] == "nosniff"
 
 
-async def calls() -> list[tuple[str, str]]:
-    """File and name of every function of ours that is called to create an invoice."""
-    clock = ManualSystemClock()
-    app = await create_app(FROZEN, url="http://127.0.0.1:8080", system_clock=clock)
-    for number in range(3):
-        assert await create_invoice(app, number) == 201
-    called: list[tuple[str, str]] = []
-
-    def note(frame: FrameType, event: str, _argument: object) -> None:
-        file = Path(frame.f_code.co_filename)
-        if event == "call" and file.is_relative_to(ROOT):
-            called.append((str(file.relative_to(ROOT)), frame.f_code.co_name))
-
-    earlier = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        status = await create_invoice(app, 4)
-    finally:
-        sys.setprofile(earlier)
-    assert status == 201
-    return called
-
-
 async def create_invoice(app: Sandbox, number: int) -> int:
     status, _ = await post_invoice(app, {**DATED, "invoiceNumber": f"A-{number}"})
     return status
@@ -287,43 +227,6 @@ def scope(method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def test_connexion_is_used_by_one_module() -> None:
-    """So that it can be replaced there the day that it reads OpenAPI 3.1."""
-    product = ROOT / "invoice_sandbox"
-    users = {
-        str(file.relative_to(product))
-        for file in product.rglob("*.py")
-        if re.search(r"^\s*(import|from) connexion\b", file.read_text(), re.MULTILINE)
-    }
-    assert users == {"http/resolution.py"}
-
-
-def test_connexion_resolves_every_operation_of_both_contracts(server: Running) -> None:
-    project = server.sandbox.engine.project
-    for contract in (project.contract, project.control):
-        found = {
-            (name, path, method): function
-            for path, method, name, function in resolved_operations(contract, lambda name: name)
-        }
-        operations = contract.operations.values()
-        assert found == {(one.id, one.path, one.method): one.id for one in operations}
-
-
-def test_the_function_that_connexion_resolved_is_called() -> None:
-    contract = contract_of({"/a": ["get"]})
-    routed = asyncio.run(routes(contract)(request("GET", "/a")))
-    assert isinstance(routed, RoutedRequest)
-    assert routed.endpoint.respond is resolve(contract, contract.operations["get /a"])
-
-
-def test_connexion_does_not_judge_a_document_of_openapi_3_1() -> None:
-    """It has its own opinion of the version and of schemas; another validator has the say."""
-    document = document_of({"/a/{b.c}/{b-c}": ["get"]})
-    document["components"] = {"schemas": {"Null": {"type": ["null", "string"], "const": None}}}
-    (found,) = resolved_operations(compile_contract(document), lambda name: name)
-    assert found == ("/a/{b.c}/{b-c}", "GET", "get /a/{b.c}/{b-c}", "get /a/{b.c}/{b-c}")
-
-
 PATHS: Final = {
     "/a": ["get", "post"],
     "/a/{id}": ["get", "delete", "options"],
@@ -387,16 +290,6 @@ def test_a_path_finds_its_operation(
     assert routed.path_texts == texts
 
 
-def test_a_path_that_is_remembered_still_finds_the_operation_of_each_method() -> None:
-    router = routes(contract_of(PATHS))
-    for _ in range(2):
-        for (method, raw), (template, texts) in FOUND.items():
-            routed = asyncio.run(router(request(method, raw)))
-            assert isinstance(routed, RoutedRequest)
-            assert routed.endpoint.operation.id == f"{method.lower()} {template}"
-            assert routed.path_texts == texts
-
-
 NOT_FOUND: Final[dict[tuple[str, str], str]] = {
     ("GET", "/"): "",
     ("GET", "/a/"): "",
@@ -442,43 +335,6 @@ def test_what_one_contract_does_not_have_may_be_anothers() -> None:
     assert isinstance(asyncio.run(router(request("GET", "/b"))), RoutedRequest)
 
 
-@pytest.mark.parametrize(
-    ("template", "path"),
-    [
-        ("/c/{base}...{head}/end", f"/c/{'.' * 40_000}/nowhere"),
-        ("/c/{base}...{head}x", f"/c/{'.' * 40_000}"),
-        ("/c/{a}-{b}-{c}-{d}-{e}.json", f"/c/{'-' * 40_000}"),
-        ("/c/{a}{b}{c}{d}", f"/c/{'/' * 40_000}"),
-        ("/c/{a}/{b}/{c}", f"/c{'/a' * 20_000}"),
-    ],
-)
-def test_a_long_path_is_looked_up_with_little_work(template: str, path: str) -> None:
-    """A regular expression of the whole path needs minutes for some of these."""
-    router = routes(contract_of({template: ["get"]}))
-    with little_work():
-        assert router.targets(request("GET", path)) == {}
-
-
-@given(
-    literals=st.lists(st.text("ab.", max_size=2), min_size=2, max_size=4),
-    segment=st.text("ab.", max_size=8),
-)
-@example(literals=["", "a", ""], segment="bab")
-def test_parameters_take_the_texts_that_a_greedy_pattern_gives_them(
-    literals: list[str], segment: str
-) -> None:
-    pattern = re.fullmatch("(.+)".join(map(re.escape, literals)), segment)
-    expected = list(pattern.groups()) if pattern else None
-    assert segment_texts(tuple(literals), segment) == expected
-
-
-def test_a_template_takes_texts_of_as_many_segments_as_it_has() -> None:
-    template = PathTemplate.of("/a/{b}")
-    assert template.texts(["", "a", "1"]) == ["1"]
-    assert template.texts(["", "a"]) is None
-    assert template.texts(["", "x", "1"]) is None
-
-
 SIMILAR: Final[dict[str, str]] = {
     "/a/": "/a",
     "/invoces": "/invoices",
@@ -505,52 +361,6 @@ def test_a_path_that_is_almost_one_of_an_operation_suggests_that(path: str, expe
     paths += ["/open%2Fbills/{id}"]
     router = routes(contract_of({path: ["get"] for path in paths}))
     assert [router.similar(path) for _ in range(2)] == [expected] * 2
-
-
-async def one_page(_: Request) -> Reply:
-    return Reply(200)
-
-
-@pytest.mark.parametrize(
-    ("path", "method", "status"),
-    [
-        ("/docs", "GET", 200),
-        ("/docs", "HEAD", 200),
-        ("/docs", "OPTIONS", 204),
-        ("/docs/a/b", "GET", 200),
-        ("/docs/a/b", "OPTIONS", 204),
-        ("/docs", "PUT", 405),
-        ("/docs/a", "PUT", 405),
-        ("/doc", "GET", 404),
-        ("/health", "GET", 200),
-        ("/health", "OPTIONS", 204),
-        ("/health/a", "GET", 404),
-        ("/health/a", "OPTIONS", 404),
-        ("/a/b", "GET", 404),
-    ],
-)
-def test_a_page_has_all_paths_below_it_only_if_it_says_so(
-    path: str, method: str, status: int
-) -> None:
-    table = page_routes({"/health": Page(one_page)}, {"/docs": Page(one_page)})
-    table.add("", "/docs/a", "TRACE", Page(one_page))
-    router = Router([table])
-    if status < 400:
-        reply = asyncio.run(router(request(method, path)))
-        assert isinstance(reply, Reply)
-        assert reply.status == status
-        assert dict(reply.headers) == ({"Allow": "GET, HEAD, OPTIONS"} if status == 204 else {})
-    else:
-        with pytest.raises(ApiError) as rejected:
-            asyncio.run(router(request(method, path)))
-        assert rejected.value.status == status
-
-
-def test_a_response_without_a_schema_is_anything() -> None:
-    operation = compile_contract(document_of({"/a": ["get"]})).operations["get /a"]
-    declared = {"200": DeclaredResponse({"application/json": None}, {})}
-    responses = JsonResponses(replace(operation, responses=declared), Conventions())
-    assert responses.reply({"a": [1]}).body == b'{"a":[1]}'
 
 
 def responses_of(declared: Mapping[str, list[str]]) -> JsonResponses:

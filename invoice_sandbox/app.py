@@ -15,17 +15,16 @@ from invoice_sandbox.base.rates import RateLimiter
 from invoice_sandbox.console.page import Console
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.http.admit import Admission, request_limits
-from invoice_sandbox.http.credentials import carries_key, is_local
+from invoice_sandbox.http.credentials import is_local
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
-from invoice_sandbox.http.pages import anybody, pages, start_page
+from invoice_sandbox.http.pages import pages, start_page
 from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Request, Sandbox
 from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.read import Bodies, compile_reading
 from invoice_sandbox.http.respond import Responses
-from invoice_sandbox.http.route import Router, RouteTable, left_out_routes, operation_routes
+from invoice_sandbox.http.route import Router, RouteTable, operation_routes
 from invoice_sandbox.http.send import SendReply
-from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.load.operations import base_path
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
@@ -128,8 +127,6 @@ def _pipeline(
         ],
         project.contract.base_path,
         project.control.base_path,
-        left_out_routes(project.contract.base_path, project.left_out),
-        project.base_path_origin,
         base_path(project.contract.document),
     )
     return Pipeline(
@@ -288,7 +285,6 @@ def _pages(engine: Engine, settings: Settings) -> RouteTable:
         engine.url,
         lambda: {SCENARIOS: tuple(project.scenarios)},
         partial(_key_of_page, engine, settings),
-        partial(carries_key, engine) if settings.private_docs else anybody,
     )
 
 
@@ -305,15 +301,7 @@ def _key_of_page(engine: Engine, settings: Settings, request: Request) -> str | 
 
 def _load(settings: Settings) -> Project:
     if settings.contract:
-        fetch = Fetcher() if settings.allow_remote_refs else never
-        project = load_contract(
-            settings.contract,
-            settings.scenarios,
-            fetch=fetch,
-            folders=settings.allow_refs_outside,
-            base_path=settings.base_path,
-            stateful=settings.stateful,
-        )
+        project = load_contract(settings.contract, settings.scenarios, stateful=settings.stateful)
         return _with_warnings(project, strict=settings.strict)
     project = load_project(settings.project or default_project(), settings.scenarios)
     if settings.project is not None:

@@ -417,7 +417,6 @@ def _settings(bundle: Bundle, recorded: Record, served: Served) -> Settings:
         workspace_idle=None,
         webhook_time=given["webhook_time"],
         stateful=bool(given["stateful"]),
-        base_path=None if given["base_path"] is None else str(given["base_path"]),
         project=served.project,
         contract=served.contract,
         scenarios=served.scenarios,

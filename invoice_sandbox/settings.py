@@ -6,7 +6,6 @@ Each is also an environment variable: ``--rate-limit`` is ``INVOICE_SANDBOX_RATE
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -78,23 +77,8 @@ SETTINGS: Final = (
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
     Setting("scenarios", None, "Folder with your own scenarios.", "DIR"),
     Setting("contract", None, "OpenAPI 3.0 or 3.1 file to serve without a project.", "FILE"),
-    Setting(
-        "base-path",
-        None,
-        "Path of that file's operations, instead of its server's: '/' for none.",
-        "PATH",
-    ),
     Setting("stateful", "off", "Keep what is posted to collections of that file.", FLAG),
     Setting("strict", "off", "Warnings about the contract are errors.", FLAG),
-    Setting("allow-remote-refs", "off", "Load files that $ref names over http(s).", FLAG),
-    Setting(
-        "allow-refs-outside",
-        None,
-        "Folder that $ref may lead to, besides that of the contract. Repeatable.",
-        "DIR",
-        repeatable=True,
-    ),
-    Setting("private-docs", "off", "/openapi.json of an API with security needs a key.", FLAG),
     Setting("max-workspaces", "1000", "Maximum number of workspaces.", "N"),
     Setting(
         "workspace-idle",
@@ -159,12 +143,8 @@ class Settings:
     project: Path | None = None
     scenarios: Path | None = None
     contract: Path | None = None
-    base_path: str | None = None
     stateful: bool = False
     strict: bool = False
-    allow_remote_refs: bool = False
-    allow_refs_outside: tuple[Path, ...] = ()
-    private_docs: bool = False
     max_workspaces: int = 1000
     workspace_idle: timedelta | None = timedelta(hours=24)
     max_state: int = 512
@@ -198,7 +178,7 @@ class Settings:
         return replace(self, host=host, public_url=None).url(port)
 
 
-RECORDED: Final = ("rate_limit", "webhook_time", "key_given", "stateful", "base_path")
+RECORDED: Final = ("rate_limit", "webhook_time", "key_given", "stateful")
 """Members of Settings that responses depend on, besides what is served and on which clock."""
 
 
@@ -237,12 +217,8 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         project=_existing(given["project"], "project", folder=True),
         scenarios=_existing(given["scenarios"], "scenarios", folder=True),
         contract=_existing(given["contract"], "contract", folder=False),
-        base_path=_base_path(given),
         stateful=_stateful(given),
         strict=_flag(_text(given, "strict"), "strict"),
-        allow_remote_refs=_flag(_text(given, "allow-remote-refs"), "allow-remote-refs"),
-        allow_refs_outside=_folders(given["allow-refs-outside"]),
-        private_docs=_flag(_text(given, "private-docs"), "private-docs"),
         max_workspaces=_integer(given, "max-workspaces", 1, 10**6),
         workspace_idle=None
         if given["workspace-idle"] == "off"
@@ -298,22 +274,6 @@ def _stateful(given: Mapping[str, str | None]) -> bool:
     if wanted and not given["contract"]:
         raise SettingError("--stateful needs --contract; a project has handlers")
     return wanted
-
-
-def _base_path(given: Mapping[str, str | None]) -> str | None:
-    text = given["base-path"]
-    if text is None:
-        return None
-    if not given["contract"]:
-        raise SettingError("--base-path needs --contract; a project has it in its contract")
-    if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*/?", text) or not text:
-        raise SettingError(f"--base-path must be a path such as '/v1', or '/', not '{text}'")
-    from invoice_sandbox.openapi.load.operations import reserved_for  # a client has no contract
-
-    if reserved_for(text.rstrip("/")):
-        reason = f"{text} is reserved for {reserved_for(text.rstrip('/'))}"
-        raise SettingError(f"--base-path: {reason}; choose another path, such as /api{text}")
-    return text
 
 
 def _clock(mode: str, now: str | None) -> ClockState:
@@ -413,11 +373,6 @@ def _existing(text: str | None, name: str, *, folder: bool) -> Path | None:
             f"--{name}: there is no {'folder' if folder else 'file'} '{text}'{advice}"
         )
     return path
-
-
-def _folders(text: str | None) -> tuple[Path, ...]:
-    found = (_existing(one, "allow-refs-outside", folder=True) for one in (text or "").split())
-    return tuple(one for one in found if one is not None)
 
 
 def _store(text: str) -> Path | Postgresql | None:

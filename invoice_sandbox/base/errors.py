@@ -150,9 +150,8 @@ _ERRORS: Final = (
         "other_base_path",
         404,
         "No operation has this path: it is served at {path}",
-        "What paths begin with is that of {origin}.",
+        "Paths begin with that of the contract's first server.",
     ),
-    ErrorType("left_out", 404, "{problem}", "Correct the document; the server logs the place."),
     ErrorType(
         "unknown_resource",
         404,

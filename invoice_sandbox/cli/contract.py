@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import click
 from invoice_sandbox.cli.options import FAILED, FILE, OFFLINE, OneOf
 from invoice_sandbox.cli.output import Table, print_json, print_table
 from invoice_sandbox.openapi.diff import differences
-from invoice_sandbox.openapi.examples import bad_examples, unused_examples
+from invoice_sandbox.openapi.examples import bad_examples
 from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.overlay import assumptions, overlay_problems
 from invoice_sandbox.openapi.load.pointers import ContractError
@@ -24,8 +24,6 @@ from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.project.code import handler_functions, operation_names
 from invoice_sandbox.project.contracts import (
     base_document,
-    compiled,
-    contract_warnings,
     control_names,
     merged_document,
     overlay_document,
@@ -59,12 +57,6 @@ from invoice_sandbox.project.loader import default_project
     help="Compare another version of the published contract; status 1 if anything breaks.",
 )
 @click.option("--json", "as_json", is_flag=True, help="With --check: print JSON.")
-@click.option(
-    "--limitations",
-    metavar="FILE",
-    type=FILE,
-    help="List every place of another contract that 'serve --contract' does not support.",
-)
 def contract(
     project: Path | None,
     base: bool,
@@ -72,7 +64,6 @@ def contract(
     with_assumptions: bool,
     version: Path | None,
     as_json: bool,
-    limitations: Path | None,
 ) -> None:
     """Print the served contract, or compare the next version.
 
@@ -82,13 +73,10 @@ def contract(
     invoice-sandbox contract --format json > contract.json
     invoice-sandbox contract --assumptions
     invoice-sandbox contract --check next-version.yaml
-    invoice-sandbox contract --limitations petstore.yaml
     """
     if version is not None:
         sys.exit(FAILED if check(project, version, as_json=as_json) else 0)
-    if limitations is not None:
-        print_limitations(limitations)
-    elif with_assumptions:
+    if with_assumptions:
         print_assumptions(project)
     else:
         print_contract(project, base=base, form=form)
@@ -134,23 +122,6 @@ _ASSUMPTIONS: Final = Table(
 )
 
 
-_ANYWHERE: Final = (Path("/"),)
-"""Folders that a contract may refer to here: nothing of it is served."""
-
-
-def print_limitations(file: Path) -> None:
-    """Write a line for every place of ``file`` that ``serve --contract`` ignores."""
-    read, contract = compiled(read_contract(file, folders=_ANYWHERE, whole=False))
-    count = 0
-    unused = read.as_written(unused_examples(contract.document, contract.schemas))
-    read = replace(read, limits=(*read.limits, *unused))
-    for line in contract_warnings(read, contract, every=True):
-        count += 1
-        click.echo(line)
-    places = "1 place is" if count == 1 else f"{count} places are"
-    click.echo(f"{places} not fully supported." if count else "fine")
-
-
 def check(project: Path | None, file: Path, *, as_json: bool) -> bool:
     """Print what ``file`` changes; True when anything would break."""
     found = sorted(compare(project or default_project(), file), key=lambda one: not one.breaking)
@@ -169,7 +140,7 @@ def check(project: Path | None, file: Path, *, as_json: bool) -> bool:
 
 def compare(folder: Path, file: Path) -> Iterator[Finding]:
     """Everything that differs or no longer fits when ``file`` is the published contract."""
-    read = read_contract(file, folders=_ANYWHERE)
+    read = read_contract(file)
     theirs = read.document
     own_file = folder / "openapi" / "openapi.yaml"
     for one in differences(base_document(folder), theirs):

@@ -14,13 +14,12 @@ import click
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.cli.options import FILE
-from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
 from invoice_sandbox.project.code import ProjectError, operation_names
-from invoice_sandbox.project.contracts import compiled, contract_warnings
+from invoice_sandbox.project.contracts import compile_apart, contract_warnings
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
 from invoice_sandbox.project.inference import NOTHING, inferred
 from invoice_sandbox.project.stateful import ROLES, SHOW, Collection
@@ -36,19 +35,8 @@ from invoice_sandbox.project.stateful import ROLES, SHOW, Collection
     type=FILE,
     help="OpenAPI 3.0 or 3.1 document, YAML or JSON.",
 )
-@click.option("--allow-remote-refs", is_flag=True, help="Fetch http(s) references of the contract.")
-@click.option(
-    "--allow-refs-outside",
-    "folders",
-    metavar="DIR",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Folder that $ref may also lead to.",
-)
 @click.option("--stateful", is_flag=True, help="Name the collections that keep what is posted.")
-def init(
-    folder: Path, file: Path, allow_remote_refs: bool, folders: tuple[Path, ...], stateful: bool
-) -> None:
+def init(folder: Path, file: Path, stateful: bool) -> None:
     """Create a project for a contract in DIR.
 
     The project has the contract in one file, an example handler, conventions, and a README.
@@ -57,7 +45,7 @@ def init(
     invoice-sandbox init petstore --contract petstore.yaml
     invoice-sandbox serve --project petstore
     """
-    write_project(folder, file, folders, allow_remote_refs=allow_remote_refs, stateful=stateful)
+    write_project(folder, file, stateful=stateful)
 
 
 @dataclass(frozen=True)
@@ -69,22 +57,15 @@ class _Example:
     body: Any
 
 
-def write_project(
-    folder: Path,
-    file: Path,
-    folders: Sequence[Path] = (),
-    *,
-    allow_remote_refs: bool,
-    stateful: bool = False,
-) -> None:
+def write_project(folder: Path, file: Path, *, stateful: bool = False) -> None:
     """Write a project that serves the contract of ``file`` into ``folder``; print what to do next.
 
     Raises ProjectError when the folder is not empty, and UserError for a contract
     that cannot be served.
     """
     _check_free(folder)
-    fetch = Fetcher() if allow_remote_refs else never
-    read, contract = compiled(read_contract(file, fetch, folders, whole=False))
+    read = read_contract(file)
+    contract = compile_apart(read)
     example = min(_examples(contract), key=lambda one: len(repr(one.body)), default=None)
     files = {
         "openapi/openapi.yaml": yaml_text(read.document),

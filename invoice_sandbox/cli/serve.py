@@ -156,8 +156,7 @@ def _ready_lines(engine: Engine, settings: Settings) -> Iterator[str]:
     if settings.stateful and not collections:
         yield NOTHING
     yield f"Console at {places['console']}, docs at {places['docs']}"
-    changes = " (--base-path changes it)" if settings.contract else ""
-    yield f"API at {places['api']}{changes}, control API at {places['controlApi']}"
+    yield f"API at {places['api']}, control API at {places['controlApi']}"
 
 
 def _places(engine: Engine) -> dict[str, str]:

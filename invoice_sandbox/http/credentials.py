@@ -211,15 +211,6 @@ class AnyCredential:
         return None if is_closed else found
 
 
-async def carries_key(engine: Engine, request: Request) -> bool:
-    """Whether the request has the key of a workspace where it is always accepted."""
-    for secret in _in_common_places(request):
-        found = await _outcome(engine, request, Presented("api_key", secret))
-        if not isinstance(found, ApiError):
-            return True
-    return False
-
-
 def _in_common_places(request: Request) -> Iterator[str]:
     for scheme in _COMMON:
         yield from (secret for secret in secrets_of(request, scheme) if secret)

@@ -20,7 +20,6 @@ from invoice_sandbox.http.route import Page, RouteTable, page_routes
 from invoice_sandbox.openapi.load.merge import with_vocabularies
 from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS
 from invoice_sandbox.openapi.operation import Contract
-from invoice_sandbox.openapi.security import BEARER, Scheme
 
 if TYPE_CHECKING:
     from flask import Flask, Response
@@ -29,8 +28,6 @@ ASGIApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 Vocabularies = Callable[[], Mapping[str, tuple[str, ...]]]
 """The words of vocabularies that may change while the sandbox is served."""
-
-MayRead = Callable[[Request], Awaitable[bool]]
 
 _THREADS: Final = 4
 _A_YEAR: Final = 365 * 24 * 3600
@@ -46,12 +43,10 @@ def pages(
     public_url: str,
     vocabularies: Vocabularies,
     demo_key: Callable[[Request], str | None],
-    may_read: MayRead,
 ) -> RouteTable:
     """The documents of ``contracts`` below their base paths, and the page that shows them.
 
-    The page is authorized with the ``demo_key`` of the request for it, if there is one. A document
-    that has security schemes is shown to a request that ``may_read`` it.
+    The page is authorized with the ``demo_key`` of the request for it, if there is one.
     """
     titles = [
         (str(contract.document["info"]["title"]), f"{base}/openapi.json")
@@ -59,7 +54,7 @@ def pages(
     ]
     app = cache(partial(docs_app, titles, public_url))
     docs = _application_page(lambda request: app(demo_key(request)))
-    documents = _document_pages(contracts, public_url, vocabularies, may_read)
+    documents = _document_pages(contracts, public_url, vocabularies)
     return page_routes(documents, {DOCS: docs})
 
 
@@ -76,25 +71,14 @@ def _document_pages(
     contracts: Mapping[str, Contract],
     public_url: str,
     vocabularies: Vocabularies,
-    may_read: MayRead,
 ) -> dict[str, Page]:
     return {
         f"{base}/openapi.{extension}": Page(
-            _Document(
-                served_document(contract, public_url),
-                extension,
-                vocabularies,
-                may_read if contract.schemes else anybody,
-            ).respond
+            _Document(served_document(contract, public_url), extension, vocabularies).respond
         )
         for base, contract in contracts.items()
         for extension in _WRITERS
     }
-
-
-async def anybody(_request: Request) -> bool:
-    """Everybody may read a document."""
-    return True
 
 
 class _Document:
@@ -105,22 +89,14 @@ class _Document:
         document: dict[str, Any],
         extension: str,
         vocabularies: Vocabularies,
-        may_read: MayRead,
     ) -> None:
         self._document = document
         self._write = _WRITERS[extension]
         self._vocabularies = vocabularies
-        self._may_read = may_read
         self._written: tuple[Mapping[str, tuple[str, ...]], Reply] | None = None
 
-    async def respond(self, request: Request) -> Reply:
-        """The document with the words that its vocabularies have now. Raises ApiError 401."""
-        if not await self._may_read(request):
-            raise reject(
-                "no_credential",
-                ("WWW-Authenticate", Scheme(BEARER, "authorization").challenge),
-                ways="'Authorization: Bearer <API_KEY>'",
-            )
+    async def respond(self, _request: Request) -> Reply:
+        """Return the document with the words that its vocabularies have now."""
         words = self._vocabularies()
         if self._written is None or self._written[0] != words:
             self._written = words, self._write(with_vocabularies(self._document, words))

@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote
 from invoice_sandbox.base.errors import ApiError, close_words, reject
 from invoice_sandbox.http.pipeline import Endpoint, OperationStages, Reply, Request, RoutedRequest
 from invoice_sandbox.http.read import check_length
-from invoice_sandbox.openapi.load.operations import path_names, without_names
+from invoice_sandbox.openapi.load.operations import path_names
 from invoice_sandbox.openapi.operation import Contract
 
 _METHODS: Final = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE")
@@ -242,17 +242,12 @@ class Router:
         tables: Sequence[RouteTable],
         base_path: str = "",
         control_path: str = "",
-        left_out: RouteTable | None = None,
-        base_path_origin: str = "",
         declared_path: str | None = None,
     ) -> None:
         """What the paths of the two contracts begin with is for the error of a path outside;
-        ``left_out`` has what reports the operations that are not served, ``base_path_origin`` is
-        what the base path comes from, and ``declared_path`` that of the document if another one is
-        served, because the sandbox has pages there."""
-        self._origin = base_path_origin
+        ``declared_path`` is that of the document if another one is served, because the sandbox has
+        pages there."""
         self._tables = tables
-        self._left_out = left_out or RouteTable()
         self._control = f"{control_path}/"
         self._base_path = base_path
         self._declared = base_path if declared_path is None else declared_path
@@ -308,10 +303,6 @@ class Router:
                 await check_length(request, target.operation.body)
             return RoutedRequest(request, target, path_texts)
         targets = self.targets(request)
-        for leaf, _ in self._left_out.find(path_segments(request)):
-            left_out = leaf.methods.get(request.method)
-            if left_out is not None and isinstance(left_out[0], Page):
-                return await left_out[0].respond(request)
         self._reject_moved(request.path)
         if not targets:
             self._reject_outside(request.path)
@@ -333,7 +324,7 @@ class Router:
     def _reject_elsewhere(self, path: str) -> None:
         operation = self._below_base_path(path)
         if operation:
-            raise reject("other_base_path", path=operation, origin=self._origin)
+            raise reject("other_base_path", path=operation)
 
     def _reject_outside(self, path: str) -> None:
         """Raise the error of a path that begins with another base path than the operations."""
@@ -443,25 +434,6 @@ def operation_routes(
         )
         table.add(contract.base_path, path, method, endpoint)
     return table
-
-
-def left_out_routes(base_path: str, left_out: Mapping[tuple[str, str], str]) -> RouteTable:
-    """The table of the operations that are not served, which are 404 with the reason."""
-    table = RouteTable()
-    for (path, method), why in left_out.items():
-        meant = "/".join(_readable(one) for one in f"/{path.removeprefix('/')}".split("/"))
-        table.add(base_path, meant, method, Page(partial(_is_left_out, why)))
-    return table
-
-
-def _readable(segment: str) -> str:
-    """The segment of a path; no template if its braces are not in pairs."""
-    is_odd = set("{}") & set(without_names(segment).replace("{}", ""))
-    return segment.replace("{", "%7B").replace("}", "%7D") if is_odd else segment
-
-
-async def _is_left_out(why: str, _request: Request) -> Reply:
-    raise reject("left_out", problem=why)
 
 
 def page_routes(pages: Mapping[str, Page], below: Mapping[str, Page]) -> RouteTable:

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.openapi.load.bundling import bundle
-from invoice_sandbox.openapi.load.documents import (
-    Places,
-    load_document,
-    place_of,
-    pointer_text,
-)
-from invoice_sandbox.openapi.load.invalid import take_out, tolerate
-from invoice_sandbox.openapi.load.limitations import limitations, summarized
+from invoice_sandbox.openapi.load.documents import load_document, place_of
 from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
-from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import (
-    Draft,
+    OWN_PAGES,
     Note,
+    hidden_paths,
     served_base_path,
-    subject,
     without_names,
 )
 from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
-from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
-from invoice_sandbox.openapi.load.text import DocumentError, place_of_step
-from invoice_sandbox.openapi.load.validate import check_openapi, check_version
+from invoice_sandbox.openapi.load.reading import (
+    ReadContract,
+    check_openapi,
+    read_as_written,
+    read_contract,
+)
+from invoice_sandbox.openapi.load.text import DocumentError, reject_all
 from invoice_sandbox.openapi.operation import Contract, UncompilableError, compile_contract
 from invoice_sandbox.openapi.responses import (
     NoResponseError,
@@ -54,19 +48,13 @@ SCENARIOS: Final = "scenarios"
 
 
 def base_document(folder: Path) -> dict[str, Any]:
-    """The published contract of a project, as one document, checked as OpenAPI and made 3.1."""
-    return read_contract(folder / "openapi" / "openapi.yaml", folders=[folder]).document
+    """Return the published contract of a project, as one document, checked as OpenAPI and made
+    3.1."""
+    return read_contract(_published(folder), folder).document
 
 
-def _published(folder: Path) -> ReadContract:
-    """The same without what cannot be served, for a project without an overlay."""
-    file = folder / "openapi" / "openapi.yaml"
-    return compiled(read_contract(file, folders=[folder], whole=False))[0]
-
-
-def left_out(folder: Path) -> Mapping[tuple[str, str], str]:
-    """Why operations of a project's contract are not served: see ReadContract."""
-    return _published(folder).left_out if overlay_document(folder) is None else {}
+def _published(folder: Path) -> Path:
+    return folder / "openapi" / "openapi.yaml"
 
 
 def overlay_document(folder: Path) -> dict[str, Any] | None:
@@ -81,52 +69,38 @@ def overlay_document(folder: Path) -> dict[str, Any] | None:
 
 
 def merged_document(folder: Path) -> dict[str, Any]:
-    """The served contract: published document plus overlay, checked again as a whole."""
+    """Return the served contract: published document plus overlay, checked again as a whole."""
+    return read_project(folder).document
+
+
+def read_project(folder: Path) -> ReadContract:
+    """Return the served contract of a project, with its warnings. Raises DocumentError."""
     overlay = overlay_document(folder)
     if overlay is None:
-        return _published(folder).document
-    published, file = (folder / "openapi" / name for name in ("openapi.yaml", "overlay.yaml"))
-    document = load_document(published)
-    check_version(document, published)
-    whole = bundle(document, published)
+        return read_contract(_published(folder), folder)
+    read = read_as_written(_published(folder), folder)
+    file = folder / "openapi" / "overlay.yaml"
     try:
-        merged = apply_overlay(whole.document, overlay)
+        merged = apply_overlay(read.document, overlay)
     except OverlayError as error:
         pointer = () if error.action is None else ("actions", error.action)
         raise DocumentError(place_of(file, pointer), str(error)) from None
+    check_openapi(merged, file, partial(place_of, file))
+    return replace(read, document=as_31(merged))
+
+
+def compile_apart(read: ReadContract) -> Contract:
+    """Return the compiled contract, below a base path that the sandbox does not need itself.
+
+    Raises ContractError, or DocumentError with the places of schemas that cannot be compiled.
+    """
     try:
-        check_openapi(merged, file)
-    except DocumentError:
-        base_document(folder)  # an error of the published contract is reported there
-        raise
-    return as_31(merged)
-
-
-def compile_apart(document: dict[str, Any]) -> Contract:
-    """The compiled contract, below a base path that the sandbox does not need itself. Raises
-    ContractError."""
-    contract = compile_contract(document)
-    at = served_base_path(document)
-    return contract if at == contract.base_path else replace(contract, base_path=at)
-
-
-def compiled(read: ReadContract) -> tuple[ReadContract, Contract]:
-    """What was read, and its compiled contract: a schema that cannot be compiled is not checked.
-    Raises ContractError."""
-    try:
-        return read, compile_apart(read.document)
+        contract = compile_contract(read.document)
     except UncompilableError as error:
-        draft = Draft(deepcopy(read.document))
-        if not take_out(draft, error.found):
-            raise
-    tolerate(draft)
-    notes = tuple(read.as_written(draft.notes))
-    limits, repairs = (*read.limits, *notes), (*read.repairs, *notes)
-
-    def as_written(notes: Iterable[Note]) -> list[Note]:
-        return read.as_written(draft.as_written(notes))
-
-    return compiled(ReadContract(draft.document, read.place, limits, repairs, as_written))
+        reject_all(read.place(()), (found.error(read.place) for found in error.found))
+        raise
+    at = served_base_path(read.document)
+    return contract if at == contract.base_path else replace(contract, base_path=at)
 
 
 def control_names(folder: Path) -> dict[str, str]:
@@ -167,8 +141,8 @@ def control_contract(
     choice = document["components"]["schemas"]["ScenarioChoice"]["properties"]
     described = choice.pop(_SUBJECT)
     choice |= {} if subject is None else {subject: described}
-    if part is not None:
-        check_openapi(document, part)  # the engine's own contract is validated by a test
+    if part is not None:  # the engine's own contract is validated by a test
+        check_openapi(document, part, partial(place_of, part))
     return compile_contract(document)
 
 
@@ -194,7 +168,9 @@ def members_for_tools(
 
 
 def shadowed(contract: Contract, control: Contract) -> Iterator[Note]:
-    """Operations shadowed by the control API."""
+    """Yield the operations that are shadowed by the control API, and paths by pages."""
+    hidden = hidden_paths(contract.document)
+    yield from (Note(("paths", path), OWN_PAGES) for path in sorted(hidden))
     control_routes = {
         (one.method, without_names(control.base_path + one.path))
         for one in control.operations.values()
@@ -213,50 +189,40 @@ def _without_conventions(folder: Path) -> Iterator[str]:
         )
 
 
-def project_warnings(folder: Path, contract: Contract, handlers: Collection[str]) -> Iterator[str]:
-    """What the contract and the conventions of a project folder leave without effect."""
+def project_warnings(
+    folder: Path, read: ReadContract, contract: Contract, handlers: Collection[str]
+) -> Iterator[str]:
+    """Yield what the contract and the conventions of a project folder leave without effect."""
     yield from _without_conventions(folder)
-    file, places = folder / "openapi" / "openapi.yaml", Places()
-    document = dict(contract.document)
-    repairs = _published(folder).repairs if overlay_document(folder) is None else ()
-    notes = (*repairs, *limitations(document))
-    read = ReadContract(document, lambda one: places.of(file, one), notes)
     yield from contract_warnings(read, contract, handlers)
 
 
 def contract_warnings(
-    read: ReadContract, contract: Contract, handlers: Collection[str] = (), *, every: bool = False
+    read: ReadContract, contract: Contract, handlers: Collection[str] = ()
 ) -> Iterator[str]:
-    """``file:line:column: what has no effect``, for each place, or the first few of each kind, in
-    the order of the places.
+    """Yield ``file:line:column: what has no effect``, for the first few places of each reason.
 
     ``handlers`` are the operations that do not need a response from the contract.
     """
-    notes = [*read.limits, *read.as_written([*contract.notes, *_unanswerable(contract, handlers)])]
-    shown = [(one.pointer, one.text) for one in notes] if every else summarized(notes)
-    lines = [_located(read.place(pointer), pointer, text) for pointer, text in shown]
-    return (f"{place}: {text}" for place, text in sorted(lines, key=_position))
+    unanswerable = _unanswerable(contract, handlers)
+    for note, more in _first_few([*read.warnings, *contract.notes, *unanswerable]):
+        rest = f" (and {more} more like this)" if more else ""
+        yield f"{read.place(note.pointer)}: {note.text}{rest}"
 
 
-def _located(place: str, pointer: Pointer, text: str) -> tuple[str, str]:
-    """Place and text, which names the operation or component if the place is in the first line:
-    nobody finds a place in a document of one line."""
-    named = pointer[:-1] if pointer and place_of_step(pointer[-1]) else pointer
-    name = subject(named) or pointer_text(named[:_COMPONENT])
-    is_plain = _FIRST_LINE.search(place) is None or text.startswith(name)
-    return place, text if is_plain else f"{name}: {text}"
+_SHOWN: Final = 3
 
 
-_FIRST_LINE: Final = re.compile(r":1:\d+$")
-_COMPONENT: Final = 3
-"""The length of the pointer to a component."""
-
-
-def _position(line: tuple[str, str]) -> tuple[str, list[int], str]:
-    """Sorts places ``file:line:column`` by their numbers."""
-    place, text = line
-    file, *numbers = re.split(r":(?=\d+(?::\d+)?$)", place)
-    return file, [int(one) for one in numbers], text
+def _first_few(notes: Iterable[Note]) -> Iterator[tuple[Note, int]]:
+    """Yield the first notes of each reason, which comes after the last colon, and with the last of
+    them how many more there are."""
+    groups: dict[str, list[Note]] = {}
+    for note in notes:
+        groups.setdefault(note.text.rpartition(": ")[2], []).append(note)
+    for group in groups.values():
+        *first, last = group[:_SHOWN]
+        yield from ((note, 0) for note in first)
+        yield last, len(group) - len(first) - 1
 
 
 def _unanswerable(contract: Contract, handlers: Collection[str]) -> Iterator[Note]:

@@ -12,12 +12,8 @@ from typing import Any, Final
 from invoice_sandbox.base.errors import did_you_mean, reject, suggestion
 from invoice_sandbox.base.ids import camel_case
 from invoice_sandbox.openapi.load.documents import place_of
-from invoice_sandbox.openapi.load.fetching import Fetch, never
-from invoice_sandbox.openapi.load.limitations import BASE_PATH
-from invoice_sandbox.openapi.load.operations import base_path as declared_base_path
-from invoice_sandbox.openapi.load.operations import reserved_for
 from invoice_sandbox.openapi.load.pointers import ContractError
-from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
+from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.project.api import Handler
@@ -31,13 +27,12 @@ from invoice_sandbox.project.code import (
 )
 from invoice_sandbox.project.contracts import (
     compile_apart,
-    compiled,
     contract_warnings,
     control_contract,
-    left_out,
     members_for_tools,
     merged_document,
     project_warnings,
+    read_project,
     shadowed,
     webhook_place,
 )
@@ -64,9 +59,6 @@ _PARTS: Final = (CONVENTIONS_FILE, "openapi", "handlers", "domain", "fixtures", 
 _READ: Final = frozenset({".yaml", ".yml", ".json", ".py"})
 _MANUAL: Final = Scenario("manual")
 _DEFAULT_SCENARIO: Final = "auto-progress"
-_OPTION: Final = "the option --base-path"
-_FIRST_SERVER: Final = "the first server"
-_CHANGED_BY: Final = "'serve --contract' has --base-path"
 
 
 @dataclass(frozen=True)
@@ -74,8 +66,6 @@ class Project:
     """Everything a server needs to know about what it serves.
 
     ``warnings`` are lines of text: what the contract declares and the sandbox does not support.
-    ``base_path_origin`` names what the base path comes from.
-    ``left_out`` says why an operation of the document is not served, by path and method.
     """
 
     contract: Contract
@@ -88,8 +78,6 @@ class Project:
     scenarios: Mapping[str, Scenario] = field(default_factory=lambda: {_MANUAL.name: _MANUAL})
     warnings: tuple[str, ...] = ()
     conventions: Conventions = field(default_factory=Conventions)
-    left_out: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    base_path_origin: str = _FIRST_SERVER
 
     @cached_property
     def control_conventions(self) -> Conventions:
@@ -181,7 +169,8 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
             "'invoice-sandbox init DIR --contract FILE' creates one"
         )
     try:
-        contract = compile_apart(merged_document(folder))
+        read = read_project(folder)
+        contract = compile_apart(read)
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
         _check_kinds(folder, contract, lifecycle)
         actions = load_actions(folder / "domain")
@@ -209,10 +198,8 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
             hooks=load_hooks(folder / "domain"),
             actions=actions,
             lifecycle=lifecycle,
-            warnings=tuple(project_warnings(folder, contract, handlers)),
+            warnings=tuple(project_warnings(folder, read, contract, handlers)),
             conventions=conventions,
-            left_out=left_out(folder),
-            base_path_origin=_base_path_origin(contract),
         )
         return project, vocabulary
     except (ContractError, DocumentError) as error:
@@ -230,31 +217,22 @@ def load_vocabulary(folder: Path) -> Vocabulary:
 
 
 def load_contract(
-    file: Path,
-    own_scenarios: Path | None = None,
-    *,
-    fetch: Fetch = never,
-    folders: Sequence[Path] = (),
-    base_path: str | None = None,
-    stateful: bool = False,
+    file: Path, own_scenarios: Path | None = None, *, stateful: bool = False
 ) -> Project:
     """A project of one contract file: every operation responds from the contract.
 
-    ``base_path`` replaces that of its first server.
-    If it is ``stateful``, the collections that the contract implies keep what is posted.
-
-    ``fetch`` gets what the contract refers to beyond this machine; ``folders`` are those that it
-    may refer to besides its own. Raises ProjectError.
+    If it is ``stateful``, the collections that the contract implies keep what is posted. Raises
+    ProjectError.
     """
     try:
-        whole = _at(base_path, read_contract(file, fetch, folders, whole=False))
-        read, contract = compiled(whole)
+        read = read_contract(file)
+        contract = compile_apart(read)
         scenarios = _scenarios([], own_scenarios, vocabulary_of(contract, Lifecycle({}, {}), {}))
         conventions = plain_conventions(contract)
         words = {"operations": list(contract.operations), "mode": [conventions.mode]}
         named = members_for_tools(contract, conventions, None)
         control = control_contract(None, words, for_tools=named)
-        read = replace(read, limits=(*read.limits, *shadowed(contract, control)))
+        read = replace(read, warnings=(*read.warnings, *shadowed(contract, control)))
         warnings = contract_warnings(read, contract)
         found = inferred(contract) if stateful else ()
         conventions = replace(conventions, collections=found)
@@ -265,10 +243,6 @@ def load_contract(
             scenarios=scenarios,
             warnings=tuple(warnings),
             conventions=conventions,
-            left_out=read.left_out,
-            base_path_origin=(
-                f"{_base_path_origin(contract)}; {_CHANGED_BY}" if base_path is None else _OPTION
-            ),
         )
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
@@ -277,24 +251,6 @@ def load_contract(
 def _of_collections(collections: Iterable[Collection]) -> dict[str, Handler]:
     """The handlers of the operations of collections."""
     return {name: one for each in collections for name, one in each.handlers().items()}
-
-
-def _base_path_origin(contract: Contract) -> str:
-    """What the base path of the operations comes from, in a document without the option."""
-    declared = declared_base_path(contract.document)
-    if declared == contract.base_path:
-        return _FIRST_SERVER
-    owner = reserved_for(declared)
-    return f"{_FIRST_SERVER} after /api, because {declared} is reserved for {owner}"
-
-
-def _at(base_path: str | None, read: ReadContract) -> ReadContract:
-    """The contract with that base path, unless it is None."""
-    if base_path is None:
-        return read
-    servers = [{"url": base_path}, *read.document.get("servers", [])]
-    limits = tuple(one for one in read.limits if one.pointer != BASE_PATH)
-    return replace(read, document={**read.document, "servers": servers}, limits=limits)
 
 
 def vocabulary_of(

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from invoice_sandbox.openapi.load.documents import Places, document_of, pointer_text
-from invoice_sandbox.openapi.load.fetching import Fetch, never
-from invoice_sandbox.openapi.load.files import Files, Parse, Target
+from invoice_sandbox.openapi.load.documents import Places, pointer_text
+from invoice_sandbox.openapi.load.files import Files, Target
 from invoice_sandbox.openapi.load.model import (
     BESIDE_REFERENCE,
     DATA,
@@ -37,12 +36,6 @@ from invoice_sandbox.openapi.load.text import DocumentError
 Origins = Mapping[tuple[str, ...], tuple[str, Pointer]]
 """Where a place of the bundle came from: the file, and the pointer within it."""
 
-Unresolved = Callable[[Pointer, DocumentError], None]
-"""What is done about a reference of the bundle that leads nowhere."""
-
-Prepare = Callable[[Node], None]
-"""What is done with a part of another file, at its place of the bundle, before it is copied."""
-
 _FILE: Final = re.compile(r"[^#]*\.(?:ya?ml|json)(?:#.*)?|[^#]+#/.*")
 _BUILT_IN: Final = "https://json-schema.org/draft/"
 """What addresses of the official dialects begin with, which the validator has."""
@@ -56,13 +49,14 @@ class Bundle:
     """``document`` refers to nothing outside itself; ``file`` is where it starts.
 
     ``origins`` has every place that was filled in from elsewhere, with the file that it came from,
-    which is empty for ``file``, and the pointer within it.
+    and the pointer within it. ``errors`` are the references that lead nowhere.
     """
 
     document: dict[str, Any]
     file: Path
     origins: Origins = field(default_factory=dict)
     places: Places = field(default_factory=Places)
+    errors: tuple[DocumentError, ...] = ()
 
     def place(self, pointer: Pointer) -> str:
         """``file:line:column`` of a place in the bundle, or of its closest ancestor."""
@@ -70,49 +64,23 @@ class Bundle:
         for length in range(len(steps), 0, -1):
             if steps[:length] in self.origins:
                 name, start = self.origins[steps[:length]]
-                return self.places.of(name or self.file, (*start, *pointer[length:]))
+                return self.places.of(name, (*start, *pointer[length:]))
         return self.places.of(self.file, pointer)
 
 
-def reject(_place: Pointer, error: DocumentError) -> None:
-    """Raise the error: the document needs the reference."""
-    raise error
+def bundle(document: dict[str, Any], file: Path, folder: Path | None = None) -> Bundle:
+    """Return the ``document`` of ``file``, with everything that it refers to.
 
-
-def as_it_is(_here: Node) -> None:
-    """Nothing is done with a part of another file."""
-
-
-def bundle(
-    document: dict[str, Any],
-    file: Path,
-    fetch: Fetch = never,
-    folders: Sequence[Path] = (),
-    unresolved: Unresolved = reject,
-    prepare: Prepare = as_it_is,
-    parse: Parse = document_of,
-) -> Bundle:
-    """The ``document`` of ``file``, with everything that it refers to.
-
-    ``fetch`` gets what lies beyond this machine; files of it are read in the folder of ``file``
-    and in ``folders``. ``unresolved`` is called for a reference that leads nowhere, which stays as
-    it is; ``prepare`` may change a part of another file first, whose text ``parse`` has read.
-    Raises DocumentError.
+    Files are read in the ``folder``, by default that of ``file``. A reference that leads nowhere
+    stays as it is, and is one of the errors.
     """
     whole, found = Bundle(document, file), _references(document)
     if not _is_self_contained(document, found):
-        files = Files(file, document, fetch, folders, parse)
-        whole = _Bundler(file, files, unresolved, prepare).bundled()
+        files = Files(file, document, folder or file.parent)
+        whole = _Bundler(file, files).bundled()
         found = _references(whole.document)
-    for pointer, problem in _lost(whole.document, found):
-        unresolved(pointer, DocumentError(whole.place(pointer), problem))
-    return whole
-
-
-def lost_references(document: Mapping[str, Any]) -> Iterator[tuple[Pointer, str]]:
-    """Where a reference within the document is to nothing, to itself, or to an object of another
-    type, and which of these."""
-    return _lost(document, _references(document))
+    lost = [DocumentError(whole.place(at), text) for at, text in _lost(whole.document, found)]
+    return replace(whole, errors=(*whole.errors, *lost))
 
 
 def _references(document: Any) -> list[Node]:
@@ -187,18 +155,11 @@ def _is_self_contained(document: Mapping[str, Any], found: Sequence[Node]) -> bo
 class _Bundler:
     """Copies a document, and all that it refers to, into one."""
 
-    def __init__(
-        self,
-        file: Path,
-        files: Files,
-        unresolved: Unresolved,
-        prepare: Prepare,
-    ) -> None:
+    def __init__(self, file: Path, files: Files) -> None:
         """``files`` has the document of ``file``, and reads the others."""
         self._file = file
-        self._unresolved = unresolved
-        self._prepare = prepare
         self._files = files
+        self._errors: dict[str, DocumentError] = {}
         self._root = self._files.root
         self._names: dict[tuple[str, Target], str] = {}
         self._taken: dict[str, set[str]] = {}
@@ -212,10 +173,11 @@ class _Bundler:
         document = self._copy(node(self._files.content(self._root)), self._root, ())
         while self._waiting:
             type_, name, target = self._waiting.pop(0)
-            section = SECTIONS[type_]
-            components = document.setdefault("components", {}).setdefault(section, {})
-            components[name] = self._filled_in(type_, target, ("components", section, name))
-        return Bundle(document, self._file, self._origins, self._files.places)
+            at = ("components", SECTIONS[type_], name)
+            components = _object_at(document, "components")
+            _object_at(components, SECTIONS[type_])[name] = self._filled_in(type_, target, at)
+        errors = tuple(self._errors.values())
+        return Bundle(document, self._file, self._origins, self._files.places, errors)
 
     def _claim_names(self) -> None:
         """A component that adds nothing to a reference to a file gives its name to what is
@@ -232,7 +194,7 @@ class _Bundler:
                     continue
                 if any(key not in BESIDE_REFERENCE and key[:2] != "x-" for key in value):
                     continue
-                target = self._target(here.reference, self._root, here, None)
+                target = self._target(here.reference, self._root, here)
                 if target is not None and target.address != self._root:
                     self._names.setdefault((section, target), name)
 
@@ -245,13 +207,12 @@ class _Bundler:
             copy["discriminator"] = self._mapped(here, copy["discriminator"], file)
         return copy
 
-    def _target(self, reference: str, file: str, here: Node, out: Pointer | None) -> Target | None:
-        """What a reference names; None: it stays as it is. ``out`` None: it is asked for again."""
+    def _target(self, reference: str, file: str, here: Node) -> Target | None:
+        """Return what a reference names; None: it stays as it is."""
         try:
             return self._files.target(reference, file, here)
         except DocumentError as error:
-            if out is not None:
-                self._unresolved(out, error)
+            self._errors[str(error)] = error
             return None
 
     def _members(self, here: Node, file: str, out: Pointer) -> Any:
@@ -261,7 +222,7 @@ class _Bundler:
         """A reference within the bundle, or what it names if that cannot be a component."""
         beside = {key: child for key, child in here.value.items() if key != "$ref"}
         beside = self._members(Node(beside, here.type, here.pointer, here.base), file, out)
-        target = self._target(reference, file, here, out)
+        target = self._target(reference, file, here)
         if target is None:
             return {"$ref": reference, **beside}
         if target.address == self._root and self._may_stay(target.pointer, here.type):
@@ -290,14 +251,12 @@ class _Bundler:
         """A copy of what ``target`` names, at the place ``out`` of the bundle."""
         if target in self._inlining:
             place = self._files.places.of(self._files.shown(target.address), target.pointer)
-            problem = "self-referencing value"
-            self._unresolved(out, DocumentError(place, problem, "make it a component"))
+            error = DocumentError(place, "self-referencing value", "make it a component")
+            self._errors[str(error)] = error
             return {"$ref": _reference(out)}
         self._inlining.append(target)
         self._origins[tuple(map(str, out))] = (self._files.shown(target.address), target.pointer)
         content = self._files.at(target)
-        if target.address != self._root:
-            self._prepare(node(content, type_, out))
         copy = self._copy(node(content, type_, target.pointer), target.address, out)
         self._inlining.pop()
         return copy
@@ -340,7 +299,20 @@ class _Bundler:
         ):
             return meant
         at = Node({"$ref": meant}, SCHEMA, (*here.pointer, "discriminator"), here.base)
-        return self._referred(at, meant, file, ())["$ref"]
+        try:
+            target = self._files.target(meant, file, at)
+        except DocumentError:
+            return meant  # which is a warning
+        if target is None or target.address == self._root:
+            return self._referred(at, meant, file, ())["$ref"]
+        return _reference(("components", SECTIONS[SCHEMA], self._name(SCHEMA, target)))
+
+
+def _object_at(around: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the object with that name, which is made; what is no object stays, and is an error
+    of the document."""
+    found = around.setdefault(name, {})
+    return found if isinstance(found, dict) else {}
 
 
 def _reference(pointer: Pointer) -> str:

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
-from invoice_sandbox.openapi.load.documents import Places, document_of, read_text
-from invoice_sandbox.openapi.load.fetching import Fetch, FetchError
+from invoice_sandbox.openapi.load.documents import Places, load_document
 from invoice_sandbox.openapi.load.model import (
     DOCUMENT,
     FILE,
@@ -35,12 +34,9 @@ _META: Final = "https://json-schema.org/draft/"
 _USER: Final = re.compile(r"://[^/@]*@")
 
 
-Parse = Callable[[str, str], Any]
-"""What gives the content of a file: it gets its name, and its text."""
-
-
-class UnreadableError(DocumentError):
-    """What a reference names is a file that cannot be read; ``place`` is in that file."""
+class LostError(Exception):
+    """A reference that leads nowhere; the message is a clause such as 'there is no file', or
+    nothing."""
 
 
 @dataclass(frozen=True)
@@ -57,25 +53,12 @@ class Target:
 class Files:
     """The files of a contract by their addresses: first the one of ``root``, then what is read."""
 
-    def __init__(
-        self,
-        file: Path,
-        document: dict[str, Any],
-        fetch: Fetch,
-        folders: Sequence[Path],
-        parse: Parse = document_of,
-    ) -> None:
-        """``document`` is that of ``file``; ``fetch`` gets what lies beyond this machine.
-
-        Files of this machine are read in the folder of ``file``, and in ``folders``. ``parse``
-        reads the text of each file but the first.
-        """
+    def __init__(self, file: Path, document: dict[str, Any], folder: Path) -> None:
+        """``document`` is that of ``file``. Files are read in the ``folder``."""
         self._file = file
-        self._folders = (file.parent, *folders)
+        self._folder = folder
         self.root = _canonical(file.absolute().as_uri())
         self.places = Places()
-        self._fetch = fetch
-        self._parse = parse
         self._contents: dict[str, Any] = {self.root: document}
         self._identified: dict[str, Mapping[str, Pointer]] = {}
 
@@ -86,11 +69,11 @@ class Files:
         """
         try:
             return self._target(reference, file, here)
-        except (FetchError, ValueError, RecursionError) as error:  # ValueError: it is no address
+        except (LostError, ValueError, RecursionError) as error:  # ValueError: it is no address
             place = self.places.of(self.shown(file), (*here.pointer, "$ref"))
             problem = f"cannot resolve reference '{_USER.sub('://', reference)}'"
             why = f": {error}" if str(error) else ""
-            raise DocumentError(place, problem + why, getattr(error, "advice", "")) from None
+            raise DocumentError(place, problem + why) from None
 
     def _target(self, reference: str, file: str, here: Node) -> Target | None:
         whole = address(reference, here.base)
@@ -108,14 +91,14 @@ class Files:
             self._check_identified(whole, file)
             return None
         start = self._known(file).get(resource) if resource else None
-        start_at = self._read(at, file) if start is None else Target(file, start)
+        start_at = self._read(at) if start is None else Target(file, start)
         found = self._found(start_at, fragment)
         if found == Target(self.root):
-            raise FetchError("that is the document itself")
+            raise LostError("that is the document itself")
         return found
 
     def _check_identified(self, whole: str, file: str) -> None:
-        """Raise FetchError unless an identifier and, below it, a JSON Pointer name something."""
+        """Raise LostError unless an identifier and, below it, a JSON Pointer name something."""
         resource, fragment = urldefrag(whole)
         is_pointer = fragment.startswith("/")
         name = resource if is_pointer else whole.removesuffix("#")
@@ -125,14 +108,14 @@ class Files:
                 value = self.at(Target(one, start))
                 if not is_pointer or at_pointer(value, fragment) is not None:
                     return
-        raise FetchError
+        raise LostError
 
     def _found(self, start: Target, fragment: str) -> Target:
         """The place that a fragment names, in whatever file references on the way lead to."""
         if fragment and not fragment.startswith("/"):
             pointer = self._known(start.address).get(f"#{unquote(fragment)}")
             if pointer is None:
-                raise FetchError
+                raise LostError
             return Target(start.address, pointer)
         for step in steps_of(fragment) if fragment else ():
             start = self._followed(start, step)
@@ -145,13 +128,13 @@ class Files:
         if standing.reference is not None and step not in value:
             beyond = self.target(standing.reference, at.address, standing)
             if beyond is None:
-                raise FetchError
+                raise LostError
             at, value = beyond, self.at(beyond)
         if isinstance(value, dict) and step in value:
             return at.below(step)
         if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
             return at.below(int(step))
-        raise FetchError
+        raise LostError
 
     def at(self, target: Target) -> Any:
         """The value at a place."""
@@ -172,41 +155,20 @@ class Files:
             self._identified[file] = {name: one.pointer for name, one in nodes}
         return self._identified[file]
 
-    def _read(self, wanted: str, file: str) -> Target:
-        """The file at ``wanted``, which ``file`` refers to. Raises FetchError, DocumentError."""
+    def _read(self, wanted: str) -> Target:
+        """Return the file at ``wanted``. Raises LostError, DocumentError."""
         scheme = urlsplit(wanted).scheme
         if wanted in self._contents:
             return Target(wanted)
-        if scheme == "file" and urlsplit(file).scheme == "file":
-            path = Path(self.shown(wanted))
-            try:
-                is_there = path.is_file()
-            except OSError as error:  # of a name that no file can have
-                raise FetchError(str(error.strerror).lower()) from None
-            if not is_inside(path, self._folders):
-                raise FetchError(
-                    f"{path} is outside of the folder of the contract",
-                    "serve --allow-refs-outside DIR allows another folder",
-                )
-            if not is_there:
-                folder = "; that is a folder" if path.is_dir() else ""
-                raise FetchError(f"there is no file {path}{folder}")
-            self._keep(wanted, str(path), lambda: read_text(path))
-        elif scheme in {"http", "https"}:
-            self.places.know(wanted, self._keep(wanted, wanted, lambda: self._fetch(wanted)))
-        else:
-            raise FetchError
+        if scheme in {"http", "https"}:
+            raise LostError("references are not fetched over the network")
+        if scheme != "file":
+            raise LostError
+        path = Path(self.shown(wanted))
+        if not _is_inside(path, self._folder):
+            raise LostError(f"{path} is outside of the folder of the contract")
+        self._contents[wanted] = load_document(_existing(path))
         return Target(wanted)
-
-    def _keep(self, wanted: str, name: str, read: Callable[[], str]) -> str:
-        """Keep the content of the file at ``wanted``, and return its text. Raises
-        UnreadableError."""
-        try:
-            text = read()
-            self._contents[wanted] = self._parse(name, text)
-        except DocumentError as error:
-            raise UnreadableError(error.place, error.problem, error.advice) from None
-        return text
 
     def shown(self, address: str) -> str:
         """A file as a person would name it, starting from how the contract was named."""
@@ -219,10 +181,21 @@ class Files:
         return os.path.normpath(self._file.parent / relative)
 
 
-def is_inside(path: Path, folders: Sequence[Path]) -> bool:
-    """Whether a file, wherever links lead, is in one of the folders."""
-    resolved = path.resolve()
-    return any(resolved.is_relative_to(one.resolve()) for one in folders)
+def _existing(path: Path) -> Path:
+    """Return the path of a file that is there. Raises LostError."""
+    try:
+        is_there = path.is_file()
+    except OSError as error:  # of a name that no file can have
+        raise LostError(str(error.strerror).lower()) from None
+    if not is_there:
+        folder = "; that is a folder" if path.is_dir() else ""
+        raise LostError(f"there is no file {path}{folder}")
+    return path
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """True if a file, wherever links lead, is in the folder."""
+    return path.resolve().is_relative_to(folder.resolve())
 
 
 def _canonical(address: str) -> str:

@@ -93,42 +93,11 @@ BESIDE_REFERENCE: Final = frozenset(
     {"$ref", "$comment", "title", "summary", "description", "deprecated", "externalDocs", "xml"}
 )
 """Members of a reference that change nothing of what it names."""
-ONE_OF: Final = "x-one-of"
-"""On a schema with ``anyOf``: it was ``oneOf``, and an alternative allows more than it was written
-to allow."""
 OBJECTS: Final = frozenset(_MEMBERS)
 """The types of which OpenAPI names the members: what is not a list or a map."""
 _RESOURCES: Final = frozenset({SCHEMA, FILE})
 _VALUES: Final = frozenset({"const", "enum", "default", "example", "examples"})
 _UNKNOWN: Final = {DATA: DATA, SCHEMA: DATA, "callback": "pathItem", FILE: FILE}
-
-
-def members_of(type_: str) -> Iterable[str]:
-    """The names of the members that the objects of a type may have and that mean something."""
-    return _MEMBERS.get(type_, {})
-
-
-def names_of(type_: str) -> Iterable[str]:
-    """The same, with those whose values have no type of their own, such as ``required``."""
-    return *members_of(type_), *_PLAIN.get(type_, ())
-
-
-_PLAIN: Final[Mapping[str, Iterable[str]]] = {
-    "parameter": ("name", "in", "required", "style", "explode", "allowReserved"),
-    "header": ("required", "style", "explode"),
-    "requestBody": ("required",),
-    "response": ("description",),
-    "operation": ("operationId", "tags"),
-    "securityScheme": ("type", "name", "in", "scheme"),
-    "discriminator": ("propertyName",),
-    SCHEMA: (
-        *("type", "required", "enum", "format", "nullable", "default", "pattern", "multipleOf"),
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
-        *("minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
-        *("readOnly", "writeOnly", "discriminator", "example"),
-    ),
-}
-"""Members with values of no type of their own that mean something, by the type of the object."""
 
 
 def word_for(type_: str) -> str:
@@ -217,23 +186,6 @@ def walk(start: Node) -> Iterator[Node]:
         here = waiting.pop()
         yield here
         waiting += reversed(here.containers())
-
-
-def operations(document: Any) -> Iterator[Node]:
-    """Every operation, also those of callbacks and webhooks; schemas have none."""
-    waiting = [node(document)]
-    while waiting:
-        here = waiting.pop()
-        if here.type == "operation":
-            yield here
-        waiting += [one for one in reversed(here.containers()) if one.type in _AROUND_OPERATIONS]
-
-
-_AROUND_OPERATIONS: Final = frozenset(
-    {"operation", "callback", "pathItem", "components"}
-    | {f"{{{one}}}" for one in ("callback", "pathItem")}
-    | {"<pathItem>"}
-)
 
 
 def _type_below(type_: str, key: str | int, child: Any) -> str:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect, insort
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from copy import deepcopy
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import getitem
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
-from invoice_sandbox.openapi.load.documents import pointer_text
-from invoice_sandbox.openapi.load.model import FILE, METHODS, Pointer
+from invoice_sandbox.openapi.load.model import METHODS, Pointer
 from invoice_sandbox.openapi.load.pointers import dereference
 
 
@@ -22,95 +16,11 @@ from invoice_sandbox.openapi.load.pointers import dereference
 class Note:
     """Something in a document that is not served as declared, or that OpenAPI does not define.
 
-    ``pointer`` are the steps to its place, ``text`` is a clause for people.
+    ``pointer`` has the steps to its place, ``text`` is a clause for people.
     """
 
     pointer: Pointer
     text: str
-
-
-class Draft:
-    """A ``document`` that is being changed, and ``notes`` of its changes.
-
-    A pointer in a note is that of the document as it was at first, also where items of lists have
-    been left out since.
-    """
-
-    def __init__(self, document: dict[str, Any], lost: Iterable[Pointer] = ()) -> None:
-        self.document = document
-        self.notes: list[Note] = []
-        self._loosened: list[Pointer] = []
-        self._lost: dict[Pointer, list[int]] = {}
-        self._leaving = list(lost)
-        self.add(())
-
-    def leave_out(self, pointer: Pointer) -> None:
-        """Leave out an item of a list or a member of an object. The places of other items are
-        still counted as they were, until the notes of these changes are added."""
-        around = self._at(pointer[:-1])
-        del around[pointer[-1]]
-        if isinstance(around, list):
-            self._leaving.append(pointer)
-
-    def replace(self, pointer: Pointer, value: Any) -> None:
-        """Put a copy of ``value`` there."""
-        self._at(pointer[:-1])[pointer[-1]] = deepcopy(value)
-
-    def loosen(self, pointer: Pointer) -> None:
-        """Note that a schema allows more than it was written to allow."""
-        self._loosened.append(self.first(pointer))
-
-    def loosened(self) -> list[Any]:
-        """The schemas that allow more, as far as they are still there; the next time only those
-        that were noted since."""
-        places, self._loosened = [self.now(one) for one in self._loosened], []
-        found = list[Any]()
-        for place in [one for one in places if one is not None]:
-            with suppress(LookupError, TypeError):
-                found.append(self._at(place))
-        return found
-
-    def _at(self, pointer: Pointer) -> Any:
-        return reduce(getitem, pointer, cast("Any", self.document))
-
-    def add(self, notes: Iterable[Note]) -> None:
-        """Add the notes of changes, at places as they were before these."""
-        self.notes += self.as_written(notes)
-        for *around, index in [self.first(one) for one in self._leaving]:
-            insort(self._lost.setdefault(tuple(around), []), int(index))
-        self._leaving = []
-
-    def as_written(self, notes: Iterable[Note]) -> list[Note]:
-        """The notes, at the places that theirs had at first."""
-        return [Note(self.first(one.pointer), one.text) for one in notes]
-
-    def lost(self) -> list[Pointer]:
-        """The places of the items that were left out, as a draft can be made with."""
-        return [(*around, index) for around, some in self._lost.items() for index in some]
-
-    def now(self, pointer: Pointer) -> Pointer | None:
-        """Where the place is now that was at ``pointer`` at first; None if it was left out."""
-        found = list[str | int]()
-        for length, step in enumerate(pointer):
-            lost = self._lost.get(pointer[:length], ())
-            if step in lost:
-                return None
-            found.append(step - bisect(lost, step) if lost and isinstance(step, int) else step)
-        return tuple(found)
-
-    def first(self, pointer: Pointer) -> Pointer:
-        """Where the place was at first that is at ``pointer`` now."""
-        found: Pointer = ()
-        for step in pointer:
-            first = step
-            for lost in self._lost.get(found, ()):  # in order
-                first = first + 1 if isinstance(first, int) and lost <= first else first
-            found = (*found, first)
-        return found
-
-
-NOT_SERVED: Final = "is not served: "
-"""What a note says of an operation, a path or a component before the reason."""
 
 
 def base_path(document: Mapping[str, Any]) -> str:
@@ -120,12 +30,12 @@ def base_path(document: Mapping[str, Any]) -> str:
     an address begins with that is no variable (``{baseUrl}/v1``, ``{scheme}://host``,
     ``${URL}/v1``, ``{{url}}/v1``) has no path.
     """
-    url = _UNKNOWN_ORIGIN.sub("http://", server_url(document))
+    url = _UNKNOWN_ORIGIN.sub("http://", _server_url(document))
     path = urlsplit(urljoin("http://sandbox.invalid/", url)).path
     return "/".join(["", *(step for step in path.split("/") if step)])
 
 
-def server_url(document: Mapping[str, Any]) -> str:
+def _server_url(document: Mapping[str, Any]) -> str:
     """The URL of the first server, its variables at their defaults."""
     servers = document.get("servers") or [{"url": "/"}]
     url: str = servers[0]["url"]
@@ -134,9 +44,8 @@ def server_url(document: Mapping[str, Any]) -> str:
     return url
 
 
-ORIGIN: Final = r"^(?:\$?\{[^{}/]*\}|\{\{[^{}/]*\}\})"
-"""What an address begins with that is no variable."""
-_UNKNOWN_ORIGIN: Final = re.compile(f"{ORIGIN}(://)?")
+_UNKNOWN_ORIGIN: Final = re.compile(r"^(?:\$?\{[^{}/]*\}|\{\{[^{}/]*\}\})(://)?")
+"""What an address begins with that is not a variable."""
 
 DOCS: Final = "/docs"
 CONSOLE: Final = "/console"
@@ -158,29 +67,27 @@ def served_base_path(document: Mapping[str, Any]) -> str:
     return f"/api{path}" if reserved_for(path) else path
 
 
-def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """``path, method, operation object`` for every operation, in document order.
+OWN_PAGES: Final = "the sandbox has pages of its own at this path"
+"""What is noted of a path whose GET is that of a page of the sandbox."""
 
-    What is no object, as in a document that is not repaired yet, is none.
-    """
+_OWN_PAGES: Final = re.compile(
+    r"/(?:openapi\.(?:json|yaml)|(?:docs|console)(?:/.*)?|sandbox/openapi\..*)"
+)
+
+
+def hidden_paths(document: Mapping[str, Any]) -> frozenset[str]:
+    """Return the paths at which the sandbox has pages of its own."""
+    base, paths = served_base_path(document), document.get("paths", {})
+    return frozenset(path for path in paths if _OWN_PAGES.fullmatch(base + path))
+
+
+def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield ``path, method, operation object`` for every operation, in document order."""
     for path, item in document.get("paths", {}).items():
         resolved = dereference(document, item)
-        for method in METHODS if isinstance(resolved, Mapping) else ():
-            if isinstance(resolved.get(method), Mapping):
+        for method in METHODS:
+            if method in resolved:
                 yield path, method, resolved[method]
-
-
-def subject(pointer: Pointer) -> str:
-    """``GET /orders`` for a place in an operation, ``/orders`` for one in a path, the steps for one
-    of another file, else nothing."""
-    match pointer:
-        case (str(first), _, *steps) if first == FILE:
-            return pointer_text(steps) or "in this file"
-        case ("paths", str() as path, str() as method, *_) if method in METHODS:
-            return f"{method.upper()} {path}"
-        case ("paths", str() as path, *_):
-            return path
-    return ""
 
 
 def parameter_key(declared: Mapping[str, Any]) -> tuple[str, str]:

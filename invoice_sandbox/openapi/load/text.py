@@ -1,18 +1,16 @@
-"""What the readers of JSON and of YAML have in common: errors, places, limits and numbers."""
+"""Errors, places and numbers that the readers of JSON and of YAML have in common."""
 
 from __future__ import annotations
 
 import math
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from invoice_sandbox.base.errors import UserError
 
-MAX_LEVELS: Final = 256
-
 MAX_VALUES: Final = 1_000_000
-"""Values of a file, aliases of YAML expanded."""
+"""Values of a YAML file, aliases expanded."""
 
 
 @dataclass
@@ -29,51 +27,55 @@ class DocumentError(UserError):
     __hash__ = Exception.__hash__
 
     def __str__(self) -> str:
-        """One line: place, problem, advice."""
+        """Return one line: place, problem, advice."""
         return f"{self.place}: {self.clause}"
 
     @property
     def clause(self) -> str:
-        """Problem and advice."""
+        """Return problem and advice."""
         return self.problem + (f" ({self.advice})" if self.advice else "")
 
 
-def step_to(line: int, column: int) -> str:
-    """The last step to what no name leads to, such as a key that is no text: where it is
-    written."""
-    return f"? {line}:{column}"
+@dataclass
+class InvalidDocumentError(DocumentError):
+    """Everything that is wrong with a file, one line for each place."""
+
+    lines: tuple[str, ...] = ()
+
+    __hash__ = Exception.__hash__
+
+    def __str__(self) -> str:
+        """Return the number of errors, and a line for each."""
+        return "\n".join((f"{self.place}: {self.problem}", *self.lines))
 
 
-def steps_to(place: str) -> tuple[str, ...]:
-    """The same for the end of a place with line and column; no step without them."""
-    found = _NUMBERS.search(place)
-    return (step_to(int(found[1]), int(found[2])),) if found else ()
+def reject_all(file: object, errors: Iterable[DocumentError]) -> None:
+    """Raise DocumentError with all ``errors`` of a ``file``, unless there are none."""
+    found = list({str(error): error for error in errors}.values())
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        lines = tuple(map(str, sorted(found, key=_position)))
+        raise InvalidDocumentError(str(file), f"{len(found)} errors", lines=lines)
 
 
-def place_of_step(step: str | int) -> str:
-    """``:line:column`` that such a step has; nothing for any other."""
-    found = _NUMBERS.search(str(step)) if str(step).startswith("? ") else None
-    return f":{found[1]}:{found[2]}" if found else ""
-
-
-_NUMBERS: Final = re.compile(r"[ :](\d+):(\d+)$")
+def _position(error: DocumentError) -> tuple[str, list[int]]:
+    """Return file, line and column, to sort by."""
+    file, *numbers = error.place.rsplit(":", 2)
+    if all(number.isdigit() for number in numbers):
+        return file, [int(number) for number in numbers]
+    return error.place, []
 
 
 def line_and_column(text: str, offset: int) -> str:
-    """``:line:column`` of a place in ``text``."""
+    """Return ``:line:column`` of a place in ``text``."""
     line, start = text.count("\n", 0, offset) + 1, text.rfind("\n", 0, offset) + 1
     return f":{line}:{offset - start + 1}"
 
 
 def finite(text: str) -> float:
-    """A number that JSON can represent. Raises ValueError."""
+    """Return a number that JSON can represent. Raises ValueError."""
     number = float(text)  # which reads 'nan' and 'inf', but not with the point of YAML
     if not math.isfinite(number):
         raise ValueError
     return number
-
-
-def alike(name: object) -> str:
-    """The same text for the names that are read as one: in other letters, with blanks around, a
-    path without the slash at its beginning, or ``*`` for any media type."""
-    return str(name).strip().lower().removeprefix("/").replace("*/*", "*")

@@ -1,23 +1,25 @@
-"""Is a document an OpenAPI description at all, 3.0 or 3.1?"""
+"""Is a document valid OpenAPI, 3.0 or 3.1? If not: every place, and what is wrong there.
+
+The rules are those of openapi-spec-validator, with its schemas; the checks are ours, because it
+reports a part of the errors, many of them without a place, and takes 8 s for a document of 13 MB.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
-from warnings import catch_warnings, simplefilter
 
 import jsonschema_rs
 
-from invoice_sandbox.openapi.load.conformity import conforms, meta_schema_31, official_form
-from invoice_sandbox.openapi.load.documents import Places, pointer_text
-from invoice_sandbox.openapi.load.model import SECTIONS, Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.documents import place_of, pointer_text
+from invoice_sandbox.openapi.load.model import METHODS, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import (
     base_path,
     parameter_key,
@@ -32,7 +34,6 @@ from invoice_sandbox.openapi.load.pointers import (
 )
 from invoice_sandbox.openapi.load.text import DocumentError
 
-_OFFICIAL: Final = "https://json-schema.org/draft/"
 DRAFT_2020_12: Final = "https://json-schema.org/draft/2020-12/schema"
 OAS_DIALECT: Final = "https://spec.openapis.org/oas/3.1/dialect/"
 DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
@@ -57,22 +58,10 @@ DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 """The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
-_MOST: Final = 1000
-"""How many problems of a document are looked for."""
-
 _MAX_MESSAGE_LENGTH: Final = 240
 """Letters of a message: the validator puts whole objects into some."""
 
-
 _VERSION: Final = re.compile(r"v?3(?:\.(?P<minor>[01])(?:\.[\dx*]+)?)?")
-
-
-def meant_version(version: Any) -> str | None:
-    """What is meant by a version that is not written in full, or with a ``v``; None: nothing."""
-    found = _VERSION.fullmatch(str(version).strip())
-    if found is None:
-        return None
-    return "3.1.0" if found["minor"] == "1" else "3.0.3"
 
 
 def check_version(document: Any, file: Path) -> None:
@@ -82,10 +71,10 @@ def check_version(document: Any, file: Path) -> None:
     version = members.get("openapi")
     if isinstance(version, str) and version.startswith(("3.0.", "3.1.")):
         return
-    meant = meant_version(version)
+    meant = _VERSION.fullmatch(str(version).strip())
     if meant is not None:
         problem = "the version in 'openapi' must be text of three numbers"
-        advice = f"write openapi: '{meant}'"
+        advice = f"write openapi: '{'3.1.0' if meant['minor'] == '1' else '3.0.3'}'"
     elif version is not None:
         problem = f"OpenAPI {version} is not served"
         advice = "3.0 and 3.1 are: a document that uses nothing newer may have 'openapi: 3.1.0'"
@@ -94,240 +83,122 @@ def check_version(document: Any, file: Path) -> None:
         advice = "convert it to OpenAPI 3, as 'npx swagger2openapi FILE' or editor.swagger.io do"
     elif "asyncapi" in members:
         problem, advice = "AsyncAPI describes messages, not HTTP", "serve an OpenAPI document"
-    place = Places().of(file, ("openapi",)) if members else str(file)
+    place = place_of(file, ("openapi",)) if members else str(file)
     raise DocumentError(place, problem, advice)
 
 
 @dataclass(frozen=True)
 class Invalid:
-    """A place of a document that OpenAPI does not allow, and why not.
-
-    ``is_extra``: it is a member that the object around it cannot have. ``types``: it is none of
-    these. ``missing`` is the member that an object has to have.
-    """
+    """A place of a document that OpenAPI does not allow, and why not."""
 
     pointer: Pointer
     text: str
-    is_extra: bool = False
-    types: Sequence[str] = ()
-    missing: str = ""
+
+    def error(self, place: Callable[[Pointer], str]) -> DocumentError:
+        """Return it as an error; ``place`` locates its pointer."""
+        problem = f"{pointer_text(self.pointer)}: {self.text}".removeprefix(": ")
+        return DocumentError(place(self.pointer), problem)
 
 
 def dialect(uri: Any) -> str | None:
-    """The official URI of a known dialect, or None. The OpenAPI dialect only adds annotations."""
+    """Return the official URI of a known dialect, or None. The OpenAPI dialect only adds
+    annotations."""
     known = str(uri).removesuffix("#")
     if known.startswith(OAS_DIALECT):
         return DRAFT_2020_12
     return known if known in DIALECTS else None
 
 
-def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | None = None) -> None:
-    """Raise DocumentError, with line and column, unless ``document`` is valid OpenAPI 3.0 or 3.1.
+def invalid_places(document: dict[str, Any]) -> Iterator[Invalid]:
+    """Yield every place where ``document`` is not valid OpenAPI of its version.
 
-    ``place`` locates a pointer that is not in ``file``. Nothing is fetched: a reference to
-    another document is an error. Invalid defaults (annotations, JSON Schema Validation 9.2) and
-    undeclared ``required`` names are not errors.
+    Nothing is fetched. Undeclared names in ``required`` are not errors, nor, in 3.1, invalid
+    defaults, which are annotations (JSON Schema Validation 9.2).
     """
-    for found in (*invalid_places(document, file), *unusual_names(document)):
-        raise not_valid(found, place or partial(Places().of, file))
+    yield from _in_form(document)
+    if _is_30(document):
+        yield from _wrong_defaults(document)
+    else:
+        yield from _in_schemas(document)
+    yield from _in_parameters(document)
+    yield from _in_paths(document)
+    with suppress(LookupError, TypeError, AttributeError):  # reported above
+        try:
+            base_path(document)
+        except ValueError as error:
+            yield Invalid(("servers", 0), str(error))
 
 
-def not_valid(found: Invalid, place: Callable[[Pointer], str]) -> DocumentError:
-    """The error that a document is not valid OpenAPI at a place."""
-    pointer = found.pointer[:-1] if found.is_extra else found.pointer
-    problem = f"{pointer_text(pointer)}: {found.text}".removeprefix(": ")
-    return DocumentError(place(pointer), problem)
+def _is_30(document: Mapping[str, Any]) -> bool:
+    return str(document["openapi"]).startswith("3.0.")
 
 
-def invalid_places(document: Any, file: Path) -> list[Invalid]:
-    """Where ``document`` is not valid OpenAPI: one kind of problem at a time, the first 1000.
+def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
+    """Yield where the document does not have the form of OpenAPI.
 
-    Raises DocumentError for what has no place.
+    Its schema has "this or a reference" in many places; of these, what is meant is reported.
     """
-    from referencing.exceptions import Unresolvable
-
-    check_version(document, file)
-    try:
-        found = [] if conforms(document) else _problems(document)
-        return found or list(_unusable(document))
-    except Unresolvable as error:
-        raise DocumentError(str(file), f"cannot resolve reference '{error.ref}'") from None
-    except RecursionError:
-        raise DocumentError(str(file), "nested too deeply") from None
+    errors = [one for error in _form(document).iter_errors(document) for one in _innermost(error)]
+    for error in _causes(errors):
+        if not _is_of_patterns(error):
+            yield from _as_invalid((), error)
 
 
-def _problems(document: dict[str, Any]) -> list[Invalid]:
-    """The same for a document that does not conform. The validator compiles patterns as those of
-    Python, whose warnings mean nothing here."""
-    with catch_warnings():
-        simplefilter("ignore", FutureWarning)
-        return list(islice(_invalid(document), _MOST))
+def _form(document: Mapping[str, Any]) -> Any:
+    return _form_30() if _is_30(document) else _form_31()
 
 
-def misplaced_components(document: Mapping[str, Any]) -> Iterator[Invalid]:
-    """Where the components, or a section of them, are no object, which nothing can be added to."""
-    components = document.get("components", {})
-    sections = components if isinstance(components, dict) else {}
-    places: dict[Pointer, Any] = {("components",): components}
-    places |= {("components", one): sections.get(one, {}) for one in SECTIONS.values()}
-    for pointer, value in places.items():
-        if not isinstance(value, dict):
-            text = f'{json.dumps(value, default=str)} is not of type "object"'
-            yield Invalid(pointer, _short(text), types=("object",))
+@cache
+def _form_31() -> Any:
+    from openapi_spec_validator.schemas import schema_v31
+
+    return jsonschema_rs.validator_for({**schema_v31})
 
 
-def unusual_names(document: Mapping[str, Any]) -> Iterator[Invalid]:
-    """The components of a valid document whose names OpenAPI does not allow."""
-    components = document.get("components", {})
-    for section in [one for one in components if not one.startswith("x-")]:
-        for name in [one for one in components[section] if not _NAME.fullmatch(one)]:
-            text = "the name of a component can have letters, digits, '.', '-' and '_' only"
-            yield Invalid(("components", section, name), text)
+@cache
+def _form_30() -> Any:
+    """Return the official schema, for any names of components: by itself it looks at no component
+    with a name that OpenAPI does not allow. Tags that are there twice are a warning."""
+    from openapi_spec_validator.schemas import schema_v30
+
+    definitions = {**schema_v30["definitions"]}
+    components = {**definitions["Components"]}
+    components["properties"] = {
+        section: {"type": "object", "additionalProperties": part}
+        for section, declared in components["properties"].items()
+        for part in declared["patternProperties"].values()
+    }
+    definitions["Components"] = components
+    tags = {**schema_v30["properties"]["tags"], "uniqueItems": False}
+    properties = {**schema_v30["properties"], "tags": tags}
+    form = {**schema_v30, "properties": properties, "definitions": definitions}
+    return jsonschema_rs.validator_for(form, validate_formats=True)
 
 
-_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+def _is_of_patterns(error: jsonschema_rs.ValidationError) -> bool:
+    """True if a pattern is not one of ECMA-262: one that cannot be used is a warning."""
+    kind = error.kind
+    return isinstance(kind, jsonschema_rs.ValidationErrorKind.Format) and kind.format == "regex"
 
 
-def _unusable(document: dict[str, Any]) -> Iterator[Invalid]:
-    """What has the form of OpenAPI, and no request can be served by: paths, and the first
-    server."""
-    for path in document.get("paths", {}):
-        if set("{}") & set(without_names(path).replace("{}", "")) or "" in path_names(path):
-            text = "its braces are not in pairs, each around a name"
-            yield Invalid(("paths", path), text)
-        elif any(one.startswith(("?", "&")) for one in path_names(path)):
-            text = "it has a query, and there is another path without it"
-            yield Invalid(("paths", path), text)
-    try:
-        base_path(document)
-    except ValueError as error:
-        yield Invalid(("servers", 0), str(error))
-
-
-def _readable(document: Any) -> Any:
-    is_30 = document["openapi"].startswith("3.0.")
-    keys = _MISJUDGED if is_30 else (*_MISJUDGED, "items")
-    return _pointers_only(node(document), {DRAFT_2020_12, *identified(document)}, keys)
-
-
-def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
-    from jsonschema_path import SchemaPath
-    from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
-    from openapi_spec_validator.validation.exceptions import DuplicateOperationIDError
-
-    schemas = list(_invalid_schemas(document))
-    if schemas:  # over which the validator stumbles
-        yield from schemas
-        return
-    surplus = [*_surplus_parameters(document), *_surplus_tags(document)]
-    document = _readable(document)
-    if surplus:  # which the validator reports without a place
-        known = {one.pointer for one in surplus}
-        others = [one for one in _in_form(document) if one.pointer not in known]
-        yield from sorted([*surplus, *others], key=lambda one: _position(document, one.pointer))
-        return
-    is_30 = document["openapi"].startswith("3.0.")
-    validator = OpenAPIV30SpecValidator if is_30 else OpenAPIV31SpecValidator
-    offline = SchemaPath.from_dict(document, handlers=_Offline())
-    for error in _with_any_names(validator, official_form(document))(offline).iter_errors():
-        if error.instance is document:
-            yield from _in_form(document)
-            return
-        if not _is_opinion(error):
-            found = _in_operation(document, error.message) or _in_schema(document, error)
-            pointer, text = found or (tuple(error.absolute_path), error.message)
-            is_name = isinstance(error, DuplicateOperationIDError)
-            pointer = (*pointer, "operationId") if is_name else pointer
-            yield Invalid(pointer, _short(text), is_extra=is_name)
-
-
-def _position(document: Any, pointer: Pointer) -> list[int]:
-    """Sorts places in the order of the document."""
-    found, here = list[int](), document
-    for step in pointer:
-        keys: list[Any] = list(here) if isinstance(here, dict) else [*range(len(here))]
-        found.append(keys.index(step) if step in keys else len(keys))
-        here = here[step] if step in keys else ()
-    return found
-
-
-def _surplus_parameters(document: dict[str, Any]) -> Iterator[Invalid]:
-    """Every parameter of a list that has one of the same name and location before it, or that is in
-    the path by its own account and no part of it."""
-    for here in walk(node(document)):
-        if here.type != "[parameter]" or not isinstance(here.value, list):
-            continue
-        is_of_path = here.pointer[0] == "paths" and len(here.pointer) <= _LIST_OF_OPERATION
-        names = path_names(str(here.pointer[1])) if is_of_path else None
-        seen = set[tuple[str, str]]()
-        for index, declared in enumerate(here.value):
-            with suppress(ContractError):  # of a reference that names nothing
-                one = dereference(document, declared)
-                if not isinstance(one, Mapping) or not {"name", "in"} <= one.keys():
-                    continue
-                key, name, place = parameter_key(one), str(one.get("name")), str(one.get("in"))
-                text = f"parameter '{name}' in {place} is declared twice" if key in seen else ""
-                if names is not None and place == "path" and name not in names:
-                    text = f"parameter '{name}' is no part of the path"
-                if text:
-                    yield Invalid((*here.pointer, index), _short(text), is_extra=True)
-                seen.add(key)
-
-
-def _surplus_tags(document: Mapping[str, Any]) -> Iterator[Invalid]:
-    """Every tag of a document that has the name of one before it."""
-    seen, tags = set[str](), document.get("tags")
-    for index, tag in enumerate(tags if isinstance(tags, list) else ()):
-        name = tag.get("name") if isinstance(tag, Mapping) else None
-        if isinstance(name, str) and name in seen:
-            text = f"tag '{name}' is declared twice"
-            yield Invalid(("tags", index), _short(text), is_extra=True)
-        seen.add(str(name))
-
-
-_LIST_OF_OPERATION: Final = 4
-"""The length of the pointer to the parameters of an operation; that of a path's is shorter."""
-
-
-def _with_any_names(validator: Any, form: dict[str, Any]) -> Any:
-    """A validator of openapi-spec-validator with its ``form`` of documents. By itself, it reads
-    paths as format strings of Python: as if the name in ``/users/{id:int}`` was ``id``. Schemas of
-    3.1 have been compared with their dialects, of which it does not say where they are."""
-    from openapi_spec_validator.schemas.backend import get_validator_for
-    from openapi_spec_validator.validation.keywords import (
-        OpenAPIV31SchemaValidator,
-        OperationValidator,
-    )
-
-    class Operation(OperationValidator):
-        def _get_path_params_from_url(self, url: str) -> Iterator[str]:
-            return filter(None, path_names(url))
-
-    class Schema(OpenAPIV31SchemaValidator):
-        def _validate_schema_meta(self, schema: Any, schema_value: Any) -> None:
-            _ = schema, schema_value
-
-    keywords = {**validator.keyword_validators, "operation": Operation}
-    if keywords["schema"] is OpenAPIV31SchemaValidator:
-        keywords["schema"] = Schema
-    members = {"keyword_validators": keywords, "schema_validator": get_validator_for(form)}
-    return type(validator.__name__, (validator,), members)
-
-
-def _invalid_schemas(document: dict[str, Any]) -> Iterator[Invalid]:
-    """Where schemas of an OpenAPI 3.1 document are not what their dialects allow."""
-    if document["openapi"].startswith("3.1."):
-        usual = document.get("jsonSchemaDialect", DRAFT_2020_12)
-        known = cache(lambda: identified(document))
-        for here in _outermost_schemas(node(document)):
-            own = [one for one in walk(here) if one is not here and _is_of_its_own(one)]
-            for one in (here, *own):
-                named = meant_dialect(one.value.get("$schema", usual), known)
-                yield from _in_schema_of(one, dialect(named), own)
+def _in_schemas(document: dict[str, Any]) -> Iterator[Invalid]:
+    """Yield where schemas of an OpenAPI 3.1 document are not what their dialects allow."""
+    usual = document.get("jsonSchemaDialect", DRAFT_2020_12)
+    known = cache(lambda: identified(document))
+    for outermost in _outermost_schemas(node(document)):
+        own = [here for here in walk(outermost) if here is not outermost and _is_of_its_own(here)]
+        for here in (outermost, *own):
+            named = _meant_dialect(here.value.get("$schema", usual), known)
+            official = dialect(named)
+            if official is None:
+                text = f"the JSON Schema dialect {json.dumps(named)} is not supported"
+                yield Invalid((*here.pointer, "$schema"), text)
+            else:
+                yield from _in_schema_of(here, official, own)
 
 
 def _is_of_its_own(here: Node) -> bool:
-    """Whether a part of a schema may have another dialect: it needs an address (JSON Schema Core
+    """True if a part of a schema may have another dialect: it needs an address (JSON Schema Core
     8.1.1)."""
     return here.is_schema and "$schema" in here.value and not _IDS.isdisjoint(here.value)
 
@@ -335,8 +206,8 @@ def _is_of_its_own(here: Node) -> bool:
 _IDS: Final = frozenset({"$id", "id"})
 
 
-def meant_dialect(uri: Any, known: Callable[[], Mapping[str, Any]]) -> Any:
-    """The dialect that a schema names: that of the meta-schema if it is ``known`` there."""
+def _meant_dialect(uri: Any, known: Callable[[], Mapping[str, Any]]) -> Any:
+    """Return the dialect that a schema names: that of the meta-schema if it is ``known`` there."""
     if dialect(uri) is None and str(uri) in known():
         return known()[str(uri)].get("$schema", DRAFT_2020_12)
     return uri
@@ -350,78 +221,145 @@ def _outermost_schemas(here: Node) -> Iterator[Node]:
         yield from _outermost_schemas(child)
 
 
-def _in_schema_of(here: Node, official: str | None, own: Sequence[Node]) -> Iterator[Invalid]:
-    """Where a schema is not what a dialect allows, but for its parts with one of their own."""
-    form = None if official is None else _form_of(official)
-    if form is None or form.is_valid(here.value):
+def _in_schema_of(here: Node, official: str, own: Sequence[Node]) -> Iterator[Invalid]:
+    """Yield where a schema is not what a dialect allows, but for its parts with one of their
+    own."""
+    form = _meta_schema(official)
+    if form.is_valid(here.value):
         return
     start = len(here.pointer) + 1
-    others = {one.pointer for one in own if len(one.pointer) >= start}
+    others = {part.pointer for part in own if len(part.pointer) >= start}
     for error in form.iter_errors(here.value):
-        for found in _as_invalid(here, error):
+        for found in () if _is_of_patterns(error) else _as_invalid(here.pointer, error):
             ends = range(start, len(found.pointer) + 1)
             if others.isdisjoint(found.pointer[:end] for end in ends):
                 yield found
 
 
 @cache
-def _form_of(official: str) -> Any:
-    """What the schemas of a dialect are compared with; those of 2020-12 may have what OpenAPI
-    adds."""
-    if official == DRAFT_2020_12:
-        return meta_schema_31()
-    return DIALECTS[official][0]({"$ref": official}, validate_formats=True)
+def _meta_schema(official: str) -> Any:
+    """Return what the schemas of a dialect are compared with; those of 2020-12 may have what
+    OpenAPI adds.
 
-
-def _short(text: str) -> str:
-    return text.splitlines()[0][:_MAX_MESSAGE_LENGTH]
-
-
-def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
-    """Where exactly the document does not have the form of OpenAPI.
-
-    Its schema has "this or a reference" in many places; the validator reports no more than that.
+    No public name has the parts of its meta-schema, so ``pyproject.toml`` allows only versions of
+    the library that were tried with this import.
     """
-    errors = jsonschema_rs.validator_for(official_form(document)).iter_errors(document)
-    for found in _causes([one for error in errors for one in _innermost(error)]):
-        yield from _as_invalid(node(document), found)
+    if official != DRAFT_2020_12:
+        return DIALECTS[official][0]({"$ref": official}, validate_formats=True)
+    from openapi_schema_validator import OAS31Validator
+    from openapi_schema_validator._specifications import REGISTRY
+
+    return jsonschema_rs.Draft202012Validator(
+        OAS31Validator.META_SCHEMA, validate_formats=True, retriever=REGISTRY.contents
+    )
 
 
-def _as_invalid(start: Node, found: jsonschema_rs.ValidationError) -> Iterator[Invalid]:
-    """What an error says of places below ``start``."""
-    steps = _with_empty_names(start.value, found.instance_path, found.instance)
-    pointer, text = (*start.pointer, *(steps or found.instance_path)), _short(found.message)
+def _wrong_defaults(document: dict[str, Any]) -> Iterator[Invalid]:
+    """Yield the defaults that do not conform to their schemas, as OpenAPI 3.0 requires; null stands
+    for none."""
+    for here in walk(node(document)):
+        if here.is_schema and here.value.get("default") is not None:
+            own = {key: here.value[key] for key in _OF_DEFAULTS & here.value.keys()}
+            with suppress(ValueError, jsonschema_rs.ReferencingError):  # which is reported
+                form = jsonschema_rs.Draft4Validator(own, validate_formats=_is_date(own))
+                for error in form.iter_errors(here.value["default"]):
+                    yield Invalid((*here.pointer, "default"), _short(error))
+
+
+_OF_DEFAULTS: Final = frozenset(
+    {"type", "enum", "format", "items", "minimum", "maximum", "minLength", "maxLength", "pattern"}
+)
+
+
+def _is_date(schema: Mapping[str, Any]) -> bool:
+    return schema.get("format") in {"date", "date-time"}
+
+
+def _in_parameters(document: dict[str, Any]) -> Iterator[Invalid]:
+    """Yield the parameters that are twice in a list."""
+    for here in walk(node(document)):
+        if here.type != "[parameter]" or not isinstance(here.value, list):
+            continue
+        seen = set[tuple[str, str]]()
+        for index, declared in enumerate(here.value):
+            parameter = _named(document, declared)
+            if "name" in parameter and parameter_key(parameter) in seen:
+                text = f"parameter '{parameter['name']}' in {parameter['in']} is declared twice"
+                yield Invalid((*here.pointer, index), _short(text))
+            seen.add(parameter_key(parameter))
+
+
+def _named(document: Mapping[str, Any], value: Any) -> Mapping[str, Any]:
+    """Return an object, or the one that its reference names; an empty one if there is none."""
+    with suppress(ContractError):
+        found = dereference(document, value)
+        return found if isinstance(found, Mapping) else {}
+    return {}
+
+
+def _in_paths(document: dict[str, Any]) -> Iterator[Invalid]:
+    """Yield the paths that are no templates, and the operations with wrong parameters in their
+    paths or with the operationId of another."""
+    names = Counter[str]()
+    paths = document.get("paths")
+    for path, declared in paths.items() if isinstance(paths, Mapping) else ():
+        if path.startswith("x-"):
+            continue
+        if set("{}") & set(without_names(path).replace("{}", "")) or "" in path_names(path):
+            yield Invalid(("paths", path), "its braces are not in pairs, each around a name")
+            continue
+        item = _named(document, declared)
+        with suppress(ContractError):
+            *_, place = ("paths", path), *(place for place, _ in followed(document, declared))
+            for method in METHODS:
+                if not isinstance(item.get(method), Mapping):
+                    continue
+                text = _wrong_in_path(document, path, item, item[method])
+                if text:
+                    yield Invalid((*place, method), text)
+                name = item[method].get("operationId")
+                names.update([name] if isinstance(name, str) else ())
+                if isinstance(name, str) and names[name] > 1:
+                    at = (*place, method, "operationId")
+                    yield Invalid(at, f"'{name}' is the operationId of another operation")
+
+
+def _wrong_in_path(
+    document: Mapping[str, Any], path: str, item: Mapping[str, Any], operation: Mapping[str, Any]
+) -> str:
+    """Return what is wrong with the parameters that are parts of a path, or nothing."""
+    declared = set[str]()
+    for holder in (item, operation):
+        written = holder.get("parameters")
+        parameters = map(partial(_named, document), written if isinstance(written, list) else ())
+        declared |= {str(one.get("name")) for one in parameters if one.get("in") == "path"}
+    missing, surplus = set(path_names(path)) - declared, declared - set(path_names(path))
+    if missing:
+        return f"no parameter is declared for {{{min(missing)}}} of the path"
+    return f"parameter '{min(surplus)}' is not a part of the path" if surplus else ""
+
+
+def _short(text: object) -> str:
+    return str(text).splitlines()[0][:_MAX_MESSAGE_LENGTH]
+
+
+def _as_invalid(start: Pointer, found: jsonschema_rs.ValidationError) -> Iterator[Invalid]:
+    """Yield what an error says of places below ``start``."""
+    pointer, text = (*start, *found.instance_path), _short(found.message)
     extra = getattr(found.kind, "unexpected", None) or _equal_items(found)
     if _has_both_examples(found):
-        extra, text = ("example",), "'example' cannot be beside 'examples'"
+        extra, text = ["example"], "'example' cannot be beside 'examples'"
     text = "a path begins with '/'" if extra and pointer == ("paths",) else text
     text = "an item before it is equal" if isinstance(found.instance, list) and extra else text
-    for one in extra:
+    for name in extra:
         before, _, names = text.partition(" ('")
-        own = f"{before} ('{one}' was unexpected)" if names.endswith(_SEVERAL) else text
-        yield Invalid((*pointer, one), _short(own), is_extra=True)
+        own = f"{before} ('{name}' was unexpected)" if names.endswith(_SEVERAL) else text
+        yield Invalid((*pointer, name), _short(own))
     if not extra:
-        types = tuple(getattr(found.kind, "types", ()))
-        yield Invalid(pointer, text, types=types, missing=_missing(found))
+        yield Invalid(pointer, text)
 
 
 _SEVERAL: Final = "' were unexpected)"
-
-
-def _with_empty_names(value: Any, path: Sequence[str | int], end: Any) -> Pointer | None:
-    """The steps from a value to another one, whose ``path`` lacks the empty names; None: they lead
-    to others only."""
-    if not path and value == end:
-        return ()
-    ways = [(one, path[1:]) for one in path[:1]]
-    if isinstance(value, dict):
-        ways = [*((str(one), rest) for one, rest in ways), ("", path)]
-    for step, rest in ways:
-        with suppress(LookupError, TypeError):  # of a way that leads nowhere
-            found = _with_empty_names(value[step], rest, end)
-            if found is not None:
-                return (step, *found)
-    return None
 
 
 def _equal_items(error: jsonschema_rs.ValidationError) -> list[int]:
@@ -500,92 +438,3 @@ def _is_of_another_type(branch: Sequence[jsonschema_rs.ValidationError], around:
         or (list(one.instance_path) == own and isinstance(one.kind, mistyped))
         for one in branch
     )
-
-
-def _is_opinion(error: Any) -> bool:
-    """Whether the document is right and the validator is not: it reads patterns as Python does."""
-    from openapi_spec_validator.validation.exceptions import ExtraParametersError
-
-    is_pattern = error.validator == "format" and error.validator_value == "regex"
-    return is_pattern or isinstance(error, ExtraParametersError)
-
-
-def _in_operation(document: Mapping[str, Any], message: str) -> tuple[Pointer, str] | None:
-    """Where an operation is that the validator names in its message only."""
-    found = _OPERATION.fullmatch(message)
-    if found is None:
-        return None
-    item = document["paths"].get(found["path"])
-    *_, place = ("paths", found["path"]), *(place for place, _ in followed(document, item))
-    is_there = found["method"] in (dereference(document, item) or {})
-    return ((*place, found["method"]), message) if is_there else None
-
-
-def _in_schema(document: Mapping[str, Any], error: Any) -> tuple[Pointer, str] | None:
-    """Where a schema is that the validator rejects: its path starts from the schema alone."""
-    at = list(error.absolute_path)
-    for here in walk(node(document)):
-        if here.is_schema:
-            inner = here.value
-            try:
-                for step in at:
-                    inner = inner[step]
-            except (LookupError, TypeError):
-                continue
-            if inner is error.instance:
-                return (*here.pointer, *at), error.message
-    return None
-
-
-_OPERATION: Final = re.compile(
-    r".* for '(?P<method>\w+)'(?: operation)? in '(?P<path>/.*)'"
-    r" (?:is not unique|was not resolved)",
-    re.DOTALL,
-)
-
-
-class _Offline(dict[str, Any]):
-    """What gets the files of each URL scheme for jsonschema-path: nothing, of any scheme.
-
-    Of a scheme that is not in its handlers, that library gets files by itself.
-    """
-
-    def __contains__(self, scheme: object) -> bool:
-        return True
-
-    def __missing__(self, scheme: str) -> Callable[[str], Any]:
-        return self._reject
-
-    @staticmethod
-    def _reject(uri: str) -> Any:
-        raise LookupError(uri)
-
-
-def _pointers_only(here: Node, known: Container[str], keys: Sequence[str]) -> Any:
-    """A copy that openapi-spec-validator can read, which supports neither ``$id`` nor anchors.
-
-    References that need them are left out: whether they name anything is seen when the schemas
-    are compiled. So are defaults, and lists of ``items``, which earlier dialects have.
-    """
-    copy = here.copy(lambda child: _pointers_only(child, known, keys))
-    for key in keys if isinstance(copy, dict) and here.type[0] not in "{<" else ():
-        if key in copy and _is_misjudged(key, copy[key], known, here):
-            del copy[key]
-    return copy
-
-
-_MISJUDGED: Final = ("default", "$ref", "$dynamicRef")
-
-
-def _is_misjudged(key: str, child: Any, known: Container[str], here: Node) -> bool:
-    if key in {"default", "items"}:
-        return here.is_schema and (key == "default" or isinstance(child, list))
-    if not isinstance(child, str):
-        return False
-    return bool(here.base) or child in known or _resource(child) in known
-
-
-def _resource(reference: str) -> str:
-    """The address without its fragment. The meta-schemas of JSON Schema are known everywhere."""
-    address, _, _ = reference.partition("#")
-    return DRAFT_2020_12 if address.startswith(_OFFICIAL) else address or "#"

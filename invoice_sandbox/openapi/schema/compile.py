@@ -17,7 +17,6 @@ import jsonschema_rs
 import orjson
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.openapi.load.effort import MAX_EFFORT, Efforts
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node
 from invoice_sandbox.openapi.load.pointers import identified, identified_nodes, steps_of
 from invoice_sandbox.openapi.load.validate import DIALECTS, DRAFT_2020_12, OAS_DIALECT, dialect
@@ -78,30 +77,44 @@ class SchemaError(ValueError):
         self.found = found
 
 
-def _no_error(_: Any) -> None:
-    return None
-
-
-def _first_error(
-    validate: Callable[[Any], None], value: Any
-) -> jsonschema_rs.ValidationError | None:
-    try:
-        validate(value)
-    except jsonschema_rs.ValidationError as error:
-        return error
-    return None
-
-
 @dataclass(frozen=True)
 class Compiled:
-    """What a compiled schema can do: ``steps`` counts those of a validation. ``pattern_examples``
-    are texts that match, by pattern."""
+    """A compiled schema. ``parts`` are the schemas that a value must satisfy, as JSON;
+    ``pattern_examples`` are texts that match, by pattern."""
 
     is_valid: Callable[[Any], bool]
     iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
-    first: Callable[[Any], jsonschema_rs.ValidationError | None]
-    steps: Callable[[Any, int], int]
+    validate: Callable[[Any], None]
+    parts: Sequence[Schema]
     pattern_examples: Mapping[str, str]
+
+    def first_errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
+        """Return the first error of a value; none if alternatives may have made it, which has the
+        errors of each."""
+        if not any(_has_alternatives(part) for part in self.parts):
+            try:
+                self.validate(value)
+            except jsonschema_rs.ValidationError as error:
+                return [error]
+        return []
+
+
+def _has_alternatives(schema: Schema) -> bool:
+    return not _ALTERNATIVES.isdisjoint(_keywords(schema))
+
+
+def _keywords(value: Any) -> Iterator[str]:
+    """Yield every name of a member, however deep."""
+    if isinstance(value, Mapping):
+        yield from value
+        for part in value.values():
+            yield from _keywords(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _keywords(part)
+
+
+_ALTERNATIVES: Final = frozenset({"anyOf", "oneOf"})
 
 
 class Checker:
@@ -134,7 +147,7 @@ class Checker:
         """
         errors = sorted(self._errors(value), key=lambda one: not is_missing(one))
         if not errors:
-            return (self._unexplained(value),), 1
+            return (_UNEXPLAINED,), 1
         shown, examples = errors[:MAX_PROBLEMS], self._compiled.pattern_examples
         found = [one for error in shown for one in problems_of(error, examples)]
         return tuple(found[:MAX_PROBLEMS]), len(errors) - len(shown) + len(found)
@@ -146,27 +159,32 @@ class Checker:
         """
         errors = self._errors(value)
         if not errors:
-            return self._unexplained(value), 1
+            return _UNEXPLAINED, 1
         return problem_of(errors[0], self._compiled.pattern_examples), len(errors)
 
     def _errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
-        """What is wrong with an invalid ``value``: all of it if that takes little effort, else the
-        first error, or nothing if that one consists of the errors of several alternatives."""
-        if self._compiled.steps(value, _MAX_EXPLAINED) <= _MAX_EXPLAINED:
+        """Return what is wrong with an invalid ``value``: all of it, of a large one the first
+        error, or nothing if that one consists of the errors of several alternatives."""
+        if _is_small(value):
             return list(self._compiled.iterate(value))
-        first = self._compiled.first(value)
-        return [] if first is None else [first]
-
-    def _unexplained(self, value: Any) -> Problem:
-        is_soon = self._compiled.steps(value, MAX_EFFORT) <= MAX_EFFORT
-        return Problem("", _UNEXPLAINED if is_soon else _TOO_MUCH, "")
+        return self._compiled.first_errors(value)
 
 
-_MAX_EXPLAINED: Final = 20_000
-"""Steps of a validation of which every error is reported."""
+_MAX_EXPLAINED: Final = 10_000
+"""Members and items of a value of which every error is reported."""
 
-_UNEXPLAINED: Final = "does not satisfy its schema"
-_TOO_MUCH: Final = f"takes more than {MAX_EFFORT:,} steps to validate"
+_UNEXPLAINED: Final = Problem("", "does not satisfy its schema", "")
+
+
+def _is_small(value: Any) -> bool:
+    """True if a value has no more than _MAX_EXPLAINED members and items, however deep."""
+    waiting, count = [value], 0
+    while waiting and count <= _MAX_EXPLAINED:
+        inner = waiting.pop()
+        if isinstance(inner, (dict, list)):
+            count += len(inner)
+            waiting += inner.values() if isinstance(inner, dict) else inner
+    return count <= _MAX_EXPLAINED
 
 
 _WITH_DEFINITIONS: Final = (jsonschema_rs.Draft6, jsonschema_rs.Draft7)
@@ -202,7 +220,6 @@ class Schemas:
         if len(self.identified) > 1:
             self._components = {**_identified_elsewhere(document), **self._components}
         self._portable_components: dict[str, _Portable] = {}
-        self._efforts = Efforts(document)
 
     @cached_property
     def _registry(self) -> jsonschema_rs.Registry:
@@ -289,16 +306,12 @@ class Schemas:
         except _ERRORS as error:
             reason = _reason(error)
             raise SchemaError(f"{place}: {reason}", [(schema, reason)]) from None
-        applied = self._efforts.of(schema)
-        steps = partial(self._efforts.steps, applied)
-        is_valid = compiled.is_valid
-        if self._efforts.is_counted(applied):
-            is_valid = partial(_is_soon_valid, is_valid, steps)
-        first = _no_error if applied.has_alternatives else partial(_first_error, compiled.validate)
-        examples = dict[str, str]()
-        for one in (*self._reached(portable).values(), portable):
-            examples |= one.examples
-        found = Compiled(is_valid, compiled.iter_errors, first, steps, examples)
+        every = (portable, *self._reached(portable).values())
+        examples = {text: shown for part in every for text, shown in part.examples.items()}
+        parts = [part.schema for part in every]
+        found = Compiled(
+            compiled.is_valid, compiled.iter_errors, compiled.validate, parts, examples
+        )
         self._compiled[key] = found  # documents repeat themselves: one error body everywhere
         return found
 
@@ -408,12 +421,6 @@ def _text_of(schema: Schema) -> bytes | None:
         return jsonio.dumps(schema)
     except (TypeError, RecursionError):
         return None
-
-
-def _is_soon_valid(
-    is_valid: Callable[[Any], bool], steps: Callable[[Any, int], int], value: Any
-) -> bool:
-    return steps(value, MAX_EFFORT) <= MAX_EFFORT and is_valid(value)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,146 @@
+"""The few errors that documents of others have so often that they are warnings.
+
+A duplicate value in an enum, a pattern that cannot be used, a header name that is none, a tag that
+is declared twice, a discriminator mapping to a schema that is not there, and a security scheme that
+is not declared: the credential stays required.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, Final
+
+import jsonschema_rs
+
+from invoice_sandbox.openapi.load.model import Node, node, walk
+from invoice_sandbox.openapi.load.operations import Note
+from invoice_sandbox.openapi.load.pointers import at_pointer, dereference, identified, named
+
+
+def repair(document: dict[str, Any]) -> Iterator[Note]:
+    """Change schemas of a document that is not validated yet; yield what was changed."""
+    known = cache(lambda: identified(document))
+    for here in walk(node(document)):
+        if here.is_schema:
+            yield from _enum(here)
+            yield from _patterns(here)
+            yield from _mapping(document, here, known)
+
+
+def repair_valid(document: dict[str, Any]) -> Iterator[Note]:
+    """Change headers, tags and security of a valid document; yield what was changed.
+
+    Extensions among paths or responses, which mean nothing here, are left out.
+    """
+    schemes = document.get("components", {}).get("securitySchemes", {})
+    for here in walk(node(document)):
+        if here.type == "{[scope]}":
+            for name in [name for name in here.value if name not in schemes]:
+                schemes[name] = dict(_BEARER)
+                text = f"security scheme '{name}' is not declared: it is read as HTTP bearer"
+                yield Note((*here.pointer, name), text)
+        if here.type == "{header}" and here.pointer[:-1] != ("components",):
+            for name in [name for name in here.value if not _TOKEN.fullmatch(name)]:
+                del here.value[name]
+                yield Note((*here.pointer, name), f"{name!r} is ignored: {_NOT_A_HEADER}")
+        if here.type[0] == "<":
+            for name in [name for name in here.value if name.startswith("x-")]:
+                del here.value[name]
+        if here.type == "[parameter]":
+            yield from _header_parameters(document, here)
+    if schemes:
+        document.setdefault("components", {})["securitySchemes"] = schemes
+    yield from _tags(document)
+
+
+_BEARER: Final = {"type": "http", "scheme": "bearer"}
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""What the name of a header can be (RFC 9110, section 5.6.2)."""
+
+_NOT_A_HEADER: Final = "no header can have this name"
+
+
+def _enum(here: Node) -> Iterator[Note]:
+    values = here.value.get("enum")
+    if isinstance(values, list):
+        once = {json.dumps(value, sort_keys=True): value for value in values}
+        if len(once) < len(values):
+            here.value["enum"] = list(once.values())
+            yield Note((*here.pointer, "enum"), "duplicate values in 'enum' are ignored")
+
+
+def _patterns(here: Node) -> Iterator[Note]:
+    pattern, by_pattern = here.value.get("pattern"), here.value.get("patternProperties")
+    if isinstance(pattern, str) and not _is_usable(pattern):
+        del here.value["pattern"]
+        yield Note((*here.pointer, "pattern"), _UNUSABLE)
+    patterns = by_pattern if isinstance(by_pattern, dict) else {}
+    for wrong in [pattern for pattern in patterns if not _is_usable(pattern)]:
+        del patterns[wrong]
+        yield Note((*here.pointer, "patternProperties", wrong), _UNUSABLE)
+
+
+_UNUSABLE: Final = "this pattern cannot be compiled, and is not checked"
+
+
+@cache
+def _is_usable(pattern: str) -> bool:
+    try:
+        jsonschema_rs.Draft202012Validator({"pattern": pattern})
+    except ValueError:
+        return False
+    return True
+
+
+def _mapping(
+    document: Mapping[str, Any], here: Node, known: Callable[[], Mapping[str, Any]]
+) -> Iterator[Note]:
+    """Leave out what a discriminator maps to a schema that is not there."""
+    discriminator = here.value.get("discriminator")
+    mapping = discriminator.get("mapping") if isinstance(discriminator, dict) else None
+    if not isinstance(mapping, dict):
+        return
+    for name, target in list(mapping.items()):
+        if isinstance(target, str) and not _is_there(document, here, target, known):
+            del mapping[name]
+            place = (*here.pointer, "discriminator", "mapping", name)
+            yield Note(place, f"'{target}' is not a schema: this name has no effect")
+
+
+def _is_there(
+    document: Mapping[str, Any], here: Node, target: str, known: Callable[[], Mapping[str, Any]]
+) -> bool:
+    components = document.get("components")
+    schemas = components.get("schemas", {}) if isinstance(components, Mapping) else {}
+    if target in schemas:
+        return True
+    if target.startswith("#/"):
+        return at_pointer(document, target[1:]) is not None
+    return named(target, here.base, known()) is not None
+
+
+def _header_parameters(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
+    wrong = [
+        (index, parameter["name"])
+        for index, declared in enumerate(here.value)
+        if (parameter := dereference(document, declared))["in"] == "header"
+        and not _TOKEN.fullmatch(parameter["name"])
+    ]
+    for index, name in reversed(wrong):
+        del here.value[index]
+        yield Note((*here.pointer, index), f"{name!r} is ignored: {_NOT_A_HEADER}")
+
+
+def _tags(document: dict[str, Any]) -> Iterator[Note]:
+    tags = document.get("tags", [])
+    once = {tag["name"]: tag for tag in reversed(tags)}
+    for index, tag in enumerate(tags):
+        if once[tag["name"]] is not tag:
+            text = f"tag '{tag['name']}' is declared twice: the first one counts"
+            yield Note(("tags", index), text)
+    if len(once) < len(tags):
+        document["tags"] = list(reversed(once.values()))

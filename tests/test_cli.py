@@ -210,18 +210,20 @@ def test_a_document_that_cannot_be_served_is_one_line_with_a_place(tmp_path: Pat
     assert rejected.stderr.count("\n") == 1
 
 
-def test_a_strict_server_does_not_start_with_an_operation_that_is_not_served(
-    tmp_path: Path,
-) -> None:
+def test_every_error_of_a_contract_is_a_line_and_no_server_starts(tmp_path: Path) -> None:
     file = tmp_path / "contract.yaml"
-    head = 'openapi: 3.1.0\ninfo: {title: a, version: "1"}\npaths:\n'
-    file.write_text(f"{head}  /a: {{get: {{responses: 5}}}}\n")
-    rejected = run("serve", "--port", "0", "--contract", file, "--strict")
-    assert rejected.exit_code == 2
-    error, limitation, warning = rejected.stderr.splitlines()
-    assert error == "Error: --strict: 2 warnings"
-    assert warning.startswith(f"{file}:4:8: GET /a: this operation is not served: ")
-    assert limitation == f"{file}:3:1: no operation is served"
+    head = "openapi: 3.1.0\ninfo: {title: a}\npaths:\n"
+    file.write_text(f"{head}  /a: {{get: {{responses: 5}}}}\n  b: {{}}\n")
+    rejected = run("serve", "--port", "0", "--contract", file)
+    assert (rejected.exit_code, rejected.stderr.splitlines()) == (
+        2,
+        [
+            f"Error: {file}: 3 errors",
+            f'{file}:2:1: /info: "version" is a required property',
+            f'{file}:4:13: /paths/~1a/get/responses: 5 is not of type "object"',
+            f"{file}:5:3: /paths/b: a path begins with '/'",
+        ],
+    )
 
 
 # --- the contract

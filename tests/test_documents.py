@@ -16,7 +16,6 @@ from invoice_sandbox.openapi.load.documents import (
     parse_text,
     place_of,
     pointer_text,
-    readable_document,
 )
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.yaml_12 import parse_yaml, yaml_text
@@ -103,18 +102,6 @@ def test_numbers_booleans_and_null_are_what_they_look_like(written: str, value: 
     assert (type(read), read) == (type(value), value)
 
 
-ANCHORS: dict[str, tuple[str, Any]] = {
-    "of objects": ("[&a {b: 1}, *a, &a {b: 2}, *a]", [{"b": 1}, {"b": 1}, {"b": 2}, {"b": 2}]),
-    "of numbers and texts": ("[&a 012, *a, &a no, *a, &a ~, *a]", [12, 12, "no", "no", None, None]),
-    "one inside the other": ("[&a {b: &a 1, c: *a}, *a]", [{"b": 1, "c": 1}, 1]),
-}
-
-
-@pytest.mark.parametrize(("written", "value"), ANCHORS.values(), ids=ANCHORS)
-def test_of_anchors_with_one_name_the_last_one_counts(written: str, value: Any) -> None:
-    assert parse_yaml(f"x: {written}\ny: 1", "f") == {"x": value, "y": 1}
-
-
 KEYS = {
     "a status": ("200: x", "200"),
     "a quoted status": ("'200': x", "200"),
@@ -144,12 +131,12 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "unfinished string": ('a: "x\n', "f:2:1", "unexpected end of stream"),
     "tab as indentation": ("a:\n\tb: 1\n", "f:2:1", "cannot start any token"),
     "colon in a plain text": ("a: b: c\n", "f:1:5", "mapping values are not allowed"),
-    "two documents": ("a: 1\n---\nb: 2\n", "f:3:1", "another document"),
+    "two documents": ("a: 1\n---\nb: 2\n", "f:2:1", "but found another document"),
     "alias of nothing": ("a: *x\n", "f:1:4", "undefined alias"),
-    "alias of nothing beside an anchor twice": (
-        "a: &b 1\nb: &b 2\nc: *x\n",
-        "f:3:4",
-        "undefined alias",
+    "a whole number of 200,000 digits": (
+        f"a: 0x{'f' * 200_000}",
+        "f:1:4",
+        f"'0x{'f' * 38}' is not a valid int",
     ),
     "a list as key": ("? [a]\n: b\n", "f:1:3", "a key must be text"),
     "an object of Python": ("a: !!python/object:os.system x\n", "f:1:4", "tag"),
@@ -230,28 +217,17 @@ def test_json_may_write_a_letter_as_two_surrogates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("half", ["\\ud800", "\\uDC00", "\\ud800\\ud800\\udc00", "\\\\\\ud800"])
-@pytest.mark.parametrize("name", ["a.json", "a.yaml"])
-def test_json_with_half_of_a_surrogate_pair_has_a_place(
-    tmp_path: Path, name: str, half: str
-) -> None:
+def test_json_with_half_of_a_surrogate_pair_has_a_place(half: str) -> None:
+    name = "a.json"
     text = f'{{"a": "{half}"}}'
-    with pytest.raises(DocumentError, match=rf"{name}:1:\d+: \\ud[8c]00 is half of a letter$"):
+    with pytest.raises(DocumentError, match=rf"{name}:1:\d+: \\ud[8c]00 is half of a surro"):
         parse_text(text.lower(), name)
-    (fault,) = readable_document(str(tmp_path / name), text)[1]
-    assert fault[1].endswith("is half of a letter, and read as U+FFFD")
-    assert "\ufffd" in readable_document(str(tmp_path / name), text)[0]["a"]
 
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
-def test_json_with_a_word_that_is_no_value_has_a_place(tmp_path: Path, word: str) -> None:
-    text = f'{{"a": "\\u00e9 {word}",\n "b": [{word}]}}'
-    with pytest.raises(DocumentError, match=rf"^a.json:2:8: {word} is no value of JSON$"):
-        parse_text(text, "a.json")
-    document, (fault,) = readable_document(str(tmp_path / "a.json"), text)
-    assert document == {"a": f"é {word}", "b": [None]}
-    pointer, clause = fault
-    assert place_of(tmp_path / "a.json", pointer) == f"{tmp_path / 'a.json'}:2:8"
-    assert clause == f"{word} is no value of JSON, and read as null"
+def test_json_with_a_word_that_is_no_value_is_rejected(word: str) -> None:
+    with pytest.raises(DocumentError, match=rf"^a.json: not JSON: {word} is not a JSON value$"):
+        parse_text(f'{{"a": "{word}", "b": [{word}]}}', "a.json")
 
 
 def test_a_number_of_json_that_is_too_large_has_a_place() -> None:

@@ -327,27 +327,6 @@ def test_requests_without_a_credential_do_not_change_the_ids_of_others(contract:
     assert len(ids) == 1
 
 
-@pytest.mark.parametrize("path", ["/openapi.json", "/openapi.yaml", "/sandbox/openapi.json"])
-def test_a_private_document_needs_the_key_of_a_workspace(contract: Path, path: str) -> None:
-    settings = replace(FROZEN, contract=contract, private_docs=True)
-    with serving(settings) as running, running.client(None) as client:
-        for key in (None, new_key()):
-            headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-            response = client.get(path, headers=headers)
-            assert (response.status_code, "Doors" in response.text) == (401, False)
-            assert response.headers["www-authenticate"] == 'Bearer realm="sandbox"'
-        for headers in ({"Authorization": f"Bearer {DEMO_KEY}"}, {"X-API-Key": DEMO_KEY}):
-            assert client.get(path, headers=headers).status_code == 200
-
-
-def test_a_document_without_security_is_open(tmp_path: Path) -> None:
-    open_document = {**document(), "components": {}, "paths": {}}
-    (tmp_path / "open.json").write_bytes(orjson.dumps(open_document))
-    settings = replace(FROZEN, contract=tmp_path / "open.json", private_docs=True)
-    with serving(settings) as running, running.client(None) as client:
-        assert client.get("/openapi.json").status_code == 200
-
-
 def schemes_for(*security: list[dict[str, list[str]]]) -> list[str]:
     """The names of the schemes by which a key is carried to operations with that security."""
     known = {name: compile_scheme(raw) for name, raw in SCHEMES.items()}

@@ -128,12 +128,12 @@ def test_the_dialect_of_the_document_is_honoured(tmp_path: Path) -> None:
     [
         pytest.param(
             contract({}, jsonSchemaDialect="https://toy.example/dialect"),
-            "dialect 'https://toy.example/dialect' is not known",
+            'dialect "https://toy.example/dialect" is not supported',
             id="unknown dialect of the document",
         ),
         pytest.param(
             contract({"$schema": "https://toy.example/dialect"}),
-            "dialect 'https://toy.example/dialect' is not known",
+            'dialect "https://toy.example/dialect" is not supported',
             id="unknown dialect of one schema",
         ),
         pytest.param({"openapi": "3.2.0"}, "OpenAPI 3.2.0 is not served", id="OpenAPI 3.2"),

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-import tracemalloc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,18 +15,15 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from invoice_sandbox.http.route import resolved_operations
-from invoice_sandbox.openapi.load import documents, yaml_12
 from invoice_sandbox.openapi.load.documents import load_document
-from invoice_sandbox.openapi.load.fetching import MAX_FILES, Fetcher, FetchError
 from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
-from invoice_sandbox.openapi.load.validate import check_openapi
 from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.loader import load_contract
-from invoice_sandbox.settings import read_settings
-from tests.support import FROZEN, PATIENCE, ManualSystemClock, serving
+from tests.receivers import receiving
+from tests.support import FROZEN, serving
 from tests.toy import serving_contract
 
 pytestmark = pytest.mark.slow
@@ -55,7 +49,7 @@ def written(folder: Path, files: Mapping[str, str]) -> Path:
 
 def read(folder: Path, files: Mapping[str, str]) -> dict[str, Any]:
     """The one document that is made of them, which is valid OpenAPI by itself."""
-    document = read_contract(written(folder, files), folders=[folder]).document
+    document = read_contract(written(folder, files), folder).document
     if "$id" in repr(document):
         return document  # of which openapi-spec-validator knows nothing
     assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
@@ -161,7 +155,7 @@ ACCEPTS: dict[str, tuple[dict[str, str], Any, Any]] = {
 @pytest.mark.parametrize(("files", "right", "wrong"), ACCEPTS.values(), ids=ACCEPTS)
 def test_a_schema_may_be(tmp_path: Path, files: dict[str, str], right: Any, wrong: Any) -> None:
     read(tmp_path, files)
-    contract = load_contract(tmp_path / next(iter(files)), folders=[tmp_path]).contract
+    contract = compile_contract(read_contract(tmp_path / next(iter(files)), tmp_path).document)
     body = contract.operations["check"].body
     assert body is not None
     (checker,) = body.checkers.values()
@@ -227,9 +221,6 @@ def test_a_component_that_is_a_file_keeps_what_stands_beside_its_reference(
     post = POST.replace("SCHEMA", "{$ref: '#/components/schemas/Long'}")
     text = HEAD.replace("3.1.0", version) + post + component
     file = written(tmp_path, {"api.yaml": text, "text.yaml": "type: string\n"})
-    lines = [line.removeprefix(f"{file}:") for line in load_contract(file).warnings]
-    ignored = "9:48: 'minLength' is ignored beside '$ref' in OpenAPI 3.0"
-    assert lines == ([ignored] if status == 204 else [])
     with serving(replace(FROZEN, contract=file)) as running, running.client() as client:
         assert client.post("/check", json="abc").status_code == status
 
@@ -346,7 +337,7 @@ def test_what_names_nothing_is_reported_with_its_place(
     written(tmp_path, files)
     with contextmanager(_inside)(tmp_path), pytest.raises(DocumentError) as caught:
         read_contract(Path("api.yaml"))
-    assert str(caught.value).startswith(message)
+    assert message in str(caught.value)
 
 
 def _inside(folder: Path) -> Iterator[None]:
@@ -356,103 +347,6 @@ def _inside(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
-
-
-# Over the network, where that is asked for
-
-
-class _Files(BaseHTTPRequestHandler):
-    """Responds with the files of the server, by their paths."""
-
-    def do_GET(self) -> None:
-        """A text; a redirect for what starts with an arrow; 404 for what is not there."""
-        files: dict[str, bytes] = self.server.files  # type: ignore[attr-defined]
-        content = files.get(self.path, b"")
-        moved = content.removeprefix(b"-> ") if content.startswith(b"-> ") else None
-        self.send_response(302 if moved else 200 if content else 404)
-        if moved:
-            self.send_header("Location", moved.decode())
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing on the terminal."""
-
-
-@contextmanager
-def offering(files: Mapping[str, bytes]) -> Iterator[str]:
-    """The address of a server that has these files."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Files) as server:
-        server.files = files  # type: ignore[attr-defined]
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join(PATIENCE)
-
-
-def fetched(folder: Path, files: Mapping[str, bytes], fetch: Fetcher | None = None) -> Any:
-    """The contract that refers to ``/a.yaml`` of a server with these files."""
-    with offering(files) as url:
-        file = written(folder, of(f"{{$ref: '{url}/a.yaml'}}"))
-        return read_contract(file, fetch or Fetcher()).document
-
-
-def test_a_reference_over_the_network_is_fetched_when_that_is_allowed(tmp_path: Path) -> None:
-    files = {"/a.yaml": b"{$ref: sub/b.json}", "/sub/b.json": b'{"type": "string"}'}
-    schemas = fetched(tmp_path, files)["components"]["schemas"]
-    assert schemas == {"a": {"$ref": "#/components/schemas/b"}, "b": {"type": "string"}}
-
-
-def test_a_file_that_has_moved_is_followed(tmp_path: Path) -> None:
-    files = {"/a.yaml": b"-> /b.yaml", "/b.yaml": b"type: string"}
-    assert fetched(tmp_path, files)["components"]["schemas"] == {"a": {"type": "string"}}
-
-
-UNAVAILABLE: dict[str, tuple[dict[str, bytes], str]] = {
-    "is not there": ({}, "the server returned 404"),
-    "is not UTF-8": ({"/a.yaml": b"a: \xff"}, "it is not UTF-8"),
-    "is too large": ({"/a.yaml": b"#" * (17 * 1024 * 1024)}, "it is larger than 16777216 bytes"),
-    "moves in circles": ({"/a.yaml": b"-> /a.yaml"}, "it cannot be fetched: Exceeded maximum"),
-    "is a file of this machine": (
-        {"/a.yaml": b"{$ref: 'file:///etc/hostname'}"},
-        "cannot resolve reference 'file:///etc/hostname'",
-    ),
-    "is no YAML": ({"/a.yaml": b"a: [1\n"}, "/a.yaml:2:1: "),
-}
-
-
-@pytest.mark.parametrize(("files", "problem"), UNAVAILABLE.values(), ids=UNAVAILABLE)
-def test_a_contract_is_not_served_when_a_file_over_the_network(
-    tmp_path: Path, files: dict[str, bytes], problem: str
-) -> None:
-    with pytest.raises(DocumentError) as caught:
-        fetched(tmp_path, files)
-    assert problem in str(caught.value)
-
-
-def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
-    class Passing(ManualSystemClock):
-        def monotonic(self) -> float:
-            self.pass_seconds(15)
-            return super().monotonic()
-
-    with pytest.raises(DocumentError, match="it took more than 20 seconds"):
-        fetched(tmp_path, {"/a.yaml": b"a" * 200_000}, Fetcher(Passing()))
-
-
-def test_no_more_than_so_many_files_are_fetched() -> None:
-    fetch = Fetcher(fetched=MAX_FILES)
-    with pytest.raises(FetchError, match=f"no more than {MAX_FILES} files"):
-        fetch("http://127.0.0.1:9/")
-
-
-def test_a_server_that_is_not_there_is_reported() -> None:
-    with pytest.raises(FetchError, match="it cannot be fetched"):
-        Fetcher()("http://127.0.0.1:9/a.yaml")
 
 
 UNREADABLE: dict[str, dict[str, str]] = {
@@ -473,7 +367,7 @@ UNREADABLE: dict[str, dict[str, str]] = {
 def test_what_nobody_can_read_is_one_clear_line(tmp_path: Path, files: dict[str, str]) -> None:
     with pytest.raises((DocumentError, ContractError)) as rejected:
         compile_contract(read_contract(written(tmp_path, files)).document)
-    assert "\n" not in str(rejected.value)
+    assert len(str(rejected.value).splitlines()) <= 3
     assert len(str(rejected.value)) < 6000
 
 
@@ -484,7 +378,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 def test_a_reference_stays_in_the_folder_of_the_contract(tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match=r"outside of the folder.*--allow-refs-outside DIR"):
+    with pytest.raises(DocumentError, match="outside of the folder"):
         read_contract(outside(tmp_path))
 
 
@@ -494,47 +388,6 @@ def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
     (file.parent / "link.yaml").symlink_to(tmp_path / "secret.yaml")
     with pytest.raises(DocumentError, match="outside of the folder"):
         read_contract(file)
-
-
-def test_another_folder_is_allowed_by_a_setting(tmp_path: Path) -> None:
-    file = outside(tmp_path)
-    settings = read_settings({"contract": str(file), "allow-refs-outside": str(tmp_path)})
-    assert settings.allow_refs_outside == (tmp_path,)
-    assert "hush" in repr(read_contract(file, folders=settings.allow_refs_outside).document)
-
-
-LIMIT = 50_000
-
-
-@pytest.fixture
-def fewer_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit that is reached in less time; the page of limits has the real one."""
-    for reader in (documents, yaml_12):
-        monkeypatch.setattr(reader, "MAX_VALUES", LIMIT)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("a.json", "[" + "1," * (LIMIT + 1) + "1]"), ("a.yaml", "- 1\n" * (LIMIT + 1))],
-    ids=["JSON", "YAML"],
-)
-@pytest.mark.usefixtures("fewer_values")
-def test_a_file_of_too_many_values_is_given_up_while_it_is_read(
-    tmp_path: Path, name: str, text: str
-) -> None:
-    tracemalloc.start()
-    try:
-        with pytest.raises(DocumentError, match="more than 50,000 values"):
-            load_document(written(tmp_path, {name: text}))
-        assert tracemalloc.get_traced_memory()[1] < 4 * 1024 * 1024
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.usefixtures("fewer_values")
-def test_commas_in_texts_are_no_values(tmp_path: Path) -> None:
-    text = json.dumps({"description": "," * (LIMIT + 1)})
-    assert load_document(written(tmp_path, {"a.json": text})) == json.loads(text)
 
 
 def test_of_a_file_that_is_too_large_only_the_limit_is_read(tmp_path: Path) -> None:
@@ -677,42 +530,26 @@ CASES = {
     for version, places in PLACES.items()
     for name, pointer in places.items()
 }
-PATHS: dict[str, dict[str, Any]] = {"quick check": {}, "library": {"x-list": []}}
-"""Paths for which the quick check is enough, and for which the library has its say."""
-
-
-class _Asked(dict[str, bytes]):
-    """Files of a server that know which of them were asked for."""
-
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        super().__init__(files)
-        self.paths: list[str] = []
-
-    def get(self, path: str, default: Any = None) -> Any:
-        """The file, as long as it is there."""
-        self.paths.append(path)
-        return super().get(path, default)
 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[list[str]]:
     """References to what a document may not refer to, or that is not there; none is followed."""
     (tmp_path / "other.json").write_text('{"a": 7}')
-    asked = _Asked({"/other.json": b'{"a": 7}'})
-    with offering(asked) as url:
-        yield [f"{one}/other.json#/a" for one in (url, tmp_path.as_uri(), "..", "nowhere")]
-    assert asked.paths == []
+    with receiving() as server:
+        places = (server.url.removesuffix("/"), tmp_path.as_uri(), "..", "nowhere")
+        yield [f"{place}/other.json#/a" for place in places]
+    assert server.messages == []
 
 
-@pytest.mark.parametrize("paths", PATHS.values(), ids=PATHS)
 @pytest.mark.parametrize(("version", "pointer"), CASES.values(), ids=CASES)
 def test_a_ref_in_an_extension_or_a_value_has_no_effect(
-    tmp_path: Path, elsewhere: list[str], version: str, pointer: Pointer, paths: dict[str, Any]
+    tmp_path: Path, elsewhere: list[str], version: str, pointer: Pointer
 ) -> None:
     for reference in elsewhere:
-        document = with_value(full(version, paths), pointer, {"$ref": reference})
+        document = with_value(full(version), pointer, {"$ref": reference})
         file = written(tmp_path, {"contract/api.json": json.dumps(document)})
-        assert read_contract(file).repairs == read_contract(file, whole=False).repairs == ()
+        assert read_contract(file).warnings == ()
         assert resolved_operations(load_contract(file).contract, lambda name: name)
 
 
@@ -742,19 +579,15 @@ UNSUPPORTED: dict[str, Pointer] = {
 }
 
 
-@pytest.mark.parametrize("paths", PATHS.values(), ids=PATHS)
 @pytest.mark.parametrize("pointer", UNSUPPORTED.values(), ids=UNSUPPORTED)
 def test_a_reference_that_is_not_allowed_is_reported_and_not_followed(
-    tmp_path: Path, elsewhere: list[str], pointer: Pointer, paths: dict[str, Any]
+    tmp_path: Path, elsewhere: list[str], pointer: Pointer
 ) -> None:
     for reference in elsewhere:
-        document = with_value(full("3.1.0", paths), pointer, {"$ref": reference})
+        document = with_value(full("3.1.0"), pointer, {"$ref": reference})
         file = written(tmp_path, {"contract/api.json": json.dumps(document)})
         with pytest.raises(DocumentError, match="cannot resolve reference"):
             read_contract(file)
-        project = load_contract(file)
-        assert any("cannot resolve reference" in one for one in project.warnings)
-        resolved_operations(project.contract, lambda name: name)
 
 
 INTO_EXTENSIONS: dict[str, tuple[Pointer, Pointer]] = {
@@ -796,8 +629,6 @@ def test_a_reference_in_what_a_reference_names_is_reported_and_not_followed(
         file = written(tmp_path, {"contract/api.json": json.dumps(document)})
         with pytest.raises(DocumentError, match=r"api\.json:1:\d+: cannot resolve reference"):
             read_contract(file)
-        warnings = load_contract(file).warnings
-        assert any("cannot resolve reference" in one for one in warnings)
 
 
 def test_what_an_extension_has_is_used_where_a_reference_names_it(tmp_path: Path) -> None:
@@ -809,12 +640,3 @@ def test_what_an_extension_has_is_used_where_a_reference_names_it(tmp_path: Path
         "application/json": {"schema": {"$ref": "#/components/schemas/a"}}
     }
     assert components["schemas"] == {"a": {"const": 1}}
-
-
-def test_the_library_that_validates_gets_no_file_of_any_scheme(
-    tmp_path: Path, elsewhere: list[str]
-) -> None:
-    for reference in elsewhere:
-        document = with_value(full("3.0.3"), ("paths", "/b"), {"$ref": reference})
-        with pytest.raises(DocumentError, match="cannot resolve reference"):
-            check_openapi(document, tmp_path / "api.json")

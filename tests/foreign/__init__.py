@@ -1,1 +1,1 @@
-"""Contracts of others: those that openapi-spec-validator accepts start, others have their places."""
+"""Contracts of others: those that openapi-spec-validator accepts start."""

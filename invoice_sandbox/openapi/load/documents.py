@@ -90,7 +90,7 @@ def _parse_yaml(text: str, name: str) -> Any:
 
 
 class _NeedsPlaceError(Exception):
-    """Python's decoder does not tell where something is."""
+    """Python's decoder does not report a place."""
 
 
 def _parse_json(text: str, name: str) -> Any:

@@ -89,8 +89,8 @@ def read(file: Path, package: str, name: str) -> Outcome:
         lines = str(error).splitlines()
         return Outcome(package, name, is_valid, lines=tuple(lines[len(lines) > 1 :]))
     seconds = time.process_time() - start
-    operations, lines = len(project.contract.operations), project.warnings
-    return Outcome(package, name, is_valid, operations, len(lines), seconds=seconds)
+    numbers = len(project.contract.operations), len(project.warnings)
+    return Outcome(package, name, is_valid, *numbers, seconds=seconds)
 
 
 def _is_valid(file: Path) -> bool:

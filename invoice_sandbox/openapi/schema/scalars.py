@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain
 from math import ceil, floor, lcm
 from random import Random
 from re import _constants, _parser  # the parse tree of a pattern, which has no public name
@@ -44,7 +45,8 @@ def text_for(schemas: Schemas, name: str, number: int, random: Random) -> str:
     texts = [text for one in formats for text in _of_format(one, number, random)]
     texts += [_of_length(f"{words} {number}" if number else words, least, most)]
     is_valid = _checker((*patterns,), (*said(schemas, "format"),), least, most)
-    for text in (*texts, *(one for each in patterns for one in texts_like(each, random, least))):
+    like = (text for one in patterns for text in texts_like(one, random, least))
+    for text in chain(texts, like):
         if is_valid(text):
             return text
     told = {"pattern": patterns, "format": formats, "minLength": least, "maxLength": most}

@@ -161,7 +161,7 @@ def test_a_body_must_come_in_its_time(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["130,000 pushed items", "60 uploads without a signature"])
+@pytest.mark.parametrize("name", ["130,000 pushed items", "bodies of 3 to 200 levels"])
 def test_an_attack_keeps_others_waiting_no_longer_than_allowed(name: str) -> None:
     """``make attack`` runs all of them. Up to three times, as the machine may stall."""
     attack = next(one for one in ATTACKS if one.name == name)

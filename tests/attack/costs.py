@@ -120,9 +120,10 @@ def never_read(server: Process, _key: str) -> list[int]:
 
 
 def _tree() -> dict[str, Any]:
-    """Return a schema of which each level is validated once."""
-    node = {"type": "object", "properties": {"child": {"$ref": "#/components/schemas/Body"}}}
-    return {"anyOf": [{"type": "number"}, node]}
+    """Return a schema of which each level may be one of several that lead back to it."""
+    child = {"type": "object", "properties": {"child": {"$ref": "#/components/schemas/Body"}}}
+    others = ({**child, "required": [name]} for name in "abcdef")
+    return {"oneOf": [{"type": "number"}, child, *others]}
 
 
 _INVOICES: Final = [{**DATED, "invoiceNumber": f"N-{number}"} for number in range(1_000)]
@@ -204,9 +205,15 @@ ATTACKS: Final = (
         schema=True,
     ),
     Attack(
-        "a body of 200 levels",
-        each(*[("POST", "/x", b'{"child":' * n + b"1" + b"}" * n) for n in (10, 200)]),
-        frozenset({204}),
+        "bodies of 3 to 200 levels",
+        each(
+            *[
+                ("POST", "/x", b'{"child":' * levels + leaf + b"}" * levels)
+                for levels in (3, 4, 8, 16, 200)
+                for leaf in (b"1", b"null")
+            ]
+        ),
+        frozenset({204, 400}),
         1,
         32,
         schema=_tree(),

@@ -80,13 +80,15 @@ class SchemaError(ValueError):
 @dataclass(frozen=True)
 class Compiled:
     """A compiled schema. ``parts`` are the schemas that a value must satisfy, as JSON;
-    ``pattern_examples`` are texts that match, by pattern."""
+    ``pattern_examples`` are texts that match, by pattern. ``growth`` is how many times as much work
+    it may be to explain a value that is nested one level deeper."""
 
     is_valid: Callable[[Any], bool]
     iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
     validate: Callable[[Any], None]
     parts: Sequence[Schema]
     pattern_examples: Mapping[str, str]
+    growth: int
 
     def first_errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
         """Return the first error of a value; none if alternatives may have made it, which has the
@@ -165,26 +167,55 @@ class Checker:
     def _errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
         """Return what is wrong with an invalid ``value``: all of it, of a large one the first
         error, or nothing if that one consists of the errors of several alternatives."""
-        if _is_small(value):
+        if _is_small(value, self._compiled.growth):
             return list(self._compiled.iterate(value))
         return self._compiled.first_errors(value)
 
 
 _MAX_EXPLAINED: Final = 10_000
-"""Members and items of a value of which every error is reported."""
+"""Members and items of a value of which every error is reported. Where a schema leads back to
+itself, those of each level count more by the square of the number of alternatives."""
 
 _UNEXPLAINED: Final = Problem("", "does not satisfy its schema", "")
 
 
-def _is_small(value: Any) -> bool:
+def _is_small(value: Any, growth: int) -> bool:
     """True if a value has no more than _MAX_EXPLAINED members and items, however deep."""
-    waiting, count = [value], 0
+    waiting, count = [(value, 1)], 0
     while waiting and count <= _MAX_EXPLAINED:
-        inner = waiting.pop()
+        inner, weight = waiting.pop()
         if isinstance(inner, (dict, list)):
-            count += len(inner)
-            waiting += inner.values() if isinstance(inner, dict) else inner
+            count += weight * len(inner)
+            parts = inner.values() if isinstance(inner, dict) else inner
+            waiting += ((part, weight * growth) for part in parts)
     return count <= _MAX_EXPLAINED
+
+
+def _growth(parts: Mapping[str, _Portable]) -> int:
+    """Return the square of the most alternatives of a schema, if one leads back to itself, else 1:
+    an error has those of each alternative, which have those of their alternatives."""
+    if not any(name in _below(name, parts) for name in parts):
+        return 1
+    return max(_most_alternatives(part.schema) for part in parts.values()) ** 2
+
+
+def _below(name: str, parts: Mapping[str, _Portable]) -> set[str]:
+    """Return the components that one leads to."""
+    found, waiting = set[str](), [name]
+    while waiting:
+        below = parts[waiting.pop()].components.keys() & parts.keys()
+        waiting += below - found
+        found |= below
+    return found
+
+
+def _most_alternatives(schema: Any) -> int:
+    inner = schema.values() if isinstance(schema, Mapping) else schema
+    if not isinstance(schema, (Mapping, list)):
+        return 1
+    own = [schema.get(key, ()) for key in _ALTERNATIVES] if isinstance(schema, Mapping) else []
+    counts = (len(each) for each in own if isinstance(each, list))
+    return max(1, *counts, *map(_most_alternatives, inner))
 
 
 _WITH_DEFINITIONS: Final = (jsonschema_rs.Draft6, jsonschema_rs.Draft7)
@@ -306,11 +337,17 @@ class Schemas:
         except _ERRORS as error:
             reason = _reason(error)
             raise SchemaError(f"{place}: {reason}", [(schema, reason)]) from None
-        every = (portable, *self._reached(portable).values())
+        reached = self._reached(portable)
+        every = (portable, *reached.values())
         examples = {text: shown for part in every for text, shown in part.examples.items()}
         parts = [part.schema for part in every]
         found = Compiled(
-            compiled.is_valid, compiled.iter_errors, compiled.validate, parts, examples
+            compiled.is_valid,
+            compiled.iter_errors,
+            compiled.validate,
+            parts,
+            examples,
+            _growth(reached),
         )
         self._compiled[key] = found  # documents repeat themselves: one error body everywhere
         return found

@@ -111,7 +111,7 @@ def test_the_keyboard_opens_an_entry(browser: Browser, report: Path) -> None:
 def test_the_report_shows_the_payloads_of_deliveries(report: Path) -> None:
     text = unescape(report.read_text())
     assert '"type": "offer.received"' in text
-    assert "webhook-signature: [redacted]" in text
+    assert "webhook-signature: [redacted " in text
 
 
 def test_an_altered_delivery_shows_what_was_sent() -> None:

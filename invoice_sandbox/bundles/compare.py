@@ -23,7 +23,7 @@ _REAL: Final = frozenset(
 _TIMED: Final = _REAL | {"bodyDigest"}
 """Those that have an instant in them, too."""
 
-_IN_TEXT: Final = re.compile(rf'"({"|".join(sorted(_REAL))})":("[^"]*"?|[0-9.]+)')
+_IN_TEXT: Final = re.compile(rf'"({"|".join(sorted(_REAL))})":("[^"]*"?|[0-9.]+|null)')
 _SECRET: Final = re.compile(r"\[redacted [^\[\]]*\]")
 _WINDOW: Final = re.compile(r'^("anonymous";r=).*|(;t=)[0-9]+$')
 """What is left of a rate window: callers without a key share one with requests of no bundle, and

@@ -322,7 +322,13 @@ def test_a_public_request_belongs_to_the_workspace_that_serves_it(tmp_path: Path
 
 def test_what_changes_nothing_of_the_api_is_not_sent_again(tmp_path: Path) -> None:
     """Progress of an acceptance run, and a listener that does not exist."""
-    run = {"plan": "p", "state": "running", "verdict": None, "checks": []}
+    run: dict[str, Any] = {
+        "plan": "p",
+        "state": "running",
+        "verdict": None,
+        "checks": [],
+        "waitingFor": None,
+    }
     with serving(SENDING) as server, server.client() as client:
         assert client.post("/sandbox/acceptance/runs", json=run).status_code == 201
         assert client.delete("/sandbox/listeners/nothing").status_code == 404

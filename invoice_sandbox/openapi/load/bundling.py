@@ -83,6 +83,11 @@ def bundle(document: dict[str, Any], file: Path, folder: Path | None = None) -> 
     return replace(whole, errors=(*whole.errors, *lost))
 
 
+def lost_references(document: Mapping[str, Any]) -> Iterator[tuple[Pointer, str]]:
+    """Yield where a reference within the document leads nowhere, and why."""
+    return _lost(document, _references(document))
+
+
 def _references(document: Any) -> list[Node]:
     """Everything that has a ``$ref`` or ``$dynamicRef``."""
     every = [one for one in walk(node(document)) if isinstance(one.value, dict)]

@@ -49,8 +49,8 @@ def text_for(schemas: Schemas, name: str, number: int, random: Random) -> str:
     for text in chain(texts, like):
         if is_valid(text):
             return text
-    told = {"pattern": patterns, "format": formats, "minLength": least, "maxLength": most}
-    wanted = ", ".join(f"{key} {value}" for key, value in told.items() if value)
+    bounds = {"pattern": patterns, "format": formats, "minLength": least, "maxLength": most}
+    wanted = ", ".join(f"{key} {value}" for key, value in bounds.items() if value)
     raise NoScalarError(f"no text was found for {wanted}")
 
 

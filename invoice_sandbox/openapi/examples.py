@@ -6,15 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from invoice_sandbox.openapi.load.model import node, walk
 from invoice_sandbox.openapi.load.operations import (
-    Note,
     named_examples,
     operation_id,
     raw_operations,
 )
 from invoice_sandbox.openapi.load.pointers import followed
-from invoice_sandbox.openapi.responses import NOT_USED, is_json
 from invoice_sandbox.openapi.schema.compile import Schemas
 
 Pointer = tuple[str | int, ...]
@@ -42,25 +39,6 @@ def bad_examples(document: Mapping[str, Any], schemas: Schemas) -> Iterator[BadE
             if problems:
                 where = f"{subject}, example '{name}'"
                 yield BadExample(where, pointer, problems[0].sentence("the value"))
-
-
-def unused_examples(document: Mapping[str, Any], schemas: Schemas) -> Iterator[Note]:
-    """Every example of a JSON response or of a schema that is not used, as the schema does not
-    allow it."""
-    for bad in bad_examples(document, schemas):
-        if "responses" in bad.pointer and is_json(str(bad.pointer[-1])):
-            yield Note(bad.pointer, f"{bad.subject}: {NOT_USED}: {bad.problem}")
-    for here in walk(node(document)):
-        if not here.is_schema or here.base:
-            continue
-        examples = here.value.get("examples", [])
-        shown = list(examples) if isinstance(examples, list) else []
-        shown += [here.value["example"]] if "example" in here.value else []
-        checker = schemas.compile(here.value, "example") if shown else None
-        for problems in (checker.problems(value) for value in shown if checker):
-            if problems:
-                text = problems[0].sentence("the value")
-                yield Note((*here.pointer, "example"), f"{NOT_USED}: {text}")
 
 
 def _holders(

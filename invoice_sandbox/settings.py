@@ -72,7 +72,6 @@ SETTINGS: Final = (
     ),
     Setting("public-url", None, "Address of the server for clients, if it differs.", "URL"),
     Setting("key", None, "Key of the first workspace, instead of the demo key.", "KEY"),
-    Setting("users", None, "Users who may log in, instead of the demo users.", "FILE"),
     Setting("rate-limit", "120", "Requests a minute per key, or 'off'.", "N|off"),
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
     Setting("scenarios", None, "Folder with your own scenarios.", "DIR"),
@@ -138,7 +137,6 @@ class Settings:
     public_url: str | None = None
     key: str = field(default=DEMO_KEY, repr=False)
     key_given: bool = False
-    users: Path | None = None
     rate_limit: int | None = 120
     project: Path | None = None
     scenarios: Path | None = None
@@ -210,7 +208,6 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         public_url=public_url,
         key=key,
         key_given=given["key"] is not None,
-        users=_existing(given["users"], "users", folder=False),
         rate_limit=None
         if given["rate-limit"] == "off"
         else _integer(given, "rate-limit", 1, 10**9, " or 'off'"),

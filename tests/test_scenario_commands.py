@@ -1,9 +1,8 @@
-"""``invoice-sandbox scenarios``: list, show, validate, diagram; for people, scripts and misuse."""
+"""``invoice-sandbox scenarios``: list, show, validate; for people, scripts and misuse."""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from jsonschema import Draft202012Validator
 from invoice_sandbox.cli import main
 from invoice_sandbox.cli.scenarios import description
 from invoice_sandbox.openapi.load.documents import load_document
-from invoice_sandbox.scenarios.drawing import trigger_in_words
 from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.simulation import main_run
+from invoice_sandbox.scenarios.words import trigger_in_words
 from tests.scenario_docs import project
 
 ROOT = Path(__file__).parents[1]
@@ -190,9 +189,8 @@ def test_show_as_json_has_the_file_and_the_way_of_the_scenario() -> None:
     }
 
 
-@pytest.mark.parametrize("command", ["show", "diagram"])
-def test_a_wrong_name_is_misuse_and_the_closest_is_suggested(command: str) -> None:
-    said = misused(f"{command} late-paymet")
+def test_a_wrong_name_is_misuse_and_the_closest_is_suggested() -> None:
+    said = misused("show late-paymet")
     assert said.endswith("there is no scenario 'late-paymet' (did you mean late-payment?)")
 
 
@@ -311,49 +309,21 @@ def test_a_folder_without_scenarios_is_misuse(tmp_path: Path) -> None:
     assert f"no file in '{tmp_path}' ends in .yaml" in misused(f"validate {tmp_path}")
 
 
-# diagram
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_every_scenario_can_be_drawn_as_mermaid(name: str) -> None:
-    first, *lines = fine(f"diagram {name}").splitlines()
-    assert first == "stateDiagram-v2"
-    state = r'state "[^"]+" as s\d+'
-    arrow = r"(\[\*\]|s\d+) --> s\d+ : [^#;:\"<>{}]+"
-    note = r"note right of s\d+|    [^#;\"<>{}]+|end note"
-    for line in lines:
-        assert re.fullmatch(rf"    ({state}|{arrow}|{note})", line), line
-
-
-def test_mermaid_shows_times_actions_events_and_notes() -> None:
-    drawn = fine("diagram webhook-out-of-order")
-    assert "    s0 --> s1 : 1 second, start-verification, invoice.verification_started\n" in drawn
-    assert (
-        "\n        Deliveries\n        invoice.verified: sent after a later event, once\n" in drawn
-    )
-
-
-def test_marks_in_a_text_do_not_break_a_picture(own: Path) -> None:
-    (own / "mine.yaml").write_text(f"{SCENARIO_FILE}begins: {{sellerId: 'a: b; \"c\"'}}\n")
-    assert " : sellerId a b c\n" in fine(f"diagram mine --scenarios {own}")
-
-
 # A folder of one's own, and another project
 
 
-def test_own_scenarios_are_listed_shown_and_drawn_beside_the_others(own: Path) -> None:
+def test_own_scenarios_are_listed_and_shown_beside_the_others(own: Path) -> None:
     there = f"--scenarios {own}"
     names = [one["name"] for one in json.loads(fine(f"list --json {there}"))]
     assert names == sorted([*SHIPPED, "mine"])
     assert "1 day 6 seconds  decline-offer" in fine(f"show mine {there}")
-    assert "decline-offer, offer.declined" in fine(f"diagram mine {there}")
 
 
 def test_the_folder_may_come_from_the_environment(own: Path) -> None:
     assert fine("show mine", INVOICE_SANDBOX_SCENARIOS=str(own)).startswith("mine\n")
 
 
-@pytest.mark.parametrize("line", ["list", "show mine", "diagram mine"])
+@pytest.mark.parametrize("line", ["list", "show mine"])
 def test_a_broken_file_among_the_own_ones_is_one_line_and_status_2(own: Path, line: str) -> None:
     (own / "broken.yaml").write_text("name: broken\n")
     said = misused(f"{line} --scenarios {own}")
@@ -367,7 +337,7 @@ def test_a_name_that_is_taken_is_one_line_and_status_2(own: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--scenarios", "--project"])
-@pytest.mark.parametrize("line", ["list", "show manual", "validate", "diagram manual"])
+@pytest.mark.parametrize("line", ["list", "show manual", "validate"])
 def test_a_folder_that_is_not_there_is_misuse(line: str, option: str) -> None:
     assert "'nowhere' does not exist" in misused(f"{line} {option} nowhere")
 

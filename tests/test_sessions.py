@@ -8,24 +8,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from http.cookies import SimpleCookie
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from click.testing import CliRunner
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.base.clock import ClockState, instant_text
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import new_key
-from invoice_sandbox.cli.users import users
 from invoice_sandbox.http.admit import check_reader, check_site
 from invoice_sandbox.http.pipeline import Head, Request, Trace
-from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.settings import Settings
 from invoice_sandbox.state.credentials import DEMO_KEY
-from invoice_sandbox.state.passwords import hash_password, password_matches
 from tests.scenario_run import INVOICE, START_INSTANT, error
 from tests.support import FROZEN, PATIENCE, Running, serving
 
@@ -554,96 +549,6 @@ def test_a_session_ends_after_eight_hours() -> None:
             assert client.get("/sandbox/sessions").json()["data"] == []
 
 
-HASH = hash_password("correct horse")
-USERS = f"""
-records:
-  - id: usr_own
-    email: ann@corp.example
-    passwordHash: {HASH}
-    role: seller
-    displayName: Ann
-    scopes: ['invoices:read']
-"""
-
-
-def log_in(settings: Settings, email: str, password: str) -> httpx.Response:
-    with serving(settings) as running, running.client(None) as client:
-        login = {"email": email, "password": password}
-        address = f"http://127.0.0.1:{running.port}"
-        return client.post(f"{address}{LOGIN}", json=login)
-
-
-def test_users_of_a_file_replace_the_demo_users(tmp_path: Path) -> None:
-    file = tmp_path / "users.yaml"
-    file.write_text(USERS)
-    settings = replace(FROZEN, users=file, public_url="https://sandbox.example")
-    response = log_in(settings, "ann@corp.example", "correct horse")
-    assert response.json()["data"]["user"]["displayName"] == "Ann"
-    for email, password in (
-        ("ann@corp.example", "wrong horse"),
-        ("bob@corp.example", "correct horse"),
-        (SELLER["email"], PASSWORD),
-    ):
-        assert log_in(settings, email, password).status_code == 401
-
-
-OWN_PARTNER = USERS.replace("role: seller", "role: partner\n    partnerId: ptn_sandbox_everest")
-
-
-def session_of_own_user(users: str, tmp_path: Path) -> tuple[dict[str, Any], set[str]]:
-    """The session of the user of a file, and the partners of the requests that it sees."""
-    file = tmp_path / "users.yaml"
-    file.write_text(users)
-    login = {"email": "ann@corp.example", "password": "correct horse"}
-    with serving(replace(FROZEN, users=file)) as running, logged_in(running, **login) as user:
-        data: dict[str, Any] = user.get(SESSION).json()["data"]
-        requests = user.get(REQUESTS).json().get("data", [])
-        offer = user.post(OFFERS, json={})
-    data["offer"] = offer.json().get("data", {}).get("partnerId", offer.status_code)
-    return data, {"".join(sorted(one["routedPartnerIds"])) for one in requests}
-
-
-def test_a_user_of_a_file_can_belong_to_a_partner(tmp_path: Path) -> None:
-    scopes = "['financing:read', 'offers:write', 'webhooks:write', 'audit:read']"
-    users = OWN_PARTNER.replace("['invoices:read']", scopes)
-    data, routed = session_of_own_user(users, tmp_path)
-    assert (data["partnerId"], data["offer"]) == (EVEREST, EVEREST)
-    assert data["scopes"] == ["financing:read", "offers:write"]  # the others show other partners'
-    assert routed
-    assert all(EVEREST in one for one in routed)
-
-
-def test_a_user_with_the_role_of_a_partner_that_belongs_to_none_sees_nothing(
-    tmp_path: Path,
-) -> None:
-    users = USERS.replace("role: seller", "role: partner").replace("invoices:read", "offers:write")
-    data, routed = session_of_own_user(users.replace("['", "['financing:read', '"), tmp_path)
-    assert (data["offer"], routed) == (403, set())
-
-
-WRONG_USERS = {
-    "no such partner": (
-        OWN_PARTNER.replace("everest", "everst"),
-        r"users\.yaml:7:\d+: there is no",
-    ),
-    "a suggestion": (OWN_PARTNER.replace("everest", "everst"), "did you mean ptn_sandbox_everest"),
-    "no hash": (USERS.replace(HASH, "secret"), r"users\.yaml:5:\d+: not a password hash"),
-    "more memory": (USERS.replace("m=19456", "m=99999999"), "not a password hash"),
-    "a typo": (USERS.replace("displayName", "displyName"), "displyName"),
-    "capitals": (USERS.replace("ann@", "Ann@"), "email"),
-    "no list": ("[]", "--users: "),
-    "no YAML": ("{", "--users: "),
-}
-
-
-@pytest.mark.parametrize(("text", "reason"), WRONG_USERS.values(), ids=WRONG_USERS)
-def test_a_wrong_file_of_users_is_an_error_at_start(tmp_path: Path, text: str, reason: str) -> None:
-    file = tmp_path / "users.yaml"
-    file.write_text(text)
-    with pytest.raises(ProjectError, match=reason):
-        asyncio.run(create_app(replace(FROZEN, users=file), url="http://127.0.0.1:8080"))
-
-
 def test_demo_users_have_random_passwords_on_a_server_that_others_can_reach() -> None:
     with serving(replace(FROZEN, public_url="https://sandbox.example")) as running:
         passwords = running.sandbox.engine.passwords
@@ -661,14 +566,6 @@ def test_demo_users_have_random_passwords_on_a_server_that_others_can_reach() ->
 def test_a_forwarded_request_cannot_use_the_demo_password(visitor: httpx.Client) -> None:
     response = visitor.post(LOGIN, json=SELLER, headers={"X-Forwarded-For": "192.0.2.1"})
     assert error(response) == (401, "authentication_required")
-
-
-def test_a_hash_that_the_command_prints_matches_its_password_only() -> None:
-    made = CliRunner().invoke(users, ["hash"], input="grüße\n")
-    assert made.exit_code == 0
-    assert password_matches("grüße", made.stdout.strip())
-    assert not password_matches("grüsse", made.stdout.strip())
-    assert CliRunner().invoke(users, ["hash"], input="\n").exit_code == 2
 
 
 def test_the_demo_password_opens_nothing_on_a_server_that_others_can_reach() -> None:

@@ -26,7 +26,7 @@ from invoice_sandbox.bundles.archive import read_bundle
 from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.cli import main
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.settings import Postgresql, SettingError, Settings
+from invoice_sandbox.settings import Postgresql, Settings
 from invoice_sandbox.state import Transaction
 from invoice_sandbox.state.credentials import DEMO_KEY, MAX_LISTED, open_session
 from invoice_sandbox.state.passwords import (
@@ -361,18 +361,28 @@ def test_a_login_that_began_before_its_user_was_disabled_fails(
     assert client.get(SESSIONS).json()["data"] == []
 
 
-def test_keys_that_a_user_made_are_revoked_with_the_user(tmp_path: Path) -> None:
-    """Only a user of a file can make keys."""
-    file = tmp_path / "users.yaml"
-    file.write_text(FILE.replace("['invoices:read']", "['keys:write', 'invoices:read']"))
-    with serving(replace(FROZEN, users=file)) as running, running.client() as client:
+def with_key_scope(running: Running, client: httpx.Client) -> dict[str, Any]:
+    """Add a user who can make keys, as no role of the project can."""
+    user = added(client)
+
+    async def change(state: Transaction) -> None:
+        kept = await state.get("users", user["id"]) or {}
+        await state.put("users", user["id"], {**kept, "scopes": ["keys:write"]})
+
+    running.in_transaction(change, client)
+    return user
+
+
+def test_keys_that_a_user_made_are_revoked_with_the_user() -> None:
+    with serving() as running, running.client() as client:
+        user = with_key_scope(running, client)
         with session(running, log_in(client)) as browser:
             scopes = {"scopes": ["keys:write"]}
             made = browser.post("/api/developer/api-keys", json=scopes).json()["data"]
         with running.client(made["secret"]) as holder:
             chained = holder.post("/api/developer/api-keys", json={}).json()["data"]
         client.post("/sandbox/snapshots")
-        client.post(f"{USERS}/usr_ann/disable")
+        client.post(f"{USERS}/{user['id']}/disable")
         (snapshot,) = client.get("/sandbox/snapshots").json()["data"]
         for path in (None, f"/sandbox/snapshots/{snapshot['id']}/restore"):
             assert path is None or client.post(path).status_code == 200
@@ -381,17 +391,15 @@ def test_keys_that_a_user_made_are_revoked_with_the_user(tmp_path: Path) -> None
                     assert error(holder.get(SESSION)) == REJECTED
 
 
-def test_a_key_that_was_revoked_before_its_user_was_disabled_keeps_its_instant(
-    tmp_path: Path,
-) -> None:
-    file, keys = tmp_path / "users.yaml", "/api/developer/api-keys"
-    file.write_text(FILE.replace("['invoices:read']", "['keys:write']"))
-    with serving(replace(FROZEN, users=file)) as running, running.client() as client:
+def test_a_key_that_was_revoked_before_its_user_was_disabled_keeps_its_instant() -> None:
+    keys = "/api/developer/api-keys"
+    with serving() as running, running.client() as client:
+        user = with_key_scope(running, client)
         with session(running, log_in(client)) as browser:
             made = browser.post(keys, json={"scopes": ["keys:write"]}).json()["data"]
         client.delete(keys, params={"id": made["id"]}).raise_for_status()
         client.post("/sandbox/clock/advance", json={"by": "P1D"}).raise_for_status()
-        client.post(f"{USERS}/usr_ann/disable").raise_for_status()
+        client.post(f"{USERS}/{user['id']}/disable").raise_for_status()
         (revoked,) = [one for one in client.get(keys).json()["data"] if one["id"] == made["id"]]
     assert (revoked["status"], revoked["revokedAt"]) == ("Revoked", "2026-11-21T09:30:00Z")
 
@@ -749,31 +757,6 @@ def test_two_passwords_are_hashed_at_a_time_and_other_requests_go_on(
         assert login.result().status_code == 200
 
 
-# Files of users, and bundles
-
-
-FILE = f"""
-records:
-  - id: usr_ann
-    email: ann@corp.example
-    passwordHash: {hash_password(PASSWORD)}
-    role: seller
-    displayName: Ann
-    scopes: ['invoices:read']
-"""
-
-
-@pytest.mark.parametrize("store", [Path("state.db"), Postgresql("postgresql://nowhere/x")], ids=str)
-def test_users_of_a_file_are_for_memory_only(store: Any, tmp_path: Path) -> None:
-    file = tmp_path / "users.yaml"
-    file.write_text(FILE)
-    with (
-        pytest.raises(SettingError, match="users add"),
-        serving(replace(FROZEN, store=store, users=file)),
-    ):
-        pass
-
-
 # The commands
 
 
@@ -832,7 +815,7 @@ def test_a_workspace_without_users_says_how_to_add_one(tmp_path: Path) -> None:
 
 
 def test_a_hash_is_argon2_with_the_parameters_of_owasp() -> None:
-    made = CliRunner().invoke(main, ["users", "hash"], input=f"{PASSWORD}\n").stdout.strip()
+    made = hash_password(PASSWORD)
     assert made.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert is_password_hash(made)
     costly = made.replace("m=19456", "m=1048576")

@@ -30,10 +30,10 @@ from invoice_sandbox.openapi.load.documents import load_document, place_of
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import default_project, load_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import SCHEMA, scenario_file_problems
-from invoice_sandbox.scenarios.drawing import mermaid, notes, step_views, trigger_in_words
 from invoice_sandbox.scenarios.library import check_beginning, scenario_files
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
+from invoice_sandbox.scenarios.words import notes, step_views, trigger_in_words
 
 _AS_JSON: Final = {"--json as_json": {"is_flag": True, "help": "Print JSON."}}
 
@@ -58,7 +58,7 @@ _SERVED: Final = Table(
 @with_connection
 @click.pass_context
 def scenarios(context: click.Context) -> None:
-    """List, choose, validate and draw scenarios.
+    """List, choose and validate scenarios.
 
     Without a command, it lists those of the server; the current one is marked with *. 'use' chooses
     one there. The other commands read scenario files and need no server.
@@ -68,7 +68,6 @@ def scenarios(context: click.Context) -> None:
     invoice-sandbox scenarios use manual
     invoice-sandbox scenarios list
     invoice-sandbox scenarios show late-payment
-    invoice-sandbox scenarios diagram late-payment
     """
     if context.invoked_subcommand is None:
         print_data(client().ask("GET", "/scenarios"), lambda rows: print_table(_SERVED, rows))
@@ -187,18 +186,6 @@ def _schema() -> None:
     invoice-sandbox scenarios schema > scenario.schema.json
     """
     click.echo(SCHEMA.read_text(encoding="utf-8"), nl=False)
-
-
-@scenarios.command("diagram")
-@click.argument("name")
-@_offline()
-def _diagram(name: str, project: Path | None, scenarios: Path | None) -> None:
-    """Draw the scenario NAME as a state diagram of Mermaid.
-
-    \b
-    invoice-sandbox scenarios diagram late-payment > late-payment.mmd
-    """
-    click.echo(mermaid(*_found(name, project, scenarios)), nl=False)
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:

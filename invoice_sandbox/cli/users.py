@@ -1,6 +1,6 @@
 """``invoice-sandbox users`` and ``session``: who may log in, and who has.
 
-Their operations, but the hash of a password, are those of the bundled project.
+Their operations are those of the bundled project.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from invoice_sandbox.cli.options import (
 )
 from invoice_sandbox.cli.output import Row, Table, print_lines, print_table
 from invoice_sandbox.control.client import path
-from invoice_sandbox.state.passwords import hash_password
 
 _USERS: Final = Table(
     {
@@ -130,15 +129,6 @@ def disable_user(user: str) -> None:
     API keys that were created in them are revoked. Disabling a user again changes nothing.
     """
     print_data(client().ask("POST", path("/users/{user}/disable", user=user)), _show_user)
-
-
-@users.command("hash")
-def hash_command() -> None:
-    """Print the Argon2 hash of a password, for 'passwordHash' in the file of 'serve --users'.
-
-    The password is read from the terminal without showing it, or from the first line of the input.
-    """
-    click.echo(hash_password(read_password()))
 
 
 @click.group(cls=Commands)

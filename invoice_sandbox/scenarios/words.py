@@ -1,4 +1,4 @@
-"""A scenario in words, and as a Mermaid state diagram."""
+"""A scenario in words, for the command line and the console."""
 
 from __future__ import annotations
 
@@ -170,53 +170,3 @@ def trigger_in_words(scenario: Scenario) -> str:
     if scenario.faults or scenario.calls:
         return "workspace, header"
     return "workspace, record, header"
-
-
-# Mermaid --------------------------------------------------------------------------------------
-
-
-def mermaid(scenario: Scenario, run: Run) -> str:
-    """The scenario as a ``stateDiagram-v2``: statuses, with times and actions as transitions."""
-    names: dict[str, str] = {}
-    arrows: list[str] = []
-    views = step_views(run)
-    start = run[0].before if run else "Nothing happens automatically"
-    _state(names, start)
-    for one in views:
-        if not one.simulated.possible:
-            continue
-        here, there = _state(names, one.simulated.before), _state(names, one.simulated.status)
-        label = ", ".join(part for part in (one.when, one.what, *one.events) if part)
-        arrows.append(f"    {here} --> {there} : {_safe(label)}")
-        arrows += [
-            f"    {here} --> {_state(names, other)} : {_safe(f'or {one.what}')}"
-            for other in one.simulated.others
-        ]
-    lines = ["stateDiagram-v2"]
-    lines += [f'    state "{_safe(status)}" as {name}' for status, name in names.items()]
-    lines += [f"    [*] --> {names[start]} : {_safe(trigger_in_words(scenario))}", *arrows]
-    for title, rows in notes(scenario):
-        lines.append(f"    note right of {names[start]}")
-        lines += [f"        {_safe_in_note(row)}" for row in (title, *rows)]
-        lines.append("    end note")
-    return "\n".join(lines) + "\n"
-
-
-def _state(names: dict[str, str], status: str) -> str:
-    return names.setdefault(status, f"s{len(names)}")
-
-
-_MARKS: Final = '#;"<>{}'
-"""Characters with a meaning in Mermaid, which does not support escapes everywhere."""
-
-
-def _safe(text: str) -> str:
-    return _without(f"{_MARKS}:", text)
-
-
-def _safe_in_note(text: str) -> str:
-    return _without(_MARKS, text)
-
-
-def _without(marks: str, text: str) -> str:
-    return " ".join(text.translate(str.maketrans(marks, " " * len(marks))).split())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from invoice_sandbox.openapi.load.documents import (
 )
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.yaml_12 import parse_yaml, yaml_text
-from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 
@@ -147,7 +144,6 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "what is no number": ("a: [1, .NaN]\n", "f:1:8", "'.NaN' is not a valid float"),
     "a timestamp that is none": ("a: !!timestamp foo\n", "f:1:4", "tag"),
     "a control character": ("a: 1\nb: \x07\n", "f:2:4", "control characters are not allowed"),
-    "JSON that is too deep": ('{"a":' * 257 + "1" + "}" * 257, "f:1:1281", "more than 256 levels"),
     "an anchor inside itself": ("a: &x [*x]\n", "f:1:1", "nested too deeply"),
 }
 
@@ -204,10 +200,6 @@ def test_a_duplicate_key_of_a_json_file_has_a_place(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="duplicate key 'c'") as caught:
         load_document(file)
     assert caught.value.place == f"{file}:3:3"
-
-
-def test_brackets_in_texts_are_no_levels() -> None:
-    assert parse_yaml(f"a: '{'[' * 300}'", "f") == {"a": "[" * 300}
 
 
 def test_json_may_write_a_letter_as_two_surrogates(tmp_path: Path) -> None:
@@ -344,54 +336,3 @@ def test_shared_nodes_become_values_of_their_own() -> None:
 
 def test_a_merge_key_fills_in_what_is_missing() -> None:
     assert parse_yaml("<<: {a: 1, b: 1}\nb: 2", "f") == {"a": 1, "b": 2}
-
-
-def bomb(levels: int) -> str:
-    """Nine aliases of nine aliases of …: small to write, 9 ** levels to build."""
-    lines = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, levels)]
-    return "\n".join(["a0: &a0 [x]", *lines])
-
-
-HOSTILE = {
-    "billion laughs": bomb(14),
-    "very deep lists": "[" * 200_000,
-    "very deep lists, closed": "[" * 100_000 + "]" * 100_000,
-    "very deep objects": "{a: " * 100_000 + "1" + "}" * 100_000,
-    "very deep block": "- " * 50_000 + "x",
-    "very deep behind brackets in a string": f"['{']' * 100_000}', {'[' * 100_000}",
-    "very deep behind brackets in a comment": f"# {']' * 100_000}\n{'[' * 100_000}",
-    "very deep keys": "? " * 50_000 + "x",
-    "deep": "[" * 5000 + "]" * 5000,
-}
-READ = """
-import resource, sys
-from pathlib import Path
-from invoice_sandbox.openapi.load.documents import load_document
-from invoice_sandbox.openapi.load.text import DocumentError
-resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
-try:
-    load_document(Path(sys.argv[1]))
-except DocumentError as error:
-    print("refused:", error)
-"""
-
-
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.process
-def test_a_document_that_would_eat_the_machine_is_rejected(tmp_path: Path, text: str) -> None:
-    """In a process of its own, with a gigabyte and ten seconds at most."""
-    file = tmp_path / "hostile.yaml"
-    file.write_text(text)
-    command = [sys.executable, "-c", READ, str(file)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT, check=False
-    )
-    assert (done.returncode, done.stdout[:8]) == (0, "refused:"), done.stderr[-500:]
-
-
-def test_nesting_that_people_write_is_no_problem() -> None:
-    read = parse_yaml("[" * 100 + "]" * 100, "f")
-    for _ in range(99):
-        read = read[0]
-    assert read == []

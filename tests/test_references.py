@@ -15,7 +15,6 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from invoice_sandbox.http.route import resolved_operations
-from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
@@ -388,14 +387,6 @@ def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
     (file.parent / "link.yaml").symlink_to(tmp_path / "secret.yaml")
     with pytest.raises(DocumentError, match="outside of the folder"):
         read_contract(file)
-
-
-def test_of_a_file_that_is_too_large_only_the_limit_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    with file.open("wb") as large:
-        large.truncate(65 * 1024 * 1024)
-    with pytest.raises(DocumentError, match="larger than 67,108,864 bytes"):
-        load_document(file)
 
 
 # What is no reference is not followed, by no library either

@@ -193,7 +193,10 @@ def test_a_schema_that_cannot_be_compiled_has_its_place(tmp_path: Path) -> None:
 
 
 def test_a_document_that_is_nested_too_deeply_is_one_line(tmp_path: Path) -> None:
-    for file, text in (("a.json", '{"a":' * 500 + "1" + "}" * 500), ("a.yaml", "[" * 300)):
+    for file, text in (
+        ("a.json", '{"a":' * 500 + "1" + "}" * 500),
+        ("a.yaml", "[" * 5000 + "]" * 5000),
+    ):
         (tmp_path / file).write_text(text)
         with pytest.raises(ProjectError, match=r"^[^\n]*nested too deeply[^\n]*$"):
             load_contract(tmp_path / file)

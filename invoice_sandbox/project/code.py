@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib.util
 import inspect
 import re
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from keyword import iskeyword
 from pathlib import Path
@@ -21,9 +20,8 @@ from invoice_sandbox.base.errors import ApiError, UserError, suggestion
 from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.openapi.load.operations import named_operations
 from invoice_sandbox.openapi.operation import Contract
-from invoice_sandbox.project.api import Context, Handler, Step, event_type_problem
+from invoice_sandbox.project.api import Context, Handler, Step
 from invoice_sandbox.scenarios.actions import Action, ActionError, action_of
-from invoice_sandbox.scenarios.lifecycle import Lifecycle
 from invoice_sandbox.state import Record, Transaction
 
 RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
@@ -171,38 +169,6 @@ def load_actions(folder: Path) -> dict[str, Action]:
     except ActionError as error:
         raise ProjectError(f"{file}: {error}") from None
     return {action.name: action for action in actions}
-
-
-def check_emitted(folders: Sequence[Path], contract: Contract, lifecycle: Lifecycle) -> None:
-    """Raise ProjectError for a type of event that code names and nothing declares, and for a module
-    that is no Python, even if nothing imports it."""
-    for file in (file for folder in folders for file in sorted(folder.glob("*.py"))):
-        try:
-            module = ast.parse(file.read_bytes(), file)
-        except (SyntaxError, ValueError) as error:
-            raise ProjectError(f"{file}: cannot be read: {error}") from None
-        for type_, line in _emitted(module):
-            problem = event_type_problem(type_, contract, lifecycle)
-            if problem is not None:
-                raise ProjectError(f"{file}:{line}: {problem}")
-
-
-def _emitted(module: ast.Module) -> Iterator[tuple[str, int]]:
-    """The types that ``await call.emit("type", …)`` names, with the line; ``call`` is a parameter
-    of the function, whatever its name."""
-    for function in ast.walk(module):
-        if not isinstance(function, ast.AsyncFunctionDef):
-            continue
-        parameters = {one.arg for one in (*function.args.posonlyargs, *function.args.args)}
-        for one in ast.walk(function):
-            match one:
-                case ast.Await(
-                    value=ast.Call(
-                        func=ast.Attribute(value=ast.Name(id=name), attr="emit" | "announce"),
-                        args=[ast.Constant(value=str(type_)), *_],
-                    )
-                ) if name in parameters:
-                    yield type_, one.lineno
 
 
 def _functions(file: Path) -> dict[str, Any]:

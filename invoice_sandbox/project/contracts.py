@@ -15,7 +15,6 @@ from invoice_sandbox.openapi.load.operations import (
     OWN_PAGES,
     Note,
     hidden_paths,
-    served_base_path,
     without_names,
 )
 from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
@@ -90,17 +89,15 @@ def read_project(folder: Path) -> ReadContract:
 
 
 def compile_apart(read: ReadContract) -> Contract:
-    """Return the compiled contract, below a base path that the sandbox does not need itself.
+    """Return the compiled contract.
 
     Raises ContractError, or DocumentError with the places of schemas that cannot be compiled.
     """
     try:
-        contract = compile_contract(read.document)
+        return compile_contract(read.document)
     except UncompilableError as error:
         reject_all(read.place(()), (found.error(read.place) for found in error.found))
         raise
-    at = served_base_path(read.document)
-    return contract if at == contract.base_path else replace(contract, base_path=at)
 
 
 def control_names(folder: Path) -> dict[str, str]:

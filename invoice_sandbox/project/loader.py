@@ -20,7 +20,6 @@ from invoice_sandbox.project.api import Handler
 from invoice_sandbox.project.code import (
     Hooks,
     ProjectError,
-    check_emitted,
     load_actions,
     load_handlers,
     load_hooks,
@@ -189,7 +188,6 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
         handlers = _of_collections(conventions.collections) | load_handlers(
             folder / "handlers", [control, contract]
         )
-        check_emitted([folder / "handlers", folder / "domain"], contract, lifecycle)
         project = Project(
             contract,
             control,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -18,13 +17,11 @@ import orjson
 
 from invoice_sandbox.openapi.load.text import DocumentError, finite, line_and_column
 
-MAX_FILE_BYTES: Final = 64 * 1024 * 1024
-
 
 def load_document(path: Path) -> Any:
     """Return the content of a YAML or JSON file.
 
-    Raises DocumentError when the file is missing, not UTF-8 or UTF-16, not YAML, or repeats a key.
+    Raises DocumentError when the file is missing, not UTF-8, not YAML, or repeats a key.
     """
     return parse_text(read_text(path), str(path))
 
@@ -32,7 +29,7 @@ def load_document(path: Path) -> Any:
 def read_text(path: Path) -> str:
     """Return the text of a file; that of a pipe, which can be read once only, is kept.
 
-    Raises DocumentError when it is missing or not UTF-8, nor UTF-16 by its first bytes.
+    Raises DocumentError when it is missing or not UTF-8.
     """
     return _text_of_pipe(path, path.stat().st_ino) if path.is_fifo() else _text_of(path)
 
@@ -44,19 +41,14 @@ def _text_of_pipe(path: Path, _number: int) -> str:
 
 def _text_of(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-        if len(content) > MAX_FILE_BYTES:
-            raise DocumentError(str(path), f"larger than {MAX_FILE_BYTES:,} bytes")
-        is_wide = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))  # as PowerShell writes files
-        text = content.decode("utf-16" if is_wide else "utf-8-sig")
-        return text.replace("\r\n", "\n").replace("\r", "\n")
+        content = path.read_bytes()
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise DocumentError(str(path), "no such file") from None
     except UnicodeDecodeError as error:
-        before = content[: error.start].decode(error.encoding, errors="replace").lstrip("\ufeff")
+        before = content[: error.start].decode(errors="replace").lstrip("\ufeff")
         place = f"{path}{line_and_column(before, len(before))}"
-        raise DocumentError(place, f"cannot be read: it is not {error.encoding.upper()}") from None
+        raise DocumentError(place, "cannot be read: it is not UTF-8") from None
     except OSError as error:
         raise DocumentError(str(path), f"cannot be read: {error.strerror}") from None
 

@@ -49,23 +49,6 @@ _UNKNOWN_ORIGIN: Final = re.compile(r"^(?:\$?\{[^{}/]*\}|\{\{[^{}/]*\}\})(://)?"
 
 DOCS: Final = "/docs"
 CONSOLE: Final = "/console"
-CONTROL: Final = "/sandbox"
-
-
-def reserved_for(path: str) -> str:
-    """What the sandbox itself has at a base path, or nothing."""
-    if path == CONTROL:
-        return "the control API"
-    own = {DOCS: "the API documentation", CONSOLE: "the console"}
-    return own.get("/".join(path.split("/")[:2]), "")
-
-
-def served_base_path(document: Mapping[str, Any]) -> str:
-    """The base path that the operations are served below: ``base_path``, or one below ``/api`` if
-    the sandbox has pages of its own there."""
-    path = base_path(document)
-    return f"/api{path}" if reserved_for(path) else path
-
 
 OWN_PAGES: Final = "the sandbox has pages of its own at this path"
 """What is noted of a path whose GET is that of a page of the sandbox."""
@@ -77,7 +60,7 @@ _OWN_PAGES: Final = re.compile(
 
 def hidden_paths(document: Mapping[str, Any]) -> frozenset[str]:
     """Return the paths at which the sandbox has pages of its own."""
-    base, paths = served_base_path(document), document.get("paths", {})
+    base, paths = base_path(document), document.get("paths", {})
     return frozenset(path for path in paths if _OWN_PAGES.fullmatch(base + path))
 
 

@@ -15,7 +15,6 @@ from tests.scenario_run import (
     LIVE,
     START,
     advance,
-    agenda,
     audited,
     choose,
     clock,
@@ -92,24 +91,12 @@ def test_freezing_and_releasing_keep_the_instant(flowing: Running, live: httpx.C
     assert now(live) == "2027-01-01T00:00:01.250Z"
 
 
-def test_the_same_mode_again_changes_nothing(live: httpx.Client) -> None:
-    for mode in ("live", "live", "frozen", "frozen"):
-        shown = set_clock(live, mode=mode)
-        assert (shown["mode"], shown["from"], shown["now"]) == (
-            mode,
-            "2027-01-01T00:00:00Z",
-            "2027-01-01T00:00:00Z",
-        )
-
-
 SET = {
     "frozen": ({"mode": "frozen"}, "frozen", "00:00:00"),
     "live": ({"mode": "live"}, "live", "00:00:00"),
     "now": ({"now": "2027-01-01T12:00:00Z"}, "live", "12:00:00"),
-    "now in another zone": ({"now": "2027-01-01T14:00:00+02:00"}, "live", "12:00:00"),
     "frozen and now": ({"mode": "frozen", "now": "2027-01-01T12:00:00Z"}, "frozen", "12:00:00"),
     "live and now": ({"mode": "live", "now": "2027-01-01T12:00:00.5Z"}, "live", "12:00:00.500"),
-    "where it stands": ({"now": "2027-01-01T00:00:00Z"}, "live", "00:00:00"),
 }
 
 
@@ -146,15 +133,10 @@ def test_setting_the_clock_does_what_falls_due_on_the_way(client: httpx.Client) 
 
 SPANS = {
     "PT0S": "2026-11-21T09:30:00Z",
-    "P0D": "2026-11-21T09:30:00Z",
-    "PT0.001S": "2026-11-21T09:30:00.001Z",
     "PT1.5S": "2026-11-21T09:30:01.500Z",
-    "PT10S": "2026-11-21T09:30:10Z",
     "PT90M": "2026-11-21T11:00:00Z",
-    "PT36H": "2026-11-22T21:30:00Z",
     "P3D": "2026-11-24T09:30:00Z",
     "P1DT12H30M": "2026-11-22T22:00:00Z",
-    "P100DT1S": "2027-03-01T09:30:01Z",
     "P999999D": "4764-10-17T09:30:00Z",
 }
 
@@ -180,16 +162,9 @@ def test_the_clock_is_advanced_to_an_instant(client: httpx.Client, to: str, end:
     assert now(client) == end
 
 
-def test_an_instant_finer_than_a_millisecond_can_be_asked_for_again(client: httpx.Client) -> None:
-    for _ in range(3):
-        assert advance(client, to="2026-11-21T09:30:00.0009Z")["now"] == START
-
-
 BACKWARDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "set": ("PUT", "/sandbox/clock", {"now": "2026-11-21T09:29:59.999Z"}),
-    "set and freeze": ("PUT", "/sandbox/clock", {"now": "2026-01-01T00:00:00Z", "mode": "live"}),
     "advance": ("POST", "/sandbox/clock/advance", {"to": "2026-11-21T09:29:59.999Z"}),
-    "advance to year 1": ("POST", "/sandbox/clock/advance", {"to": "0001-01-01T00:00:00Z"}),
 }
 
 
@@ -207,8 +182,6 @@ def test_a_clock_never_goes_backwards(
 
 BEYOND: dict[str, tuple[str, str, dict[str, Any]]] = {
     "set": ("PUT", "/sandbox/clock", {"now": "9000-01-01T00:00:00.001Z"}),
-    "set and release": ("PUT", "/sandbox/clock", {"now": "9999-12-31T23:59:59Z", "mode": "live"}),
-    "advance to": ("POST", "/sandbox/clock/advance", {"to": "9000-01-01T00:00:01Z"}),
     "advance by": ("POST", "/sandbox/clock/advance", {"by": "P999999D"}),
 }
 
@@ -224,46 +197,18 @@ def test_a_clock_goes_no_further_than_the_year_9000(
     assert (clock(client)["mode"], now(client)) == ("frozen", "8999-12-31T00:00:00Z")
 
 
-def test_an_advance_beyond_what_dates_can_say_is_rejected_too(client: httpx.Client) -> None:
-    """Years of more than four digits are nothing that a date can hold."""
-    advance(client, to="8000-01-01T00:00:00Z")
-    response = client.post("/sandbox/clock/advance", json={"by": "P999999D"})
-    assert error(response) == CONFLICT
-
-
-def test_the_published_flow_works_in_the_last_minute_of_all(client: httpx.Client) -> None:
-    choose(client, "auto-progress")
-    advance(client, to="8999-12-31T23:59:00Z")
-    invoice_id = register_new(client)
-    advance(client, by="PT10S")
-    assert status(client, invoice_id) == "Offered"
-    (offer,) = offers(client, invoice_id)
-    assert offer["validUntil"] == "9000-01-03T23:59:06Z"
-
-
 # What is rejected
 
 WRONG: dict[str, tuple[str, Any, str]] = {
     "a month": ("by", "P1M", "by"),
-    "a week": ("by", "P1W", "by"),
-    "a year": ("by", "P1Y", "by"),
-    "nothing": ("by", "", "by"),
     "no amount": ("by", "P", "by"),
-    "no amount of time": ("by", "PT", "by"),
-    "seconds without a T": ("by", "P10S", "by"),
     "small letters": ("by", "pt10s", "by"),
     "a negative time": ("by", "-PT10S", "by"),
     "a fraction of a minute": ("by", "PT1.5M", "by"),
-    "microseconds": ("by", "PT0.0001S", "by"),
     "too many digits": ("by", "P1000000D", "by"),
-    "other digits": ("by", "PT\u0661S", "by"),
-    "a trailing newline": ("by", "PT10S\n", "by"),
     "a number": ("by", 10, "by"),
-    "null": ("by", None, "by"),
     "a date": ("to", "2026-12-24", "to"),
     "no zone": ("to", "2026-12-24T18:00:00", "to"),
-    "no such day": ("to", "2026-02-30T18:00:00Z", "to"),
-    "words": ("to", "tomorrow", "to"),
 }
 
 
@@ -280,10 +225,8 @@ def test_a_time_that_is_none_is_400_and_named(
 NOT_ONE_WAY: dict[str, Any] = {
     "both": {"by": "PT1S", "to": "2026-12-24T18:00:00Z"},
     "neither": {},
-    "something else": {"until": "2026-12-24T18:00:00Z"},
     "something more": {"by": "PT1S", "hurry": False},
     "a wait that is none": {"by": "PT1S", "wait": "yes"},
-    "no object": ["PT1S"],
 }
 
 
@@ -296,8 +239,6 @@ def test_an_advance_is_by_a_time_or_to_an_instant(client: httpx.Client, body: An
 NO_CLOCK: dict[str, Any] = {
     "nothing": {},
     "another mode": {"mode": "slow"},
-    "a date": {"now": "2026-12-24"},
-    "a number": {"now": 1795254300},
     "something else": {"mode": "live", "speed": 2},
 }
 
@@ -320,15 +261,6 @@ def test_what_is_made_shows_the_instant_of_its_making(client: httpx.Client) -> N
     assert key["createdAt"] == "2027-03-01T08:00:00.125Z"
     signed = data(client.post("/api/webhooks/test", json={}))["request"]
     assert "2027-03-01T08:00:00.125Z" in str(signed)
-
-
-def test_lists_are_filtered_by_this_time(client: httpx.Client) -> None:
-    first = register_new(client)
-    advance(client, by="P1D")
-    second = register_new(client)
-    for day, expected in (("2026-11-21", first), ("2026-11-22", second)):
-        listed = data(client.get("/api/invoices", params={"createdFrom": day, "createdTo": day}))
-        assert [one["id"] for one in listed] == [expected]
 
 
 def test_requests_and_offers_show_the_instant_of_the_step_that_made_them(
@@ -479,9 +411,7 @@ def test_every_invoice_of_an_amount_gets_exactly_one_offer(
 
 UNPAID: dict[str, dict[str, Any]] = {
     "less than a cent": {"amount": 0.001},
-    "a hair": {"amount": 1e-300},
     "due in a hundred years": {"dueDate": "2126-11-21"},
-    "due on the last day": {"dueDate": "9999-12-31"},
 }
 
 
@@ -501,12 +431,8 @@ def test_no_offer_is_made_that_pays_the_seller_nothing(
 
 NONE: dict[str, dict[str, Any]] = {
     "nothing": {"amount": 0},
-    "nothing, with a point": {"amount": 0.0},
     "a debt": {"amount": -1},
-    "a tiny debt": {"amount": -1e-300},
-    "a huge debt": {"amount": -1e300},
     "past due": {"dueDate": "2026-11-20"},
-    "past due in another age": {"dueDate": "0001-01-01"},
 }
 
 
@@ -618,20 +544,6 @@ def test_manual_drops_what_auto_progress_had_in_store(partner: httpx.Client) -> 
     choose(partner, "auto-progress")
     assert advance(partner, by="PT10S")["happened"] == []
     assert status(partner, invoice_id) == "VerificationPending"
-
-
-def test_auto_progress_again_keeps_what_it_had_in_store(partner: httpx.Client) -> None:
-    invoice_id = register_new(partner)
-    choose(partner, "auto-progress")
-    advance(partner, by="PT10S")
-    assert status(partner, invoice_id) == "Offered"
-
-
-def test_the_agenda_names_scenario_and_invoice(partner: httpx.Client) -> None:
-    invoice_id = register_new(partner)
-    assert {(one["scenario"], one["subject"]) for one in agenda(partner)["due"]} == {
-        ("auto-progress", invoice_id)
-    }
 
 
 # Ninety days

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,20 +18,13 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState
-from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
-from invoice_sandbox.state import Credential, Snapshot, Transaction, Workspace
-from invoice_sandbox.state import writer as writer_module
 from invoice_sandbox.state.credentials import DEMO_KEY
-from invoice_sandbox.state.memory import CAPACITY
-from invoice_sandbox.state.persistent import PersistentStore, open_store
-from invoice_sandbox.state.rows import Change, Row, StoreError
+from invoice_sandbox.state.persistent import PersistentStore
 from invoice_sandbox.state.sqlite import Database
-from invoice_sandbox.state.writer import Writer
 from tests.databases import new_database
-from tests.receivers import receiving, subscribe
-from tests.scenario_run import DATED, until
+from tests.scenario_run import DATED
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
@@ -129,16 +120,6 @@ def test_ids_go_on_after_a_restart_and_none_is_repeated(place: Place) -> None:
     assert len(set(ids)) == 9
 
 
-def test_a_second_start_loads_no_starting_data_again(place: Place) -> None:
-    counts = []
-    for _ in range(2):
-        with kept(place) as running, running.client() as client:
-            counts.append(len(data_of(client, "/api/developer/api-keys")))
-            workspaces = data_of(client, "/sandbox/workspaces")
-            assert len(workspaces) == 1
-    assert counts[0] == counts[1]
-
-
 def test_a_repeated_request_gets_the_response_of_before_the_restart(place: Place) -> None:
     with kept(place) as running, running.client() as client:
         first = created(client, "INV-1", **{"Idempotency-Key": "k-1"})
@@ -204,18 +185,6 @@ def test_steps_that_fell_due_while_the_server_was_down_are_done(place: Place) ->
         while "invoice.verified" not in client.get("/api/audit-log").text:
             assert time.monotonic() < deadline
         assert data_of(client, f"/api/invoices/{invoice['id']}")["status"] != "Registered"
-
-
-def test_what_fell_due_while_the_server_was_down_waits_for_no_request(place: Place) -> None:
-    live: dict[str, Any] = {"clock": ClockState("live"), "scenario": "auto-progress"}
-    with receiving() as receiver:
-        with kept(place, **live) as running, running.client() as client:
-            subscribe(client, receiver.url, events=["invoice.verified"])
-            created(client, "INV-1")
-            now = running.system_clock.instant
-        with kept(place, at=now + timedelta(hours=1), **live):
-            until(lambda: bool(receiver.messages), "nothing was sent")
-    assert [one.kind for one in receiver.messages] == ["invoice.verified"]
 
 
 def test_another_key_opens_the_kept_workspace_and_the_old_one_still_does(place: Place) -> None:
@@ -304,16 +273,11 @@ def damaged(file: Path) -> None:
     file.write_bytes(content)
 
 
-def cut_off(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-
-
 UNUSABLE: dict[str, tuple[Callable[[Path], None], str]] = {
     "text": (of_text, "is not a SQLite database"),
     "another program": (of_another_program, "is a database of another program"),
     "newer": (newer, "was written by another version: its schema is 99, this server uses 2"),
     "damaged": (damaged, "is damaged"),
-    "cut off": (cut_off, "is damaged"),
 }
 
 
@@ -333,16 +297,8 @@ def test_a_file_that_cannot_be_used_is_an_error_at_start(file: Path, name: str) 
 
 WRONG: dict[str, tuple[str, str]] = {
     "a workspace that is not JSON": ("UPDATE states SET content = x'7b78'", "JSONDecodeError"),
-    "a workspace without a member": ("UPDATE states SET content = x'7b7d'", "KeyError"),
     "a record that is not JSON": ("UPDATE records SET content = x'7b7b'", "JSONDecodeError"),
-    "a record with exact numbers that is not JSON": (
-        "UPDATE records SET content = x'0a7b7b'",
-        "DecodeError",
-    ),
-    "a record of no workspace": ("UPDATE records SET workspace = 'w'", "KeyError"),
     "a step without an instant": ("UPDATE steps SET due = 'Friday'", "ValueError"),
-    "a text that is not UTF-8": ("UPDATE steps SET due = CAST(x'ff' AS TEXT)", ""),
-    "an entry that is not JSON": ("UPDATE logs SET content = x'7b'", "JSONDecodeError"),
 }
 
 
@@ -356,36 +312,6 @@ def test_wrong_content_is_an_error_at_start_that_shows_none_of_it(file: Path, na
     reason = f" ({problem})" if problem else ""
     message = f"--store: '{file}' is damaged{reason}; restore a copy of it"
     assert problem_of_start(file) == message
-
-
-def undecodable(file: Path) -> None:
-    with closing(sqlite3.connect(file)) as database, database:
-        database.execute("UPDATE states SET content = x'78'")
-
-
-def opened(file: Path) -> list[str]:
-    """The files that this process has open, of those whose names begin like this one."""
-    found = []
-    for one in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):
-            found.append(str(one.readlink()))
-    return sorted(one for one in found if one.startswith(str(file)))
-
-
-@pytest.mark.parametrize("change", [of_text, newer, undecodable])
-def test_a_start_that_fails_leaves_nothing_open(file: Path, change: Callable[[Path], None]) -> None:
-    with kept(file):
-        pass
-    assert {one.name for one in file.parent.iterdir()} == {file.name, f"{file.name}-lock"}
-    change(file)
-    before, caught = threads(), []
-    for _ in range(2):
-        with pytest.raises(StoreError) as one:
-            asyncio.run(open_store(file, {}, CAPACITY))
-        caught.append(one)  # it refers to all that was opened
-        assert opened(file) == []
-    assert threads() <= before
-    assert len({str(one.value) for one in caught}) == 1
 
 
 def test_another_program_may_read_the_file_for_as_long_as_it_likes(file: Path) -> None:
@@ -429,11 +355,6 @@ def test_a_file_that_is_read_only_is_an_error_at_start(folder_mode: int) -> None
         file.chmod(0o600)
         with kept(file) as running, running.client() as client:
             created(client, "INV-1")
-
-
-def test_a_folder_that_is_not_there_is_an_error_at_start(tmp_path: Path) -> None:
-    message = problem_of_start(tmp_path / "missing" / "state.db")
-    assert message == f"--store: there is no folder '{tmp_path / 'missing'}'"
 
 
 def test_a_folder_instead_of_a_file_is_an_error_at_start(tmp_path: Path) -> None:
@@ -497,11 +418,6 @@ def test_an_address_that_names_no_file_is_an_error(text: str, problem: str) -> N
     assert "secret" not in str(caught.value)
 
 
-def test_the_path_of_a_file_may_be_relative_or_absolute() -> None:
-    assert read_settings({"store": "sqlite:///a.db"}).store == Path("a.db")
-    assert read_settings({"store": "sqlite:////var/a.db"}).store == Path("/var/a.db")
-
-
 # --- while the file cannot be written
 
 
@@ -533,258 +449,3 @@ def test_a_full_disk_is_503_until_there_is_space_again(file: Path) -> None:
         assert "Lost-3" not in str(before)
     with kept(file) as running, running.client() as client:
         assert data_of(client, "/api/invoices") == before
-
-
-def test_a_login_that_cannot_be_kept_is_503(file: Path) -> None:
-    def fail(_changes: object) -> None:
-        raise StoreError("the disk is full")
-
-    with kept(file) as running, running.client() as client, running.client(None) as visitor:
-        client.post("/sandbox/users", json=ANN).raise_for_status()
-        vars(vars(running.store)["_writer"])["_write"] = fail
-        response = visitor.post("/api/auth/login", json=ANN)
-    assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
-    assert "Set-Cookie" not in response.headers
-
-
-def test_whoever_waits_behind_changes_that_cannot_be_written_gets_an_error() -> None:
-    writing, go_on = threading.Event(), threading.Event()
-
-    def fail(_changes: object) -> None:
-        writing.set()
-        assert go_on.wait(PATIENCE)
-        raise StoreError("the disk is full")
-
-    async def wait_for_two() -> list[object]:
-        writer = Writer(fail)
-        waiting = []
-        for name in "ab":
-            writer.add([Row("numbers", ("w", "", name), (1,))])
-            waiting.append(asyncio.create_task(writer.flush()))
-            assert await asyncio.to_thread(writing.wait, PATIENCE)
-        go_on.set()
-        outcomes: list[object] = [*await asyncio.gather(*waiting, return_exceptions=True)]
-        await writer.close()
-        return outcomes
-
-    assert [type(one) for one in asyncio.run(wait_for_two())] == [ApiError] * 2
-
-
-class Disk:
-    """Where a store writes: it can be full, and what writes to it can be made to wait."""
-
-    place = "the disk"
-    beats: float | None = None
-
-    def __init__(self) -> None:
-        self.written: list[Change] = []
-        self.tried = 0
-        self.is_full = False
-        self.is_writing, self.goes_on = threading.Event(), threading.Event()
-
-    def write(self, changes: Sequence[Change]) -> None:
-        self.tried += 1
-        self.is_writing.set()
-        assert self.goes_on.wait(PATIENCE)
-        if self.is_full:
-            raise StoreError("the disk is full")
-        self.written += changes
-
-    async def waits(self) -> None:
-        """Until something is being written."""
-        assert await asyncio.to_thread(self.is_writing.wait, PATIENCE)
-
-    def rows(self, _table: str) -> tuple[()]:
-        """Nothing was there before."""
-        return ()
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-def change(name: str = "a") -> Row:
-    return Row("numbers", ("w", "", name), (1,))
-
-
-def threads(name: str = "store") -> set[threading.Thread]:
-    """The threads of that name."""
-    return {one for one in threading.enumerate() if one.name == name}
-
-
-AT, CLOCK = datetime(2026, 11, 21, tzinfo=UTC), ClockState("frozen")
-WORKSPACE = Workspace("w", 1, "w", CLOCK, "manual")
-KEY = Credential("d", "w", "k", frozenset())
-
-
-def in_a_transaction(
-    work: Callable[[Transaction], Awaitable[Any]],
-) -> Callable[[PersistentStore], Awaitable[Any]]:
-    async def carry_out(store: PersistentStore) -> None:
-        async with store.transaction("w") as state:
-            await work(state)
-
-    return carry_out
-
-
-async def put_twice(state: Transaction) -> None:
-    await state.put("k", "a", {})
-    await state.put("k", "b", {}, lazily=True)
-
-
-LATER = AT + timedelta(seconds=60)
-WORK: dict[str, tuple[Callable[[PersistentStore], Awaitable[Any]], bool]] = {
-    "a request, a minute later": (lambda store: store.note_request("w", LATER), False),
-    "a log entry": (lambda store: store.append("w", "log", {"n": 1}, 9), False),
-    "a lazy record": (in_a_transaction(lambda one: one.put("k", "a", {}, lazily=True)), False),
-    "a read": (in_a_transaction(lambda one: one.get("k", "old")), False),
-    "a record and a lazy one": (in_a_transaction(put_twice), True),
-    "a record": (in_a_transaction(lambda one: one.put("k", "a", {})), True),
-    "a deletion": (in_a_transaction(lambda one: one.delete("k", "old")), True),
-    "a number": (in_a_transaction(lambda one: one.next_number("n")), True),
-    "a step": (in_a_transaction(lambda one: one.schedule(AT, "x", {})), True),
-    "a credential": (in_a_transaction(lambda one: one.grant(KEY)), True),
-    "a revocation": (in_a_transaction(lambda one: one.revoke("d")), True),
-    "a workspace": (in_a_transaction(lambda one: one.change_workspace(WORKSPACE)), True),
-    "a snapshot": (lambda store: store.take_snapshot("w", Snapshot("t", AT, CLOCK)), True),
-    "a restore": (lambda store: store.restore_snapshot("w", "s", CLOCK), True),
-}
-
-
-@pytest.mark.parametrize("name", WORK)
-def test_a_request_waits_until_what_it_has_changed_is_kept_and_for_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(writer_module, "_DELAY", 3600)
-    work, waits = WORK[name]
-
-    async def carry_out() -> None:
-        disk = Disk()
-        disk.goes_on.set()
-        store = PersistentStore(disk, {}, CAPACITY)
-        await store.create_workspace(WORKSPACE, AT)
-        await store.take_snapshot("w", Snapshot("s", AT, CLOCK))
-        await store.note_request("w", AT)
-        async with store.transaction("w") as state:
-            await state.put("k", "old", {})
-        await store.flush()
-        before = len(disk.written)
-        disk.goes_on.clear()
-        await work(store)
-        flushing = asyncio.create_task(store.flush())
-        await asyncio.sleep(0)
-        assert flushing.done() is not waits
-        disk.goes_on.set()
-        await flushing
-        assert (len(disk.written) > before) is waits
-        await store.close()
-
-    asyncio.run(asyncio.wait_for(carry_out(), PATIENCE))
-
-
-@pytest.mark.parametrize(("seconds", "noted"), [(59, 0), (60, 60)])
-def test_the_last_use_is_kept_when_it_is_a_minute_later(
-    file: Path, seconds: int, noted: int
-) -> None:
-    async def after_a_crash() -> datetime:
-        store = await open_store(file, {}, CAPACITY)
-        for name in "ba":
-            await store.create_workspace(replace(WORKSPACE, id=name), AT)
-            await store.take_snapshot(name, Snapshot("s", AT, CLOCK))
-        assert await store.next_snapshot_number("b") == 1
-        await store.note_request("b", AT + timedelta(seconds=seconds))
-        await store.abandon()
-        store = await open_store(file, {}, CAPACITY)
-        assert [one.id for one, _ in await store.workspaces()] == ["b", "a"]
-        assert await store.next_snapshot_number("b") == 2
-        used = await store.last_used("b")
-        await store.close()
-        return used
-
-    assert asyncio.run(after_a_crash()) == AT + timedelta(seconds=noted)
-
-
-def test_log_entries_that_are_too_much_when_they_are_read_are_deleted(file: Path) -> None:
-    async def fill_and_read() -> None:
-        store = await open_store(file, {}, CAPACITY)
-        await store.create_workspace(WORKSPACE, AT)
-        await store.take_snapshot("w", Snapshot("s", AT, CLOCK))
-        for number in (1, 2, 3):
-            await store.append("w", "log", {"n": number, "text": "x" * 1_500_000})
-        await store.close()
-        for _ in range(2):
-            store = await open_store(file, {}, CAPACITY)
-            log = await store.log("w", "log")
-            assert [one["n"] for one in log.entries] == [2, 3]
-            assert (log.dropped, log.last) == (1, 3)
-            await store.close()
-            with closing(sqlite3.connect(file)) as database:
-                assert database.execute("SELECT number FROM logs").fetchall() == [(2,), (3,)]
-
-    asyncio.run(fill_and_read())
-
-
-@pytest.mark.parametrize("is_restored", [False, True])
-def test_a_workspace_that_takes_the_id_of_a_deleted_one_counts_its_own_requests(
-    file: Path, is_restored: bool
-) -> None:
-    async def number_after_a_crash() -> int:
-        store = await open_store(file, {}, CAPACITY)
-        for _ in range(2):
-            await store.delete_workspace("w")
-            await store.create_workspace(WORKSPACE, AT)
-            await store.take_snapshot("w", Snapshot("s", AT, CLOCK))
-            assert await store.note_request("w", AT) == 1
-        if is_restored:
-            await store.restore_snapshot("w", "s", CLOCK)
-            await store.note_request("w", AT)
-        await store.create_workspace(replace(WORKSPACE, id="unfinished"), AT)
-        await store.flush()
-        await store.abandon()
-        store = await open_store(file, {}, CAPACITY)
-        assert [one.id for one, _ in await store.workspaces()] == ["w"]
-        number = await store.note_request("w", AT)
-        await store.close()
-        return number
-
-    assert asyncio.run(number_after_a_crash()) > 1
-
-
-def test_nothing_is_changed_while_the_file_cannot_be_written(file: Path) -> None:
-    async def change_while_full() -> Sequence[Snapshot]:
-        store = await open_store(file, {}, CAPACITY)
-        await store.create_workspace(WORKSPACE, AT)
-        await store.take_snapshot("w", Snapshot("s", AT, CLOCK))
-        await store.flush()
-        assert isinstance(store.database, Database)
-        store.database.limit_pages(1)
-        async with store.transaction("w") as state:
-            await state.put("k", "large", {"x": "x" * 100_000})
-        with pytest.raises(ApiError):
-            await store.flush()
-        for change in (
-            store.create_workspace(replace(WORKSPACE, id="other"), AT),
-            store.delete_workspace("w"),
-            store.take_snapshot("w", Snapshot("late", AT, CLOCK)),
-            store.restore_snapshot("w", "s", CLOCK),
-            store.drop_snapshot("w", "s"),
-        ):
-            with pytest.raises(ApiError) as caught:
-                await change
-            assert caught.value.status == 503
-        assert [one.id for one, _ in await store.workspaces()] == ["w"]
-        snapshots = await store.snapshots("w")
-        store.database.limit_pages(2**30)
-        await store.close()
-        return snapshots
-
-    assert [one.id for one in asyncio.run(change_while_full())] == ["s"]
-
-
-def test_nothing_of_a_batch_is_written_if_a_part_of_it_cannot_be(file: Path) -> None:
-    with closing(Database(file)) as database:
-        good = Row("numbers", ("w", "", "a"), (1,))
-        with pytest.raises(StoreError):
-            database.write([good, Row("numbers", ("w", "", "b", "one too many"), (1,))])
-        assert list(database.rows("numbers")) == []
-        database.write([good])
-        assert list(database.rows("numbers")) == [("w", "", "a", 1)]

@@ -371,7 +371,7 @@ def test_a_client_that_hangs_up_in_its_body_hurts_nobody(
     ),
 )
 @settings(
-    max_examples=150,
+    max_examples=40,
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -395,7 +395,7 @@ LINES = st.sampled_from([b"Host: ", b"Cookie: ", b"Authorization: Bearer ", b"Or
     lines=st.lists(st.tuples(LINES, st.binary(max_size=30)).map(b"".join), max_size=3),
     body=st.binary(max_size=100),
 )
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 def test_no_bytes_whatsoever_yield_a_5xx(
     server: Running, method: bytes, target: bytes, lines: list[bytes], body: bytes
 ) -> None:

@@ -11,9 +11,7 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.scenario_run import INVOICE, advance, audited, data, register, status, until
+from tests.scenario_run import INVOICE, advance, audited, register, status, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 BY_DEFAULT = replace(FROZEN, scenario=None)
@@ -44,105 +42,6 @@ def client(progressing: Running) -> Iterator[httpx.Client]:
 # The published flow ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("due", ["2027-01-20", "2026-11-21", None])
-@pytest.mark.parametrize("currency", ["EUR", "JPY", "KWD", "XXX", "eur", "", "💶", "no currency"])
-def test_the_flow_reaches_an_offer_for_any_currency(
-    client: httpx.Client, currency: str, due: str | None
-) -> None:
-    body = {**INVOICE, "currency": currency} | ({} if due is None else {"dueDate": due})
-    invoice = data(client.post("/api/invoices", json=body), 201)
-    advance(client, by="PT6S")
-    assert status(client, invoice["id"]) == "Offered"
-    (offer,) = client.get("/api/offers", params={"invoiceId": invoice["id"]}).json()["data"]
-    assert (offer["status"], offer["partnerId"]) == ("Received", "ptn_sandbox_everest")
-
-
-@pytest.mark.parametrize("amount", [0.01, 1, 1e300, 10**30])
-def test_the_flow_reaches_an_offer_for_any_amount_of_a_cent_or_more(
-    client: httpx.Client, amount: float
-) -> None:
-    invoice = register(client, amount=amount)
-    advance(client, by="PT10S")
-    assert status(client, invoice["id"]) == "Offered"
-
-
-def test_the_flow_takes_six_seconds_and_stops(client: httpx.Client) -> None:
-    invoice = register(client)
-    happened = advance(client, by="P1D")["happened"]
-    assert [(step["at"], step["outcome"]) for step in happened] == [
-        ("2026-11-21T09:30:01Z", "done"),
-        ("2026-11-21T09:30:02Z", "done"),
-        ("2026-11-21T09:30:04Z", "done"),
-        ("2026-11-21T09:30:06Z", "done"),
-    ]
-    assert audited(client, invoice["id"]) == [
-        ("2026-11-21T09:30:00Z", "invoice.registered"),
-        ("2026-11-21T09:30:01Z", "invoice.verification_started"),
-        ("2026-11-21T09:30:02Z", "invoice.verified"),
-        ("2026-11-21T09:30:04Z", "financing_request.created"),
-        ("2026-11-21T09:30:06Z", "offer.received"),
-    ]
-    assert status(client, invoice["id"]) == "Offered"
-    (expiry,) = advance(client, by="P30D")["happened"]
-    assert (expiry["at"], expiry["events"]) == ("2026-11-24T09:30:06Z", ["offer.expired"])
-    assert status(client, invoice["id"]) == "FinancingRequested"
-
-
-@pytest.mark.parametrize("members", [{"amount": 0}, {"amount": -5}, {"dueDate": "2026-11-20"}])
-def test_what_cannot_be_financed_fails_verification(
-    client: httpx.Client, members: dict[str, Any]
-) -> None:
-    invoice = register(client, **members)
-    happened = advance(client, by="PT10S")["happened"]
-    assert status(client, invoice["id"]) == "VerificationFailed"
-    assert [step["outcome"] for step in happened] == ["done", "done", "skipped", "skipped"]
-
-
-def test_a_client_that_acts_itself_gets_no_second_offer(client: httpx.Client) -> None:
-    invoice = register(client)
-    client.post("/api/verification/run", json={"invoiceId": invoice["id"]})
-    client.post("/api/financing-requests", json={"invoiceId": invoice["id"]})
-    client.post("/api/offers", json={"invoiceId": invoice["id"]})
-    happened = advance(client, by="PT10S")["happened"]
-    assert {step["outcome"] for step in happened} == {"skipped"}
-    assert all(step["reason"] for step in happened)
-    offers = client.get("/api/offers", params={"invoiceId": invoice["id"]}).json()["data"]
-    assert len(offers) == 1
-
-
-def test_a_duplicate_is_left_to_its_reviewer(client: httpx.Client) -> None:
-    first, second = register(client), register(client)
-    advance(client, by="PT10S")
-    assert status(client, first["id"]) == "Offered"
-    assert status(client, second["id"]) == "DuplicateSuspected"
-
-
-def test_a_pushed_invoice_goes_the_same_way(client: httpx.Client) -> None:
-    client.post("/api/connectors/erp/invoices", json={"externalId": "E-1", **INVOICE})
-    pushed = client.get("/api/invoices", params={"limit": 1}).json()["data"][0]
-    assert pushed["invoiceNumber"] == INVOICE["invoiceNumber"]
-    advance(client, by="PT6S")
-    assert status(client, pushed["id"]) == "Offered"
-
-
-def test_starting_data_never_moves(client: httpx.Client) -> None:
-    before = client.get("/api/invoices").json()
-    assert advance(client, by="P400D")["happened"] == []
-    assert client.get("/api/invoices").json() == before
-
-
-def test_in_manual_nothing_moves_and_what_was_in_store_is_dropped(client: httpx.Client) -> None:
-    invoice = register(client)
-    advance(client, by="PT2S")
-    client.put("/sandbox/scenario", json={"name": "manual"})
-    other = register(client, invoiceNumber="CLOCK-2")
-    assert advance(client, by="P9D")["happened"] == []
-    assert (status(client, invoice["id"]), status(client, other["id"])) == (
-        "Verified",
-        "Registered",
-    )
-
-
 def test_on_a_live_clock_it_happens_without_any_request() -> None:
     live = replace(BY_DEFAULT, clock=replace(BY_DEFAULT.clock, mode="live"))
     with serving(live) as running, running.client() as client:
@@ -161,6 +60,10 @@ def _done(client: httpx.Client) -> list[Any]:
 
 
 # A scenario of months -----------------------------------------------------------------------------
+
+
+def reported(trigger: str) -> dict[str, str]:
+    return {"trigger": trigger}
 
 
 def test_months_pass_by_moving_the_clock(client: httpx.Client) -> None:
@@ -194,43 +97,7 @@ def test_months_pass_by_moving_the_clock(client: httpx.Client) -> None:
     assert status(client, invoice["id"]) == "Repurchased"
 
 
-def reported(trigger: str) -> dict[str, str]:
-    return {"trigger": trigger}
-
-
 # Many at once ----------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_sixty_four_workspaces_progress_side_by_side(progressing: Running) -> None:
-    """Each at its own pace, with requests of all of them in between, and none sees another."""
-    keys = [progressing.new_workspace() for _ in range(64)]
-    barrier = threading.Barrier(8)
-
-    def live(number: int) -> list[str]:
-        if number < 8:
-            barrier.wait(PATIENCE)
-        name = f"SIDE-{number}"
-        with progressing.client(keys[number]) as client:
-            invoice = register(client, invoiceNumber=name, amount=100 + number)
-            for second in range(1, 7):
-                advance(client, by="PT1S")
-                seen = client.get("/api/invoices", params={"sellerId": "org_seller_acme"}).json()
-                mine = [one for one in seen["data"] if one["invoiceNumber"].startswith("SIDE-")]
-                assert [(one["invoiceNumber"], one["amount"]) for one in mine] == [
-                    (name, 100 + number)
-                ]
-                now = client.get("/sandbox/clock").json()["data"]["now"]
-                assert now == f"2026-11-21T09:30:0{second}Z"
-            assert status(client, invoice["id"]) == "Offered"
-            journal = client.get("/sandbox/requests").json()["data"]
-            assert {entry["why"]["clock"][:6] for entry in journal} == {"frozen"}
-            assert len(journal) == 8
-            return [entry["requestId"] for entry in journal]
-
-    with ThreadPoolExecutor(8) as pool:
-        ids = [request_id for found in pool.map(live, range(64)) for request_id in found]
-    assert len(ids) == len(set(ids)) == 512
 
 
 # The same again --------------------------------------------------------------------------------

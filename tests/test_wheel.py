@@ -10,22 +10,19 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackagePath, distribution, distributions
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 from packaging.requirements import Requirement
 
 from invoice_sandbox import __version__
-from tests.receivers import free_port
 from tests.support import PATIENCE
 from tests.test_cli import ROOT, started
-from tests.testing_docs import PAGE, environment, output, write_files
+from tests.testing_docs import environment, output
 
 pytestmark = pytest.mark.process
 
@@ -148,22 +145,6 @@ def test_an_installed_sandbox_registers_an_invoice(installed: Installed, tmp_pat
         assert server.process.wait(PATIENCE) == 0
 
 
-def test_an_installed_sandbox_prints_the_contract(installed: Installed) -> None:
-    for arguments in (["--base"], ["--assumptions"], ["--check", ROOT / "openapi/openapi.yaml"]):
-        run(installed.command, "contract", *arguments)
-
-
-def test_the_project_is_inside_the_package(installed: Installed) -> None:
-    project = installed.site_packages / "invoice_sandbox" / "shipped_project"
-    names = {folder.name for folder in project.iterdir()}
-    assert names == {"conventions.yaml", *FOLDERS}
-    for folder in FOLDERS:
-        tracked = {
-            file.name for file in (ROOT / folder).iterdir() if file.suffix in {".py", ".yaml"}
-        }
-        assert tracked <= {file.name for file in (project / folder).iterdir()}
-
-
 def test_nothing_else_lands_at_the_top_level(installed: Installed) -> None:
     assert {name.split("/")[0] for name in installed.files} == {"invoice_sandbox"}
     present = {entry.name for entry in installed.site_packages.iterdir()}
@@ -175,24 +156,6 @@ def test_the_wheel_holds_sources_and_no_left_overs(installed: Installed) -> None
         r"__pycache__|\.py[co]$|~$|\.(swp|orig|rej|log|tmp|db)$|/\.[^/]*$|/tests?/"
     )
     assert not [name for name in installed.files if left_over.search(name)]
-
-
-def test_the_version_is_that_of_the_package(installed: Installed) -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert "version" not in settings["project"]
-    (itself,) = [
-        one for one in distributions(path=[str(installed.site_packages)]) if one.name == NAME
-    ]
-    assert itself.version == __version__
-
-
-def test_the_text_of_the_wheel_leads_to_no_file_that_is_not_in_it(installed: Installed) -> None:
-    (itself,) = distributions(path=[str(installed.site_packages)], name=NAME)
-    text = itself.read_text("METADATA") or ""
-    assert re.findall(r"\]\((?!http)", text) == []
-    assert "Look up: all pages, control API" in text
-    assert text.endswith("in the folder `docs` of the source distribution.\n")
-    assert itself.metadata["Description-Content-Type"] == "text/markdown"
 
 
 def test_the_wheel_carries_its_licence(installed: Installed) -> None:
@@ -314,96 +277,3 @@ def test_the_client_is_the_same_version_and_contains_no_server(
     contracts = {name for name in thin.files if "/openapi/" in name}
     assert contracts == {f"invoice_sandbox/openapi/{one}.py" for one in ("__init__", "security")}
     assert len(list(distributions(path=[str(thin.site_packages)]))) < 20
-
-
-def test_the_client_is_built_with_the_server() -> None:
-    command = ("make", "--dry-run", "--always-make", "build")
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "-m build --no-isolation --wheel --outdir dist clients/python" in shown
-
-
-def test_a_client_without_a_server_must_pass_its_url(thin: Installed, tmp_path: Path) -> None:
-    (tmp_path / "test_client.py").write_text(TEST_OF_A_CLIENT)
-    printed = output("python -m pytest -q test_client.py", tmp_path, environment(thin.bin))
-    assert "install invoice-liquidity-sandbox instead of invoice-liquidity-sandbox-cl" in printed
-    assert "pass the URL of a running one with --sandbox-url, INVOICE_SANDBOX_URL or" in printed
-
-
-# --- the pytest plugin, and the workflow that uses it
-
-ON_PURPOSE = "test_wrong.py"
-"""The test of docs/testing.md that fails, to show how."""
-
-
-@pytest.fixture
-def client_project(tmp_path: Path) -> Path:
-    """The files of docs/testing.md, as somebody has them who follows it."""
-    write_files(PAGE.read_text(), tmp_path)
-    (tmp_path / ON_PURPOSE).unlink()
-    return tmp_path
-
-
-@contextmanager
-def as_they_were(*folders: Path) -> Iterator[None]:
-    """What the block adds to these folders is deleted at its end."""
-    before = {entry for folder in folders for entry in folder.iterdir()}
-    try:
-        yield
-    finally:
-        for new in {entry for folder in folders for entry in folder.iterdir()} - before:
-            shutil.rmtree(new) if new.is_dir() else new.unlink()
-
-
-def play(job: str, installed: Installed, folder: Path, **variables: str) -> str:
-    """What the commands of a job of the workflow print, each step in a shell of its own."""
-    steps = yaml.safe_load((ROOT / "docs" / "ci-workflow.yml").read_text())["jobs"][job]
-    scripts = [one["run"] for one in steps["steps"] if "run" in one and "if" not in one]
-    port = str(free_port())
-    env = environment(installed.bin) | steps.get("env", {}) | variables
-    env |= {"SANDBOX": str(installed.wheel), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
-    env["INVOICE_SANDBOX_URL"] = env.get("INVOICE_SANDBOX_URL", "").replace("8080", port)
-    names = []
-    for number, script in enumerate(scripts):
-        names.append(f"step{number}.sh")
-        (folder / names[-1]).write_text(script.replace("--port 8080", f"--port {port}"))
-    whole = "\n".join(f"bash -e {name}" for name in names)
-    with (
-        as_they_were(installed.bin, installed.site_packages),
-        subprocess.Popen(
-            ["/usr/bin/env", "bash", "-e", "-c", whole],
-            cwd=folder,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as shell,
-    ):
-        try:
-            printed, _ = shell.communicate(timeout=5 * PATIENCE)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(shell.pid, signal.SIGKILL)
-    assert shell.returncode == 0, printed
-    return printed
-
-
-def test_pytest_is_needed_by_those_alone_who_use_it(
-    installed: Installed, client_project: Path
-) -> None:
-    assert not (installed.site_packages / "pytest").exists()
-    printed = output(
-        "python -W error -m unittest -q test_unit", client_project, environment(installed.bin)
-    )
-    assert printed.endswith("OK")
-
-
-def test_the_workflow_runs_the_tests_of_a_client(
-    installed: Installed, client_project: Path
-) -> None:
-    printed = play("pytest", installed, client_project, PYTEST_ADDOPTS="-W error")
-    assert re.search(r"= \d+ passed in ", printed)
-
-
-def test_the_workflow_serves_tests_in_any_language(installed: Installed, tmp_path: Path) -> None:
-    assert '{"data":[' in play("any-language", installed, tmp_path)

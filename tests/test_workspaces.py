@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
 import httpx
 import pytest
 
-from invoice_sandbox.base.clock import FROZEN_START, ClockState
 from invoice_sandbox.base.ids import new_key
-from invoice_sandbox.runtime.workspaces import Workspaces
-from invoice_sandbox.state import Workspace
-from invoice_sandbox.state.memory import MemoryStore
-from tests.scenario_docs import project
 from tests.scenario_run import (
-    LIVE,
     START,
     advance,
     agenda,
     choose,
     clock,
     data,
-    due,
     error,
     make_workspace,
     move,
     new_invoice,
     now,
-    offers,
     register_new,
     set_clock,
     snapshot,
@@ -172,15 +161,6 @@ def test_the_same_seed_gives_the_same_ids(server: Running, client: httpx.Client,
     assert reported[0] == reported[1]
 
 
-def test_without_a_seed_no_id_is_given_twice(server: Running, client: httpx.Client) -> None:
-    made = [make_workspace(client) for _ in range(50)]
-    ids = []
-    for one in made:
-        with server.client(one["key"]) as other:
-            ids.append(register_new(other))
-    assert len(set(ids)) == len({one["seed"] for one in made}) == 50
-
-
 def test_two_workspaces_of_one_seed_are_two(server: Running, client: httpx.Client) -> None:
     first, second = make_workspace(client, seed=7), make_workspace(client, seed=7)
     assert first["id"] != second["id"]
@@ -260,14 +240,6 @@ def test_those_made_from_a_deleted_workspace_go_with_it(
         with server.client(key) as other:
             assert error(other.get("/api/invoices")) == UNAUTHENTICATED
     assert len(listed(client)) == 1
-
-
-def test_a_grandchild_can_be_deleted_alone(server: Running, client: httpx.Client) -> None:
-    child = make_workspace(client)
-    with server.client(child["key"]) as inner:
-        grandchild = make_workspace(inner)
-        data(client.delete(f"/sandbox/workspaces/{grandchild['id']}"), 200)
-        assert listed(inner) == [child["id"]]
 
 
 def test_a_workspace_cannot_delete_itself(client: httpx.Client) -> None:
@@ -354,25 +326,6 @@ def test_the_first_workspace_is_never_gone(idle: Running) -> None:
         assert current(first)["keptIdleFor"] is None
 
 
-def test_the_first_workspace_outlives_those_that_were_created_from_it(idle: Running) -> None:
-    with idle.client() as first, inside(idle, first) as child:
-        invoice_id = register_new(first)
-        for _ in range(2):
-            idle.system_clock.pass_seconds(DAY - 1)
-            assert child.get("/api/invoices").status_code == 200
-        assert child.post("/sandbox/workspaces").status_code == 201
-        assert status(first, invoice_id) == "Registered"
-
-
-def test_idleness_is_real_time(idle: Running) -> None:
-    """Moving the clock of a workspace makes nobody idle, and a frozen one grows old as well."""
-    with idle.client() as first, inside(idle, first) as client:
-        advance(client, by="P400D")
-        assert client.get("/api/invoices").status_code == 200
-        idle.system_clock.pass_seconds(DAY)
-        assert error(client.get("/api/invoices")) == UNAUTHENTICATED
-
-
 def test_an_idle_workspace_makes_room_for_a_new_one(idle: Running) -> None:
     with idle.client() as first:
         old = [make_workspace(first)["id"] for _ in range(2)]
@@ -381,15 +334,6 @@ def test_an_idle_workspace_makes_room_for_a_new_one(idle: Running) -> None:
         new = make_workspace(first)["id"]
         assert listed(first)[0] == new
         assert not set(old) & set(listed(first))
-
-
-def test_each_workspace_is_deleted_a_day_after_its_own_last_use(idle: Running) -> None:
-    with idle.client() as first:
-        made: list[str] = []
-        for _ in range(5):
-            made.append(make_workspace(first)["id"])
-            assert listed(first)[:-1] == made[-2:][::-1]
-            idle.system_clock.pass_seconds(DAY / 2)
 
 
 def test_workspaces_may_be_kept_for_ever() -> None:
@@ -450,16 +394,6 @@ def _lasting(shown: Any) -> Any:
     return shown
 
 
-def test_a_reset_takes_back_what_was_in_store(server: Running, client: httpx.Client) -> None:
-    with inside(server, client, scenario="auto-progress") as own:
-        register_new(own)
-        advance(own, by="PT2S")
-        assert len(due(own)) == 2
-        reset(own)
-        assert due(own) == []
-        assert (now(own), advance(own, by="P1D")["happened"]) == (START, [])
-
-
 def test_keys_and_sessions_that_were_made_are_gone_after_a_reset(
     server: Running, client: httpx.Client
 ) -> None:
@@ -498,22 +432,6 @@ def test_a_key_that_would_be_gone_cannot_reset(server: Running, client: httpx.Cl
         assert error(response) == CONFLICT
         assert "the key that the workspace was created with" in response.json()["error"]["message"]
         assert status(other, invoice_id) == "Registered"
-
-
-def test_a_reset_leaves_those_made_from_it(server: Running, client: httpx.Client) -> None:
-    with inside(server, client) as child:
-        invoice_id = register_new(child)
-        reset(client)
-        assert current(child)["id"] in listed(client)
-        assert status(child, invoice_id) == "Registered"
-
-
-def test_a_live_clock_shows_real_time_after_a_reset() -> None:
-    with serving(LIVE) as running, running.client() as client:
-        advance(client, by="P30D")
-        running.system_clock.pass_seconds(60)
-        reset(client)
-        assert now(client) == "2026-11-21T09:31:00Z"
 
 
 # Isolation
@@ -629,61 +547,6 @@ def test_a_snapshot_of_another_workspace_is_unknown(server: Running, client: htt
         taken = snapshot(one)
         assert error(two.post(f"/sandbox/snapshots/{taken}/restore")) == NOT_FOUND
         assert error(two.delete(f"/sandbox/snapshots/{taken}")) == NOT_FOUND
-
-
-# Two hundred at once
-
-
-@pytest.mark.slow
-def test_two_hundred_live_workspaces_progress_by_themselves() -> None:
-    settings = replace(LIVE, scenario="auto-progress")
-    with serving(settings) as running, running.client() as first:
-        keys = [make_workspace(first)["key"] for _ in range(200)]
-        with running.client(None) as client:
-            headers = [{"Authorization": f"Bearer {key}"} for key in keys]
-            ids = [
-                data(client.post("/api/invoices", json=new_invoice(), headers=one))["id"]
-                for one in headers
-            ]
-            running.system_clock.pass_seconds(10)
-            for one, invoice_id in zip(headers, ids, strict=True):
-                client.headers.update(one)
-                (offer,) = offers(client, invoice_id)
-                assert offer["createdAt"] == "2026-11-21T09:30:06Z"
-
-
-def steps_of_family(count: int) -> int:
-    """Lines that run to find the family of a workspace that made ``count`` others."""
-    lines = 0
-
-    def trace(_frame: FrameType, event: str, _value: Any) -> Any:
-        nonlocal lines
-        lines += event == "line"
-        return trace
-
-    async def family() -> None:
-        store = MemoryStore()
-        first = Workspace("w", 1, "t", ClockState("frozen"), "manual")
-        await store.create_workspace(first, FROZEN_START)
-        for number in range(count):
-            made = replace(first, id=f"w{number}", made_by="w")
-            await store.create_workspace(made, FROZEN_START)
-        workspaces = Workspaces(store, project(), None, 10**6, None, first.clock, "manual")  # type: ignore[arg-type]
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            found = await workspaces.family(first)
-        finally:
-            sys.settrace(before)
-        assert len(found) == count + 1
-
-    asyncio.run(family())
-    return lines
-
-
-def test_the_time_to_find_the_workspaces_of_a_key_grows_with_their_number() -> None:
-    """And not with its square, which would be 64 times as much here."""
-    assert steps_of_family(100) < steps_of_family(800) < 16 * steps_of_family(100)
 
 
 # Keys that only create workspaces

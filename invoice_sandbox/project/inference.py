@@ -19,7 +19,6 @@ from invoice_sandbox.project.bodies import (
     is_success,
     list_in,
     record_in,
-    request_part,
     response_part,
 )
 from invoice_sandbox.project.stateful import (
@@ -70,7 +69,6 @@ def _collection(contract: Contract, paths: Mapping[str, _Methods], path: str) ->
         for method, role in _ON_ITEM.items()
         if method in on_item and _is_usable(on_item[method])
     }
-    operations |= _changes(contract, paths, path, identity)
     operations |= {one.id: SHOW for one in _verbs(contract, paths, path, record)}
     return Collection(get.path.rstrip("/").rpartition("/")[0], identity, place, operations)
 
@@ -120,23 +118,6 @@ def _lists(contract: Contract, above: _Methods, identity: str) -> Iterator[Opera
     body = response_part(contract, above["GET"]) if "GET" in above else None
     if body is not None and list_in(body, [identity]) is not None:
         yield above["GET"]
-
-
-def _changes(
-    contract: Contract, paths: Mapping[str, _Methods], path: str, identity: str
-) -> dict[str, str]:
-    """Return the operations that change a record without having their usual method and path: PUT
-    beside POST, with the id in the body, and POST on an item."""
-    above, on_item = paths[path.removesuffix("/{}")], paths[path]
-    found = dict[str, str]()
-    put = above.get("PUT")
-    if put is not None and "PUT" not in on_item and _is_usable(put):
-        body = request_part(contract, put, "")
-        found |= {put.id: REPLACE} if body is not None and identity in body.members else {}
-    is_free = {"POST"} == on_item.keys() & {"POST", "PUT", "PATCH"} and f"{path}/{{}}" not in paths
-    if is_free and _is_usable(on_item["POST"]):
-        found[on_item["POST"].id] = CHANGE
-    return found
 
 
 def _verbs(

@@ -11,9 +11,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ERRORS, reject
-from invoice_sandbox.openapi.load.operations import path_names, without_names
-from invoice_sandbox.openapi.load.pointers import at_pointer
-from invoice_sandbox.openapi.message.parameters import query_of
+from invoice_sandbox.base.ids import snake_case
+from invoice_sandbox.openapi.load.operations import path_names
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import (
     Choice,
@@ -22,8 +21,7 @@ from invoice_sandbox.openapi.responses import (
     contract_response,
 )
 from invoice_sandbox.project.bodies import View, request_part, spellings, view_of, visible
-from invoice_sandbox.project.declared import members
-from invoice_sandbox.project.paging import PARAMETERS, ListPage, list_page
+from invoice_sandbox.project.declared import is_valid, members
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.state import Transaction, Workspace
 
@@ -36,9 +34,11 @@ _ABSENT_STATUSES: Final = (404, 410, 400)
 """Statuses that documents declare for an unknown record, the closest first."""
 _CONFLICT_STATUSES: Final = (409, 422)
 """The same for an id that another record has."""
-_OF_CHANGE: Final = re.compile("updated|modified")
-"""Words in the name of a member with the time of the last change."""
 _SAMPLES: Final = 5
+_MAX_LISTED: Final = 1000
+_OF_PAGES: Final = frozenset({"limit", "offset", "cursor"})
+"""Query parameters that ask for a page."""
+_MAX_DIGITS: Final = 15
 _EXAMPLE: Final = "the response is the example of the document, as it cannot have the record"
 _SEVERAL: Final = "nothing was kept: a list was sent"
 _NOT_KEPT: Final = "nothing was kept: the responses cannot have the record"
@@ -51,7 +51,6 @@ class _Call(Protocol):
     workspace: Workspace
     contract: Contract
     operation: Operation
-    url: str
     base_url: str
     path: Mapping[str, Any]
     query: Mapping[str, Any]
@@ -110,102 +109,77 @@ class Collection:
         return self._response(call, self._view(call), None, hints=(_NOT_KEPT,))
 
     async def list(self, call: _Call) -> Response:
-        """Return the records that match the query, the oldest first, in pages."""
-        view = self._view(call)
+        """Return the records that match the query, the oldest first."""
+        view, wanted = self._view(call), {}
+        if view.part is not None:
+            names = view.part.members.keys() - _OF_PAGES
+            wanted = {name: value for name, value in call.query.items() if name in names}
         every = (await call.state.page(self._name(call), oldest_first=True)).records
-        if self._is_apart(call):
-            every = [one for one in every if one["at"] == _filled(call.operation.path, call)]
-        wanted = self._filters(call, view)
         records = [
-            one["record"]
-            for one in every
-            if all(_is_equal(one["record"].get(name), value) for name, value in wanted.items())
+            record
+            for record in every
+            if all(_is_equal(record.get(name), value) for name, value in wanted.items())
         ]
-        page = list_page(call.query, _defaults(call), len(records))
-        chosen = records[page.start : page.start + page.size]
-        shown = [view.shown(one, self.identity, call.timestamp) for one in chosen]
+        start, end = _page(call.query)
+        shown = [view.shown(one, self.identity, call.timestamp) for one in records[start:end]]
         body = view.body([one for one in shown if one is not None])
-        body = body if body is None else page.described(body, view.checker, view.place)
-        return self._response(call, view, body, _links(call, page))
+        following = end if end < len(records) else None
+        return self._response(call, view, _with_page(view, body, following, len(records)))
 
     async def get(self, call: _Call) -> Response:
         """Return the record."""
-        return self._shown(call, (await self._found(call))["record"])
+        return self._shown(call, await self._found(call))
 
     show = get
 
     async def replace(self, call: _Call) -> Response:
-        """Replace the record by the body. An unknown id makes a record, if the operation declares
-        201 or nothing else makes one."""
-        sent = self._sent(call)
-        may_make = "201" in call.operation.responses or CREATE not in self.operations.values()
-        if may_make and await call.state.get(self._name(call), self._key(call)) is None:
-            return await self._put_new(call, sent)
-        before = (await self._found(call))["record"]
+        """Replace the record by the body. Members that nobody sends stay."""
+        before = await self._found(call)
         part = self._view(call, self._showing(call)[-1]).part
         names = before.keys() & (part.of_server if part else ())
-        return await self._changed(call, before, {name: before[name] for name in names} | sent)
+        unsent = {name: before[name] for name in names}
+        return await self._changed(call, before, unsent | self._sent(call))
 
     async def change(self, call: _Call) -> Response:
         """Merge the body into the record (RFC 7396). A null stays where the response allows it."""
-        before, sent = (await self._found(call))["record"], self._sent(call)
-        nulls = {name: None for name, one in sent.items() if one is None}
+        before, sent = await self._found(call), self._sent(call)
+        nulls = {name: None for name, value in sent.items() if value is None}
         return await self._changed(call, before, {**jsonio.merge_patch(before, sent), **nulls})
 
     async def delete(self, call: _Call) -> Response:
         """Delete the record."""
-        record = (await self._found(call))["record"]
+        record = await self._found(call)
         await call.state.delete(self._name(call), self._key(call))
         return self._shown(call, record)
-
-    async def _put_new(self, call: _Call, sent: Mapping[str, Any]) -> Response:
-        for value in spellings(self._key(call)):
-            found = await self._kept(call, {**sent, self.identity: value}, 201)
-            if found is not None:
-                return found
-        return self._response(call, self._view(call), None, hints=(_NOT_KEPT,))
 
     async def _changed(
         self, call: _Call, before: Mapping[str, Any], after: Mapping[str, Any]
     ) -> Response:
-        """Keep what the record is now, with the time of the change."""
-        part = self._view(call, self._showing(call)[-1]).part
-        times = {
-            name: call.timestamp
-            for name, one in ({} if part is None else part.members).items()
-            if one.is_instant and _OF_CHANGE.search(name.lower()) and name not in self._sent(call)
-        }
-        new = {**after, **times, self.identity: before[self.identity]}
-        found = await self._kept(call, new, _status_of_change(call.operation))
-        return found or self._response(call, self._view(call), None, hints=(_NOT_KEPT,))
+        """Keep the record as it is now, with the id that it had."""
+        kept = await self._kept(call, {**after, self.identity: before[self.identity]})
+        return kept or self._response(call, self._view(call), None, hints=(_NOT_KEPT,))
 
-    async def _kept(
-        self, call: _Call, record: Mapping[str, Any], status: int | None = None
-    ) -> Response | None:
-        """Keep the record with what its responses have besides; None if they cannot have it."""
-        status = status if call.operation.response_for(status or 200) else None
-        views = [self._view(call, one) for one in self._showing(call)]
-        for view in views:
-            found = view.kept(record, self.identity, call.timestamp)
-            if found is None:
+    async def _kept(self, call: _Call, record: Mapping[str, Any]) -> Response | None:
+        """Keep the record with the other members of its responses; None if they cannot have it."""
+        for operation in self._showing(call):
+            view = self._view(call, operation)
+            shown = view.kept(record, self.identity, call.timestamp)
+            if shown is None:
                 return None
-            record = found
-        key, own = str(record[self.identity]), self._view(call, status=status)
-        known = await call.state.get(self._name(call), key)
-        at = known["at"] if known else _filled(call.operation.path, call)
-        await call.state.put(self._name(call), key, {"at": at, "record": record})
+            record = shown
+        key = str(record[self.identity])
+        await call.state.put(self._name(call), key, record)
         url = f"{call.base_url}{call.contract.base_path}{self._name(call)}/{quote(key, safe='')}"
-        return self._shown(call, record, own, {"location": url})
+        return self._shown(call, record, {"location": url})
 
     def _shown(
         self,
         call: _Call,
         record: Mapping[str, Any],
-        view: View | None = None,
         headers: Mapping[str, Any] | None = None,
     ) -> Response:
         """Return the response with the record, if it can have it."""
-        view = view or self._view(call)
+        view = self._view(call)
         shown = view.shown(record, self.identity, call.timestamp)
         return self._response(call, view, None if shown is None else view.body(shown), headers)
 
@@ -218,25 +192,23 @@ class Collection:
         hints: tuple[str, ...] = (),
     ) -> Response:
         """Return the body, or that of the example if there is none."""
-        example, wanted = view.example, headers or {}
-        allowed = allowed_headers(call.contract, call.operation, example.status, wanted)
-        shown = {name: one for name, one in example.headers if name.lower() != "link"}
+        example = view.example
+        allowed = allowed_headers(call.contract, call.operation, example.status, headers or {})
+        shown = {name: text for name, text in example.headers if name.lower() != "link"}
         if body is None:
             body = example.body
             hints = hints or (() if view.part is None else (_EXAMPLE,))
         sent = (*(shown | dict(allowed)).items(),)
         return Response(body, sent, example.status, True, hints, example.media_type or None)
 
-    def _view(
-        self, call: _Call, operation: Operation | None = None, status: int | None = None
-    ) -> View:
+    def _view(self, call: _Call, operation: Operation | None = None) -> View:
         """Return how the operation of a call, or another one, shows records. Raises ApiError for
         one without a response."""
         operation = operation or call.operation
         is_list = self.operations[operation.id] == LIST
         own = (operation, self.identity, self.record, call.workspace.seed)
         try:
-            return view_of(call.contract, *own, status, is_list=is_list)
+            return view_of(call.contract, *own, is_list=is_list)
         except NoResponseError as error:
             raise reject("no_usable_response", problem=str(error)) from None
 
@@ -312,24 +284,6 @@ class Collection:
             advice = "Send another one, or change the record."
             raise reject(replace(ERRORS["conflict"], status=status), problem=problem, advice=advice)
 
-    def _is_apart(self, call: _Call) -> bool:
-        """True for a list of what was posted to its own path, of items that are elsewhere."""
-        operations, path = call.contract.operations, call.operation.path
-        makers = [name for name, role in self.operations.items() if role == CREATE]
-        return path in {operations[name].path for name in makers} and _plain(path) != _plain(
-            self.base
-        )
-
-    def _filters(self, call: _Call, view: View) -> dict[str, Any]:
-        """Return the query parameters that are called like a member of the records."""
-        declared = {} if view.part is None else view.part.members
-        names = declared.keys() - PARAMETERS
-        return {name: one for name, one in call.query.items() if name in names}
-
-
-def _plain(path: str) -> str:
-    return without_names(path).rstrip("/")
-
 
 def _filled(path: str, call: _Call) -> str:
     """Return a path with the parameters of a call, percent-encoded, by their position."""
@@ -337,23 +291,34 @@ def _filled(path: str, call: _Call) -> str:
     return _PARAMETER.sub(lambda _: next(values), path).rstrip("/")
 
 
-def _defaults(call: _Call) -> dict[str, Any]:
-    """Return the default of each query parameter of an operation, by its name."""
-    schemas = {
-        one.name: members(at_pointer(call.contract.document, one.schema_pointer))
-        for one in call.operation.parameters
-        if one.location == "query"
-    }
-    return {name: schema.get("default") for name, schema in schemas.items()}
+def _page(query: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the positions of the first record of a page and of the one after its last."""
+    start, size = _number(query, "offset", "cursor"), _number(query, "limit")
+    return start, start + min(size or _MAX_LISTED, _MAX_LISTED)
 
 
-def _links(call: _Call, page: ListPage) -> dict[str, Any]:
-    """Return the header with the address of the next page, if there is one."""
-    if page.next_query is None:
-        return {}
-    name, position = page.next_query
-    query = query_of(call.operation.parameters, {**call.query, name: position})
-    return {"link": f'<{call.base_url}{call.url}?{query}>; rel="next"'}
+def _number(query: Mapping[str, Any], *names: str) -> int:
+    """Return the number of the first of these parameters that has one, else 0."""
+    texts = (str(query.get(name)) for name in names)
+    numbers = (int(text[:_MAX_DIGITS]) for text in texts if text.isascii() and text.isdigit())
+    return next(numbers, 0)
+
+
+def _with_page(view: View, body: Any, following: int | None, total: int) -> Any:
+    """Return the body of a list with its total and the position of the next record, where the
+    schema has members for them. Without them a client might read the example's pages forever."""
+    for name in (name for name in members(body) if view.place and name != view.place):
+        word = snake_case(name)
+        values: tuple[Any, ...] = (following, "" if following is None else str(following))
+        if word in {"total", "total_count", "count"}:
+            values = (total,)
+        elif word in {"has_more", "has_next"}:
+            values = (following is not None,)
+        elif not word.startswith("next"):
+            continue
+        bodies = ({**body, name: value} for value in values)
+        body = next((one for one in bodies if is_valid(view.checker, one)), body)
+    return body
 
 
 def _is_equal(own: Any, wanted: Any) -> bool:
@@ -366,9 +331,3 @@ def _is_equal(own: Any, wanted: Any) -> bool:
 
 def _first_declared(operation: Operation, statuses: Sequence[int]) -> int | None:
     return next((one for one in statuses if operation.response_for(one) is not None), None)
-
-
-def _status_of_change(operation: Operation) -> int | None:
-    """Return the status of a record that is not new, of a PUT that declares 201 as well."""
-    others = (int(one) for one in operation.responses if one.isdigit() and one[0] == "2")
-    return next((one for one in others if one != 201), None)

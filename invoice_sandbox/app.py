@@ -25,7 +25,6 @@ from invoice_sandbox.http.read import Bodies, compile_reading
 from invoice_sandbox.http.respond import Responses
 from invoice_sandbox.http.route import Router, RouteTable, operation_routes
 from invoice_sandbox.http.send import SendReply
-from invoice_sandbox.openapi.load.operations import base_path
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
 from invoice_sandbox.project.code import ProjectError
@@ -124,16 +123,12 @@ def _pipeline(
             operation_routes(project.contract, stages, is_control=False),
             *([metrics.routes(engine)] if metrics else []),
             start_page(),
-        ],
-        project.contract.base_path,
-        project.control.base_path,
-        base_path(project.contract.document),
+        ]
     )
     return Pipeline(
         edge=Edge(
             engine,
             _hosts(settings, engine.url),
-            router.similar,
             metrics.note if metrics else None,
         ),
         route=router,

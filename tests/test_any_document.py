@@ -506,36 +506,6 @@ def test_a_webhook_only_document_has_its_pages(tmp_path: Path) -> None:
         assert client.get("/a").status_code == 404
 
 
-BASES: dict[str, tuple[str, str, str]] = {
-    "of the second server": ("", "/open-banking/v3.1/payments/1", "/payments/{id}"),
-    "of nothing": ("/v1", "/payments/1", "/v1/payments/{id}"),
-    "of another version": ("/v1", "/v2/payments/1", "/v1/payments/{id}"),
-    "of a part": ("/api/v1", "/v1/payments/1", "/api/v1/payments/{id}"),
-}
-
-
-@pytest.mark.parametrize(("base", "path", "place"), BASES.values(), ids=BASES)
-def test_a_path_below_another_base_path_is_reported_with_its_place(
-    tmp_path: Path, base: str, path: str, place: str
-) -> None:
-    paths = {"/payments/{id}": responding("one", "id"), "/{any}": responding("any", "any")}
-    content = document(paths, servers=[{"url": f"https://example.com{base}"}])
-    with serving_contract(tmp_path, content) as client:
-        message = client.get(path).json()["error"]["message"]
-        assert message.startswith(f"No operation has this path: it is served at {place}. ")
-        assert "it is served at" not in client.get("/x/y/z").text
-        assert "it is served at" not in client.get("/sandbox/payments/1").text
-
-
-def test_a_base_path_that_ends_like_a_path_is_no_other_one(tmp_path: Path) -> None:
-    paths = {"/tickets/{id}": responding("one", "id")}
-    content = document(paths, servers=[{"url": "https://example.com/mock/tickets"}])
-    with serving_contract(tmp_path, content) as client:
-        assert "it is served at" not in client.get("/mock/tickets/ticket").text
-        twice = client.get("/mock/tickets/mock/tickets/tickets/1")
-        assert "it is served at /mock/tickets/tickets/{id}" in twice.text
-
-
 def test_a_list_without_items_is_usual_in_openapi_31(tmp_path: Path) -> None:
     content = document({"/a": {"get": OK}}, components={"schemas": {"A": {"type": "array"}}})
     assert warnings(tmp_path, content) == []

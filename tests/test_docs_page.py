@@ -65,26 +65,6 @@ def test_an_operation_at_the_root_stays_one(tmp_path: Path) -> None:
         assert client.get("/").status_code == 204
 
 
-def test_a_path_outside_of_the_base_path_gets_the_base_path(tmp_path: Path) -> None:
-    document = contract({}, servers=[{"url": "https://api.example/v2"}])
-    with serving_contract(tmp_path, document) as client:
-        assert "is served at /v2/check." in client.post("/check", json={}).text
-        assert "begin with /v2. See" in client.post("/other", json={}).text
-        assert "begin with" not in client.post("/v2/checks", json={}).text
-        assert client.post("/v2/check", json={}).status_code == 204
-        assert client.delete("/openapi.json").status_code == 405
-
-
-@pytest.mark.parametrize(("base_path", "begin"), [("/v3", "/v3"), ("/", ""), ("/a/b/", "/a/b")])
-def test_the_base_path_may_be_chosen(tmp_path: Path, base_path: str, begin: str) -> None:
-    document = contract({}, servers=[{"url": "https://api.example/v2"}])
-    with serving_contract(tmp_path, document, base_path=base_path) as client:
-        assert client.post(f"{begin}/check", json={}).status_code == 204
-        assert client.post("/v2/check", json={}).status_code == 404
-        servers = client.get("/openapi.json").json()["servers"]
-        assert servers[0]["url"].endswith(f"127.0.0.1:{client.base_url.port}{begin}")
-
-
 @pytest.mark.parametrize("path", PAGES)
 def test_the_page_and_all_it_needs_are_served_from_here(
     server: Running, anyone: httpx.Client, path: str

@@ -90,35 +90,6 @@ class TestEntries:
         client.get("/api/invoices/nothing")
         assert [one["status"] for one in journal(client)] == [404, 400]
 
-    @pytest.mark.parametrize(
-        ("path", "similar"),
-        [
-            ("/api/invoice", "/api/invoices"),
-            ("/api/invoices/", "/api/invoices"),
-            ("/api/invoice/inv_1", "/api/invoices/inv_1"),
-            ("/apis/invoices", "/api/invoices"),
-            ("/api/orders/inv_sandbox_k2v5q7xa_0001", None),
-            ("/apis/invoice", None),
-            ("/api/invoice/" + "x" * 300, None),
-            ("/sandbox/clok", None),
-            ("/api/" + "x" * 300, None),
-            ("/nothing/like/it", None),
-            ("/invoices", "/api/invoices"),
-            ("/invoices/inv_sandbox_0001", "/api/invoices/inv_sandbox_0001"),
-            ("/inv_sandbox_0001", None),
-        ],
-    )
-    def test_a_path_that_does_not_exist_is_there_with_a_similar_one(
-        self, client: httpx.Client, path: str, similar: str | None
-    ) -> None:
-        reply = client.get(path, headers={"X-Sandbox-Explain": "1"})
-        assert reply.status_code == 404
-        assert "did you mean" not in reply.text
-        shown = journal(client)
-        hints = shown[0]["why"].get("hints") if shown else None
-        hint = f"no operation has the path '{path}'; did you mean '{similar}'?"
-        assert hints == (None if similar is None else [hint])
-
     def test_the_control_endpoints_are_not(self, client: httpx.Client) -> None:
         client.get("/sandbox/clock")
         client.post("/sandbox/faults", json={})

@@ -335,34 +335,6 @@ def test_what_one_contract_does_not_have_may_be_anothers() -> None:
     assert isinstance(asyncio.run(router(request("GET", "/b"))), RoutedRequest)
 
 
-SIMILAR: Final[dict[str, str]] = {
-    "/a/": "/a",
-    "/invoces": "/invoices",
-    "/invoces/1": "/invoices/1",
-    "/invoices/1/ofers": "/invoices/1/offers",
-    "/invoices/1/offers/": "/invoices/1/offers",
-    "/invoices/2/ofers/3": "/invoices/2/offers/3",
-    "/invocs/2/ofers/3": "",
-    "/invoices/1/x": "",
-    "/partner": "",
-    "/term/1-2": "/terms/1-2",
-    "/term/12": "",
-    "/openbills/1": "/open%2Fbills/1",
-    f"/invoces/{'1' * 247}": f"/invoices/{'1' * 247}",
-    f"/invoces/{'1' * 248}": "",
-}
-"""The paths that are suggested; the last one is too long."""
-
-
-@pytest.mark.parametrize(("path", "expected"), SIMILAR.items(), ids=[*map(str, range(14))])
-def test_a_path_that_is_almost_one_of_an_operation_suggests_that(path: str, expected: str) -> None:
-    offers = "/invoices/{id}/offers"
-    paths = ["/a", "/invoices", "/invoices/{id}", offers, f"{offers}/{{no}}", "/terms/{a}-{b}"]
-    paths += ["/open%2Fbills/{id}"]
-    router = routes(contract_of({path: ["get"] for path in paths}))
-    assert [router.similar(path) for _ in range(2)] == [expected] * 2
-
-
 def responses_of(declared: Mapping[str, list[str]]) -> JsonResponses:
     """Those of an operation with these media types by status."""
     (operation,) = contract_of({"/a": ["post"]}).operations.values()

@@ -141,18 +141,6 @@ _ERRORS: Final = (
     ),
     ErrorType("unknown_path", 404, "No operation has this path", "See {base_url}/openapi.json."),
     ErrorType(
-        "outside_base_path",
-        404,
-        "No operation has this path: those of the contract begin with {base_path}",
-        "See {base_url}/openapi.json.",
-    ),
-    ErrorType(
-        "other_base_path",
-        404,
-        "No operation has this path: it is served at {path}",
-        "Paths begin with that of the contract's first server.",
-    ),
-    ErrorType(
         "unknown_resource",
         404,
         "There is no {kind} with this {member}",

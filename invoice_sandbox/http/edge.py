@@ -94,20 +94,17 @@ Note = Callable[[str, int, float], None]
 class Edge:
     """The outermost stage.
 
-    ``hosts`` are those that requests may name, None: any. ``similar`` returns a path that is almost
-    like one.
+    ``hosts`` are those that requests may name, None: any.
     """
 
     def __init__(
         self,
         engine: Engine,
         hosts: frozenset[str] | None,
-        similar: Callable[[str], str],
         note: Note | None = None,
     ) -> None:
         self._engine = engine
         self._note = note
-        self._similar = similar
         self._in_flight = 0
         self._host_of = partial(_host_of, hosts)
         self._control_path = f"{engine.project.control.base_path}/"
@@ -155,8 +152,6 @@ class Edge:
         except (Exception, CancelledError) as error:
             reply = await self._failed(request, error)
         workspace = trace.workspace or await workspace_of_caller(self._engine, request)
-        if trace.endpoint is None and reply.status == HTTPStatus.NOT_FOUND:
-            self._hint_at_path(request, workspace)
         why = self._why(trace, workspace)
         common = self._common(request)
         headers = (*common, *reply.headers)
@@ -235,16 +230,6 @@ class Edge:
         if request.method == "OPTIONS" and request.header("access-control-request-method"):
             return _preflight(reply)
         return reply
-
-    def _hint_at_path(self, request: Request, workspace: Workspace | None) -> None:
-        """Suggest a path to who reads the journal or the log, where the request has none."""
-        if workspace is not None or REQUESTS.isEnabledFor(logging.INFO):
-            found = self._similar(request.path)
-            if found:
-                path = printable(request.path)
-                request.trace.why["hints"] = [
-                    f"no operation has the path '{path}'; did you mean '{found}'?"
-                ]
 
     async def _count(self, owner: Workspace, trace: Trace, reply: Reply) -> None:
         """Count the response for the coverage, unless a fault resets the connection."""

@@ -11,14 +11,13 @@ GET. An encoded slash does not separate segments, and no request is redirected.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from invoice_sandbox.base.errors import ApiError, close_words, reject
+from invoice_sandbox.base.errors import reject
 from invoice_sandbox.http.pipeline import Endpoint, OperationStages, Reply, Request, RoutedRequest
 from invoice_sandbox.http.read import check_length
 from invoice_sandbox.openapi.load.operations import path_names
@@ -67,17 +66,6 @@ class PathTemplate:
         """The template that a path of an OpenAPI document is."""
         segments = (re.split(r"\{[^}]*\}", one) for one in path.split("/"))
         return cls(tuple(tuple(map(unquote, one)) for one in segments))
-
-    def filled(self, segments: Sequence[str]) -> str:
-        """The path with the parameters in the segments of another one that fits; else none."""
-        if len(segments) != len(self.segments):
-            return ""
-        pairs = [*zip(self.segments, segments, strict=True)]
-        if any(len(one) > 1 and segment_texts(one, given) is None for one, given in pairs):
-            return ""
-        return "/".join(
-            one[0].replace("/", "%2F") if len(one) == 1 else given for one, given in pairs
-        )
 
     @property
     def rank(self) -> list[int]:
@@ -185,13 +173,10 @@ class RouteTable:
     Looking up a path visits no node twice.
     """
 
-    def __init__(self, base_path: str | None = None) -> None:
-        """``base_path`` is what the operations of a served document begin with."""
-        self.base_path = base_path
+    def __init__(self) -> None:
         self._root: _Node = _Node()
         self._concrete: dict[tuple[str, ...], _Leaf] = {}
         self._count = 0
-        self.templates: dict[PathTemplate, None] = {}
 
     def add(
         self, base_path: str, path: str, method: str, target: Target, *, below: bool = False
@@ -201,7 +186,6 @@ class RouteTable:
         template = PathTemplate(
             (*((unquote(word),) for word in base_path.split("/")), *own.segments[1:])
         )
-        self.templates[template] = None
         node = self._root
         for literals in template.segments:
             node = node.child(literals)
@@ -229,52 +213,11 @@ class RouteTable:
         return sorted(ends, key=lambda end: end[0].rank) if len(ends) > 1 else ends
 
 
-_ALMOST: Final = 0.75
-_LONGEST_MISSPELT: Final = 256
-"""The length of a path up to which similar ones are looked for."""
-
-
 class Router:
     """Finds what a request is for, in one or more tables; the first that has it counts."""
 
-    def __init__(
-        self,
-        tables: Sequence[RouteTable],
-        base_path: str = "",
-        control_path: str = "",
-        declared_path: str | None = None,
-    ) -> None:
-        """What the paths of the two contracts begin with is for the error of a path outside;
-        ``declared_path`` is that of the document if another one is served, because the sandbox has
-        pages there."""
+    def __init__(self, tables: Sequence[RouteTable]) -> None:
         self._tables = tables
-        self._control = f"{control_path}/"
-        self._base_path = base_path
-        self._declared = base_path if declared_path is None else declared_path
-        self._inside = tuple(f"{one}/" for one in (base_path, control_path))
-
-    def similar(self, path: str) -> str:
-        """The path of an operation, with the parameters of one without any, from which that differs
-        in one misspelt word, in a slash at the end, or by its first word, which that lacks; none if
-        there is none, or for a long one."""
-        if len(path) > _LONGEST_MISSPELT:
-            return ""
-        segments = path.rstrip("/").split("/")
-        known = [template for table in self._tables for template in table.templates]
-        like: dict[str, dict[str, str]] = {}
-        for found in filter(None, (one.filled(segments) for one in known)):
-            pairs = zip(segments, found.split("/"), strict=True)
-            wrong = [(given, word) for given, word in pairs if given != word]
-            if not wrong:
-                return found
-            if len(wrong) == 1:
-                like.setdefault(wrong[0][0], {})[wrong[0][1]] = found
-        close = (
-            words[one]
-            for given, words in like.items()
-            for one in close_words(given, words, _ALMOST)
-        )
-        return next(close, "") or next(_with_first_word(segments, known), "")
 
     def targets(self, request: Request) -> dict[str, Target]:
         """The targets at the path of the request, by method."""
@@ -294,7 +237,7 @@ class Router:
                 continue
             target, names = leaf.methods[request.method]
             if isinstance(target, Page):
-                return await self._page(target, request)
+                return await target.respond(request)
             request.trace.endpoint = target
             path_texts = request.trace.path_texts = dict(zip(names, texts, strict=True))
             if target.raw_parameters:
@@ -302,71 +245,12 @@ class Router:
             if target.operation.body is not None:
                 await check_length(request, target.operation.body)
             return RoutedRequest(request, target, path_texts)
-        targets = self.targets(request)
-        self._reject_moved(request.path)
-        if not targets:
-            self._reject_outside(request.path)
-        return _without_target(request, targets)
-
-    async def _page(self, page: Page, request: Request) -> Reply:
-        try:
-            return await page.respond(request)
-        except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                self._reject_moved(request.path)
-            raise
-
-    def _reject_moved(self, path: str) -> None:
-        """Raise the error of an operation that the document has where the sandbox has pages."""
-        if self._declared != self._base_path and path.startswith(f"{self._declared}/"):
-            self._reject_elsewhere(path)
-
-    def _reject_elsewhere(self, path: str) -> None:
-        operation = self._below_base_path(path)
-        if operation:
-            raise reject("other_base_path", path=operation)
-
-    def _reject_outside(self, path: str) -> None:
-        """Raise the error of a path that begins with another base path than the operations."""
-        self._reject_elsewhere(path)
-        if not f"{path}/".startswith(self._inside):
-            raise reject("outside_base_path", base_path=self._base_path)
-
-    def _below_base_path(self, path: str) -> str:
-        """Where the operation is served whose path, below another base path, this is; or nothing.
-
-        One that consists of parameters only has every path, and is not looked for.
-        """
-        segments = path.split("/") if len(path) <= _LONGEST_MISSPELT else []
-        if f"{path}/".startswith(self._control):
-            return ""
-        for table in self._tables:
-            base = [] if table.base_path is None else table.base_path.split("/")
-            first = len(base) if segments[: len(base)] == base else 1
-            for start in range(first, len(segments) if base else 0):
-                for leaf, _ in table.find([*base, *segments[start:]]):
-                    endpoint, _ = next(iter(leaf.methods.values()))
-                    words = [one for one in leaf.template.segments[len(base) :] if len(one) == 1]
-                    if isinstance(endpoint, Endpoint) and words:
-                        return "/".join(base) + endpoint.operation.path
-        return ""
+        return _without_target(request, self.targets(request))
 
     def _leaves(self, request: Request) -> Sequence[_End]:
         """The ends of the path, the most exact first, those of the first table before others."""
         segments = _segments(_path_as_sent(request))
         return [end for table in self._tables for end in table.find(segments)]
-
-
-def _with_first_word(segments: Sequence[str], known: Iterable[PathTemplate]) -> Iterator[str]:
-    """Paths of operations that are these segments after one more word, such as ``api``."""
-    for one in known:
-        if len(one.segments) != len(segments) + 1:
-            continue
-        _, first, *others = one.segments
-        if len(first) == 1 and any(len(word) == 1 for word in others):
-            whole = ["", first[0], *segments[1:]]
-            if one.filled(whole) == "/".join(whole):
-                yield "/".join(whole)
 
 
 def _texts_as_sent(
@@ -414,7 +298,7 @@ def operation_routes(
 
     Its last stage is the function that Connexion resolved.
     """
-    table = RouteTable(None if is_control else contract.base_path)
+    table = RouteTable()
     operations = contract.operations
     for path, method, name, function in resolved_operations(
         contract, lambda name: stages.respond(contract, operations[name])

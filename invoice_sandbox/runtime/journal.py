@@ -8,7 +8,6 @@ of ours. A body that cannot be parsed is not shown.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -119,15 +118,13 @@ class _Head(Protocol):
 class Body(Struct, frozen=True, gc=False):
     """A body as it was sent. ``is_valid_json``: it has been parsed already.
 
-    ``shown`` is what the journal shows of it, if that was found out already; ``digest`` is that of
-    a body that is not there any more.
+    ``shown`` is what the journal shows of it, if that was found out already.
     """
 
     content: bytes
     media_type: str
     is_valid_json: bool = True
     shown: Record | None = None
-    digest: str = ""
 
 
 NO_BODY: Final = Body(b"", "")
@@ -260,7 +257,7 @@ class Journal:
         for entry in reversed(log.entries):
             if not (with_control or _is_listed(entry)):
                 continue
-            if not (matches(_summary(entry)) and _may_show(entry, text)):
+            if not matches(_summary(entry)):
                 continue
             if text or len(shown) < limit:
                 one = self._shown_entry(entry)
@@ -277,7 +274,7 @@ class Journal:
     ) -> Record | None:
         """A listed entry as the journal shows it; None: it does not match, or does not show
         ``text``."""
-        if not (_is_listed(entry) and matches(_summary(entry)) and _may_show(entry, text)):
+        if not (_is_listed(entry) and matches(_summary(entry))):
             return None
         one = self._shown_entry(entry)
         return one if not text or _shows(one, text) else None
@@ -313,18 +310,6 @@ def _summary(entry: JournalEntry | Record) -> Record:
         "status": entry.status,
         "why": entry.why.found,
     }
-
-
-def _may_show(entry: JournalEntry | Record, text: str) -> bool:
-    """False: the entry does not show ``text``. Far cheaper than to show the entry."""
-    if not isinstance(entry, JournalEntry) or not text.isascii():
-        return True
-    raw, bodies = text.encode(), (entry.request_body, entry.response_body)
-    return (
-        text in f"{entry.path}?{entry.query}"
-        or any(raw in one.content or b"\\" in one.content for one in bodies)
-        or any(one.shown is not None or raw in REDACTED.encode() for one in bodies)
-    )
 
 
 def _shows(entry: Record, text: str) -> bool:
@@ -421,9 +406,8 @@ class Redactor:
         operation, sent = entry.why.operation, self._sent(entry)
         request, response = entry.request_body, entry.response_body
         if len(response.content) > _MAX_BODY:
-            digest = f"sha256:{hashlib.sha256(response.content).hexdigest()}"
             shown = self._body(operation, response, sent)
-            response = Body(b"", response.media_type, shown=shown, digest=digest)
+            response = Body(b"", response.media_type, shown=shown)
         if len(request.content) > _LARGE_REQUEST:
             request = Body(b"", request.media_type, shown=self._body(operation, request, sent))
         return structs.replace(entry, request_body=request, response_body=response)

@@ -86,10 +86,8 @@ class NamedSecrets(Redactor):
             self._note_listener(entry.response_body)
         shown, sent = self.shown(entry), self._sent(entry)
         query = f"?{self._query(entry.query, sent)}" if entry.query else ""
-        digest = entry.response_body.digest
         return {
             **shown,
-            "response": {**shown["response"], **({"bodyDigest": digest} if digest else {})},
             "target": f"{self._text(entry.raw_path or entry.path, sent)}{query}",
             "receivedAt": entry.received.isoformat() if entry.received else None,
             "number": entry.number,

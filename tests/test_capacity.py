@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from unittest.mock import patch
 
 import httpx
 import pytest
 
-from invoice_sandbox.webhooks.listeners import (
-    Listeners,
-    NobodyListensError,
-    QueueFullError,
-    Reported,
-)
-from tests.receivers import deliveries
 from tests.scenario_run import DATED
-from tests.support import FROZEN, ManualSystemClock, Running, serving
+from tests.support import FROZEN, Running, serving
 
 pytestmark = pytest.mark.slow
 
@@ -56,13 +47,6 @@ def grandchild(client: httpx.Client, number: int) -> httpx.Response:
         made = client.post("/sandbox/workspaces", json={}).json()["data"]
         client.headers["Authorization"] = f"Bearer {made['key']}"
     return client.post("/sandbox/workspaces", json={})
-
-
-def descendant(client: httpx.Client, _: int) -> httpx.Response:
-    made = client.post("/sandbox/workspaces", json={})
-    if made.status_code < 300:
-        client.headers["Authorization"] = f"Bearer {made.json()['data']['key']}"
-    return made
 
 
 LIMITS: dict[str, tuple[str, int, Callable[[httpx.Client, int], httpx.Response], str]] = {
@@ -168,27 +152,6 @@ def fill(running: Running, client: httpx.Client) -> None:
         pass
 
 
-def test_what_was_rejected_leaves_nothing() -> None:
-    with serving(replace(FROZEN, max_state=1)) as running, running.client() as client:
-        fill(running, client)
-        full = size(running)
-        assert long_number(client, 0).status_code == 429
-        assert size(running) == full
-        assert client.get("/api/invoices").status_code == 200
-        assert client.post("/sandbox/reset").status_code == 200
-        assert long_number(client, 0).status_code < 300
-
-
-def test_a_delivery_is_recorded_in_a_full_workspace() -> None:
-    """The lane of an endpoint whose result could not be stored would stop for ever."""
-    with serving(replace(FROZEN, max_state=1)) as running, running.client() as client:
-        client.post("/api/webhooks", json={**HOOK, "url": "http://127.0.0.1:9/hooks"})
-        assert invoice(client, 1).status_code < 300
-        fill(running, client)
-        client.post("/sandbox/clock/advance", json={"by": "P1D"})
-        assert len(deliveries(client)[-1]["attempts"]) > 2
-
-
 def test_a_step_without_room_is_given_up_and_the_clock_moves_on() -> None:
     full = replace(FROZEN, max_state=1, scenario="happy-path")
     with serving(full) as running, running.client() as client:
@@ -198,53 +161,3 @@ def test_a_step_without_room_is_given_up_and_the_clock_moves_on() -> None:
     assert moved.status_code == 200, moved.text
     failed = [one for one in moved.json()["data"]["happened"] if one["outcome"] == "failed"]
     assert "bytes of state, which is its limit" in failed[0]["reason"]
-
-
-def test_messages_for_listeners_have_a_limit_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = ManualSystemClock()
-    monkeypatch.setattr("invoice_sandbox.webhooks.listeners.MAX_WAITING_BYTES", 100)
-
-    async def hand_over() -> list[str]:
-        listeners = Listeners(clock, 15)
-        both = [listeners.open("wsp_1") for _ in range(2)]
-        streams = [one.stream(0, timedelta(60), there) for one in both]
-        for one in streams:
-            await anext(one)
-        first = asyncio.create_task(listeners.hand_over(both[0], {}, b"x" * 60))
-        await asyncio.sleep(0)
-        found = []
-        with pytest.raises(QueueFullError):
-            await listeners.hand_over(both[1], {"name": "x" * 17}, b"x" * 20)
-        found.append("full")
-        number = both[0].first_number - 1
-        both[0].report(number, Reported(200))
-        assert (await first).status == 200
-        second = asyncio.create_task(listeners.hand_over(both[1], {}, b"x" * 100))
-        await asyncio.sleep(0)
-        both[1].report(both[1].first_number - 1, Reported(204))
-        found.append(str((await second).status))
-        return found
-
-    async def there() -> bool:
-        return True
-
-    assert asyncio.run(hand_over()) == ["full", "204"]
-
-
-def test_a_listener_has_a_thousand_messages_at_most() -> None:
-    async def hand_over() -> None:
-        listener = Listeners(ManualSystemClock(), 15).open("wsp_1")
-        stream = listener.stream(0, timedelta(60), is_there)
-        await anext(stream)
-        waiting = [asyncio.create_task(listener.hand_over({}, b"")) for _ in range(1_000)]
-        await asyncio.sleep(0)
-        with pytest.raises(NobodyListensError):
-            await listener.hand_over({}, b"")
-        assert not any(one.done() for one in waiting)
-        for one in waiting:
-            one.cancel()
-
-    async def is_there() -> bool:
-        return True
-
-    asyncio.run(hand_over())

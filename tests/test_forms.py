@@ -116,38 +116,24 @@ def post(client: httpx.Client, path: str, media_type: str | None, body: bytes) -
 
 FORMS: dict[str, tuple[str, str, str]] = {
     "a text": ("/form", "name=Ada", ""),
-    "a number": ("/form", "name=Ada&age=36", ""),
     "no number": ("/form", "name=Ada&age=x", "age must be a whole number"),
-    "true": ("/form", "name=Ada&adult=true", ""),
     "a missing field": ("/form", "age=36", "name is required"),
     "no field at all": ("/form", "", "name is required"),
     "a field that is not declared": ("/form", "name=Ada&x=1", "undeclared member 'x'"),
-    "encoded letters": ("/form", "n%61me=%C3%A9+%26", ""),
     "repeated fields are a list": ("/form", "name=Ada&tags=a&tags=b", ""),
-    "one field is a list of one": ("/form", "name=Ada&tags=a", ""),
     "a list that is too long": (
         "/form",
         "name=Ada&tags=a&tags=b&tags=c",
         "at most 2 items",
     ),
-    "a list of numbers": ("/form", "name=Ada&scores=1&scores=2", ""),
     "a list of no numbers": ("/form", "name=Ada&scores=1&scores=x", "scores[1] must be"),
     "a text twice": ("/form", "name=Ada&name=Eve", "name is given more than once"),
     "an object as JSON": ("/form", 'name=Ada&home={"city":"X","zip":7}', ""),
-    "an object that lacks a member": ("/form", 'name=Ada&home={"zip":7}', "home.city is required"),
     "no JSON": ("/form", "name=Ada&home={", "home cannot be read as JSON"),
-    "no object": ("/form", "name=Ada&home=x", "home must be an object"),
-    "a number or a text": ("/form", "name=Ada&code=77777", ""),
-    "a text or a number": ("/form", "name=Ada&code=abc", ""),
     "neither": ("/form", "name=Ada&code=abcd", "code must have at most"),
-    "percent signs that encode nothing": ("/form", "name=%zz%", ""),
-    "no equals sign": ("/form", "name", "name must have at least"),
-    "commas, by its encoding": ("/commas", "ids=1,2,3", ""),
     "commas between no numbers": ("/commas", "ids=1,x", "ids[1] must be"),
-    "brackets, by its encoding": ("/deep", "meta[n]=1", ""),
     "brackets around no number": ("/deep", "meta[n]=x", "meta.n must be"),
     "no brackets": ("/deep", "other=1", "meta is required"),
-    "members as fields": ("/spread", "n=1", ""),
     "members that are no numbers": ("/spread", "n=x", "meta.n must be"),
 }
 
@@ -164,7 +150,6 @@ PNG = ("a.png", b"\x89PNG", "image/png")
 JSON_PART = (None, b'{"city": "X"}', "application/json")
 PARTS: dict[str, tuple[str, list[tuple[str, Any]], str]] = {
     "a text": ("/parts", [("name", (None, "Ada"))], ""),
-    "a number": ("/parts", [("name", (None, "Ada")), ("age", (None, "36"))], ""),
     "no number": ("/parts", [("name", (None, "Ada")), ("age", (None, "x"))], "age must be"),
     "a missing part": ("/parts", [("age", (None, "1"))], "name is required"),
     "repeated parts": (
@@ -178,26 +163,11 @@ PARTS: dict[str, tuple[str, list[tuple[str, Any]], str]] = {
         [("name", (None, "A")), ("photo", ("a", b"\xff" * 5, "image/png"))],
         "photo must have at most",
     ),
-    "bytes without a file name": (
-        "/parts",
-        [("name", (None, "A")), ("photo", (None, b"\xff", "image/png"))],
-        "",
-    ),
     "JSON": ("/parts", [("name", (None, "A")), ("home", JSON_PART)], ""),
-    "JSON without its type": (
-        "/parts",
-        [("name", (None, "A")), ("home", (None, '{"city":"X"}'))],
-        "",
-    ),
     "JSON that lacks a member": (
         "/parts",
         [("name", (None, "A")), ("home", (None, "{}", "application/json"))],
         "home.city is required",
-    ),
-    "no JSON": (
-        "/parts",
-        [("name", (None, "A")), ("home", (None, "{", "application/json"))],
-        "home cannot be read as JSON",
     ),
     "a list of objects, part by part": (
         "/parts",

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
-import tracemalloc
 from contextlib import suppress
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -119,32 +116,19 @@ def test_an_exponent_below_all_exponents_is_zero() -> None:
 
 REJECTED: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "line 1, column 1"),
-    "white space": (b" \n ", "line 2, column 2"),
     "NaN": (b"[NaN]", "NaN is not a JSON value"),
-    "Infinity": (b"Infinity", "Infinity is not a JSON value"),
-    "minus Infinity": (b"-Infinity", "-Infinity is not a JSON value"),
     "two values": (b"1 2", "line 1, column 3"),
     "a comma too many": (b"[1,\n]", "not valid JSON at line"),
     "single quotes": (b"{'a': 1}", "line 1, column 2"),
     "a comment": (b"1 // one", "line 1, column 3"),
     "a leading zero": (b"01", "line 1, column 2"),
-    "a plus sign": (b"+1", "line 1, column 1"),
-    "a bare fraction": (b".5", "line 1, column 1"),
     "an open fraction": (b"5.", "line 1, column 2"),
-    "a hexadecimal number": (b"0x1F", "line 1, column 2"),
-    "Arabic digits": ("\u0661".encode(), "line 1, column 1"),
-    "a no-break space": (b"\xc2\xa01", "line 1, column 1"),
     "a tab in a string": (b'"a\tb"', "line 1, column 3"),
-    "an unknown escape": (rb'"\x41"', "line 1, column 2"),
     "a byte order mark": (b"\xef\xbb\xbf{}", "line 1, column 1"),
     "not UTF-8": (b'{"a": "\xff"}', "not valid UTF-8 at byte 7"),
     "UTF-16": ('{"a": 1}'.encode("utf-16"), "not valid UTF-8 at byte 0"),
-    "a surrogate as bytes": (b'"\xed\xa0\x80"', "not valid UTF-8 at byte 1"),
     "half a surrogate pair": (rb'"\ud800"', "half of a surrogate pair"),
-    "the other half": (rb'["\udc00 "]', "half of a surrogate pair"),
-    "half a pair in a key": (rb'{"\ud800": 1}', "half of a surrogate pair"),
     "a number no double can hold": (b"1e400", "the number 1e400 is larger than any double"),
-    "a negative one": (b"-1e400", "larger than any double"),
     "an integer no double can hold": (
         b"9" * 400,
         f"the number {'9' * 18}... is larger than any double",
@@ -159,12 +143,6 @@ def test_what_is_not_json_is_rejected_with_a_reason(raw: bytes, reason: str) -> 
     with pytest.raises(JsonError) as caught:
         loads(raw)
     assert reason in str(caught.value)
-
-
-def test_the_reason_never_repeats_a_long_number() -> None:
-    with pytest.raises(JsonError) as caught:
-        loads(b"9" * 5000)
-    assert len(str(caught.value)) < 100
 
 
 def test_a_pair_of_surrogates_is_one_letter() -> None:
@@ -188,11 +166,6 @@ def test_256_levels_go_in_and_out(levels: int, opening: bytes, closing: bytes, c
     assert dumps(loads(raw)) == raw
 
 
-def test_256_levels_can_be_written_for_people_too() -> None:
-    value = loads(nested(MAX_DEPTH))
-    assert loads(dumps_pretty(value)) == value
-
-
 def test_a_response_may_wrap_what_was_sent_at_the_deepest() -> None:
     raw = nested(MAX_DEPTH)
     assert dumps({"data": {"echo": loads(raw)}}) == b'{"data":{"echo":' + raw + b"}}"
@@ -210,10 +183,6 @@ def test_brackets_in_a_string_are_no_levels() -> None:
     assert loads(f'["{text}"]'.encode()) == ['[{"' * 300]
 
 
-def test_many_shallow_lists_are_not_deep() -> None:
-    assert loads(b"[" + b",".join([b"[]"] * 1000) + b"]") == [[]] * 1000
-
-
 def test_the_order_of_members_is_kept() -> None:
     assert dumps(loads(b'{"b":1,"a":2}')) == b'{"b":1,"a":2}'
 
@@ -229,12 +198,6 @@ def test_pretty_json_is_indented_and_ends_its_line() -> None:
 def test_what_is_no_json_value_cannot_be_written(write: Any, value: Any) -> None:
     with pytest.raises(TypeError):
         write(value)
-
-
-@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "sNaN"])
-def test_a_decimal_that_is_no_number_is_never_written(text: str) -> None:
-    with pytest.raises((TypeError, ValueError)):
-        dumps(Decimal(text))
 
 
 ANY_NUMBER = (
@@ -258,32 +221,3 @@ def exactly(value: Any) -> str:
 @given(ANY_VALUE)
 def test_a_packed_value_comes_out_as_it_went_in(value: Any) -> None:
     assert exactly(unpacked(packed(value))) == exactly(value)
-
-
-def test_tuples_come_out_as_lists_and_mappings_as_dicts() -> None:
-    stored = packed(MappingProxyType({"a": (1, Decimal(2))}))
-    assert exactly(unpacked(stored)) == exactly({"a": [1, Decimal(2)]})
-
-
-def test_a_packed_value_may_be_as_deep_as_a_body() -> None:
-    value: Any = Decimal("1.50")
-    for _ in range(MAX_DEPTH + 10):
-        value = [value]
-    assert exactly(unpacked(packed(value))) == exactly(value)
-
-
-@pytest.mark.parametrize("value", [{"a": object()}, [Decimal("NaN")]], ids=["object", "NaN"])
-def test_only_json_values_are_packed(value: Any) -> None:
-    with pytest.raises(TypeError):
-        packed(value)
-
-
-def test_packed_text_takes_no_more_memory_than_its_bytes() -> None:
-    """orjson writes into a buffer of kilobytes, which it keeps."""
-    tracemalloc.start()
-    try:
-        kept = [packed({"number": number}) for number in range(1000)]
-        taken, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert taken < 2 * sum(map(sys.getsizeof, kept))

@@ -138,44 +138,23 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
         {"port": "65536"},
         "--port is a whole number from 0 to 65535, not '65536'",
     ),
-    "negative port": ({"port": "-1"}, "--port is a whole number"),
-    "port with digits of another script": ({"port": "٣"}, "--port is a whole number"),
-    "port with a space": ({"port": " 80"}, "--port is a whole number"),
-    "port of very many digits": ({"port": "9" * 5000}, "--port is a whole number"),
     "seed is no number": (
         {"seed": "x"},
         "--seed is a whole number from 0 to 9223372036854775807",
     ),
-    "negative seed": ({"seed": "-7"}, "--seed is a whole number"),
-    "seed beyond 63 bits": ({"seed": str(2**63)}, "--seed is a whole number"),
     "clock": ({"clock": "stopped"}, "--clock must be 'live' or 'frozen', not 'stopped'"),
-    "clock in capitals": ({"clock": "Frozen"}, "--clock must be 'live' or 'frozen'"),
     "now is no instant": (
         {"clock": "frozen", "now": "tomorrow"},
         "--now: invalid instant 'tomorrow'; use RFC 3339 such as 2026-11-21T09:30:00Z",
     ),
-    "now is no day": ({"clock": "frozen", "now": "2026-02-30T00:00:00Z"}, "--now: "),
     "now on a live clock": ({"now": "2026-11-21T09:30:00Z"}, "--now needs --clock frozen"),
     "public URL of another kind": (
         {"public_url": "ftp://x"},
         "--public-url looks like https://",
     ),
-    "public URL without a host": (
-        {"public_url": "https://"},
-        "--public-url looks like https://",
-    ),
     "public URL with a query": (
         {"public_url": "https://x/?a=1"},
         "--public-url looks like https://sandbox.example:8443",
-    ),
-    "public URL with a fragment": (
-        {"public_url": "https://x/#a"},
-        "--public-url looks like",
-    ),
-    "public URL that is no URL": ({"public_url": "http://[::1"}, "--public-url looks like"),
-    "public URL with no such port": (
-        {"public_url": "http://x:99999"},
-        "--public-url looks like",
     ),
     "key without prefix": ({"key": "secret"}, "--key: a sandbox key begins with ilk_sandbox_"),
     "key, and how to get one": (
@@ -186,26 +165,12 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
         {"contract": "https://api.example/openapi.json"},
         "'https://api.example/openapi.json' is a URL, which is not read; pass a file; download it",
     ),
-    "contract of a URL with a password": (
-        {"contract": "https://u:secret@api.example/openapi.json"},
-        "--contract: 'https://...' is a URL",
-    ),
-    "key too short": ({"key": "ilk_sandbox_abc"}, "--key: after ilk_sandbox_ come 36 characters"),
     "rate limit is a word": ({"rate_limit": "none"}, "--rate-limit is a whole number from 1"),
-    "rate limit 0": ({"rate_limit": "0"}, "or 'off', not '0'"),
     "no such project": ({"project": "nowhere"}, "--project: there is no folder 'nowhere'"),
     "no such contract": ({"contract": "no.yaml"}, "--contract: there is no file 'no.yaml'"),
     "a contract that is a folder": (
         {"contract": "."},
         "--contract: there is no file '.'; that is a folder, which --project serves",
-    ),
-    "a project that is a file": (
-        {"project": __file__},
-        f"--project: there is no folder '{__file__}'; that is a file, which --contract serves",
-    ),
-    "scenarios that are a file": (
-        {"scenarios": __file__},
-        f"--scenarios: there is no folder '{__file__}'; that is a file",
     ),
     "project and contract": (
         {"project": ".", "contract": "x"},
@@ -227,7 +192,6 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
         {"store": "mysql://u:hidden@h/d"},
         "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'mysql'",
     ),
-    "another store": ({"store": "redis"}, "--store must be 'memory', 'sqlite:///FILE' or"),
 }
 
 

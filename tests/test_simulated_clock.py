@@ -97,9 +97,6 @@ def test_months_pass_by_moving_the_clock(client: httpx.Client) -> None:
     assert status(client, invoice["id"]) == "Repurchased"
 
 
-# Many at once ----------------------------------------------------------------------------------
-
-
 # The same again --------------------------------------------------------------------------------
 
 
@@ -134,7 +131,7 @@ def mixed_run(client: httpx.Client) -> list[str]:
 
     inbox = ask("GET", "/sandbox/inbox")["data"]["url"]
     ask("POST", "/api/webhooks", {"url": inbox, "events": ["*"]})
-    for number in range(5):
+    for number in range(2):
         body = {**INVOICE, "invoiceNumber": f"RUN-{number}", "amount": 1000 + 7.35 * number}
         again = {"Idempotency-Key": f"run-{number}"}
         invoice = ask("POST", "/api/invoices", body, **again)["data"]["id"]
@@ -184,7 +181,7 @@ def without_chance(response: str) -> str:
 def test_a_long_mixed_run_is_the_same_in_another_process() -> None:
     with process("1") as one, process("4242") as other:
         first, second = mixed_run(one), mixed_run(other)
-    assert len(first) > 80
+    assert len(first) > 40
     assert [without_chance(response) for response in first] == [
         without_chance(response) for response in second
     ]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import resource
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from unittest.mock import patch
 
@@ -18,26 +16,19 @@ import pytest
 
 from invoice_sandbox.base.clock import parse_instant
 from invoice_sandbox.runtime import agenda as agenda_module
-from invoice_sandbox.runtime.agenda import in_order
-from invoice_sandbox.state import Record
-from invoice_sandbox.webhooks.lanes import (
-    SHARE,
-)
+from invoice_sandbox.webhooks.lanes import SHARE
 from tests.receivers import (
     Message,
     Receiver,
     calling,
     deliveries,
     delivery,
-    endpoint,
-    free_port,
     hang,
     held,
     receiving,
     reset,
     response,
     subscribe,
-    switch,
     trigger,
 )
 from tests.scenario_run import (
@@ -199,19 +190,6 @@ def test_what_is_under_way_when_its_endpoint_is_deleted_keeps_its_result(
     assert (delivery(client)["status"], delivery(client)["responseStatus"]) == ("Delivered", 201)
 
 
-def test_of_one_instant_steps_come_first_and_deliveries_in_their_order() -> None:
-    at, later = "2026-11-21T09:30:00Z", "2026-11-21T09:30:01Z"
-    wanted: list[Record] = [
-        {"at": at, "do": "ring", "subject": None},
-        {"at": at, "do": "echo", "subject": "a"},
-        {"at": at, "do": "deliver", "subject": "dlv_9999"},
-        {"at": at, "do": "deliver", "subject": "dlv_10000"},
-        {"at": at, "do": "close-endpoint", "subject": "b"},
-        {"at": later, "do": "ring", "subject": None},
-    ]
-    assert in_order([wanted[5], wanted[4], wanted[3], *wanted[:3]]) == wanted
-
-
 def test_a_receiver_that_hangs_delays_neither_others_nor_the_scenario(
     client: httpx.Client, receiver: Receiver
 ) -> None:
@@ -260,18 +238,6 @@ def test_an_advance_that_does_not_wait_responds_at_once_and_the_lanes_go_on(
     assert delivery(client)["attemptedAt"] == START
 
 
-def test_a_request_that_makes_an_event_does_not_wait_for_its_delivery(
-    client: httpx.Client, receiver: Receiver
-) -> None:
-    receiver.responses(hang)
-    subscribe(client, receiver.url, events=["*"])
-    for _ in range(3):
-        register_new(client)
-        assert now(client) == START
-    until(lambda: len(receiver.messages) == 1, "it is under way")
-    assert {one["status"] for one in deliveries(client)} == {"Pending"}
-
-
 def test_an_endpoint_that_hangs_keeps_its_own_lane_waiting_and_loses_nothing(
     client: httpx.Client, receiver: Receiver
 ) -> None:
@@ -303,34 +269,6 @@ def test_an_advance_lists_what_is_left_when_no_receiver_responds(
     gate.set()
     until(lambda: {one["status"] for one in deliveries(client)} == {"Delivered"}, "they go on")
     assert "pending" not in advance(client, by="PT1S")
-
-
-def test_an_advance_is_not_longer_than_its_longest_wait(
-    client: httpx.Client, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = threading.Event()
-    receiver.responses(held(gate))
-    subscribe(client, receiver.url, events=["*"])
-    monkeypatch.setattr(agenda_module, "LONGEST_WAIT", 0.5)
-    register_new(client)
-    assert len(advance(client, by="PT5S")["pending"]) == 1
-    gate.set()
-
-
-def test_a_lane_does_what_comes_due_while_it_is_under_way(
-    client: httpx.Client, receiver: Receiver
-) -> None:
-    gate = threading.Event()
-    receiver.responses(held(gate), response())
-    subscribe(client, receiver.url)
-    ids = [trigger(client)["id"]]
-    until(lambda: len(receiver.messages) == 1, "it is under way")
-    for _ in range(3):
-        ids.append(trigger(client)["id"])
-        advance(client, by="PT1S", wait=False)
-    gate.set()
-    until(lambda: len(receiver.messages) == 4, "the rest followed")
-    assert receiver.ids() == ids
 
 
 # Receivers that call back
@@ -367,32 +305,6 @@ def test_a_receiver_that_calls_back_during_an_advance_gets_its_responses(
 def _body(message: Message) -> dict[str, Any]:
     _ = message
     return {**INVOICE, "invoiceNumber": "CALLED-BACK"}
-
-
-@pytest.mark.slow
-def test_a_receiver_that_waits_for_itself_runs_into_its_timeout_and_nothing_else(
-    hasty: Running, quick: httpx.Client, receiver: Receiver
-) -> None:
-    """An advance within an advance must be sent with ``wait`` false; else it is a late response."""
-    ended = threading.Event()
-
-    def call_back(_: Message) -> None:
-        with hasty.client(key_of(quick)) as another:
-            advance(another, by="PT1S")
-        ended.set()
-
-    receiver.responses(calling(call_back), response())
-    subscribe(quick, receiver.url)
-    trigger(quick)
-    advance(quick, by="PT1S")
-    assert ended.wait(PATIENCE)
-
-    def is_delivered() -> bool:  # in time, which may take a slow machine more than one attempt
-        advance(quick, by="PT5M")
-        return bool(delivery(quick)["status"] == "Delivered")
-
-    until(is_delivered, "the next attempts are delivered")
-    assert delivery(quick)["attempts"][0]["error"] == "timeout"
 
 
 def test_a_workspace_may_be_deleted_or_restored_by_the_receiver_of_its_events(
@@ -436,46 +348,6 @@ def test_a_receiver_may_make_the_next_event_for_itself(
     advance(client, by="PT0S")
     assert [one["status"] for one in deliveries(client)] == ["Delivered"] * 5
     assert receiver.ids() == [one["eventId"] for one in deliveries(client)]
-
-
-def test_a_receiver_may_switch_its_own_endpoint_off(
-    patient: Running, client: httpx.Client, receiver: Receiver
-) -> None:
-    one, gate = subscribe(client, receiver.url), threading.Event()
-
-    def call_back(_: Message) -> None:
-        assert gate.wait(PATIENCE)
-        with patient.client(key_of(client)) as another:
-            switch(another, one["id"], "disable")
-
-    receiver.responses(calling(call_back))
-    for _ in range(3):
-        trigger(client)
-    gate.set()
-    advance(client, by="P1D")
-    assert len(receiver.messages) == 1
-    states = [(two["status"], two["attempt"]) for two in deliveries(client)]
-    assert states == [("Delivered", 1), ("Cancelled", 0), ("Cancelled", 0)]
-
-
-def test_a_receiver_that_is_gone_does_not_close_an_endpoint_that_is_closed(
-    patient: Running, client: httpx.Client, receiver: Receiver
-) -> None:
-    """Here while a duplicate is under way, which is not cancelled."""
-    one = subscribe(client, receiver.url, events=["invoice.verified"])
-
-    def call_back(_: Message) -> None:
-        with patient.client(key_of(client)) as another:
-            switch(another, one["id"], "disable")
-
-    receiver.responses(response(), response(), calling(call_back, response(410)))
-    trigger(client)
-    advance(client, by="PT0S")
-    place = f"/sandbox/deliveries/{delivery(client)['id']}/replay"
-    data(client.post(place, json={"fault": "duplicate"}))
-    advance(client, by="PT1H")
-    assert len(receiver.messages) == 3
-    assert endpoint(client, one["id"])["disabledReason"] == "switched_off"
 
 
 def test_what_a_delivery_makes_due_runs_without_another_request(
@@ -526,96 +398,6 @@ def test_on_a_live_clock_the_timer_makes_the_next_attempt(
     patient.system_clock.pass_seconds(1)  # the timer itself runs by the loop's clock
     until(lambda: delivery(client)["status"] == "Delivered", "the timer made the next attempt")
     assert len(receiver.messages) == 2
-
-
-# Many
-
-
-HEALTHY, HANGING, REJECTING = 250, 80, 70
-EACH = 2
-MAX_MEMORY = 40 * 1024
-"""KiB that the process may grow by for 400 endpoints, 800 deliveries and what is sent."""
-
-
-@pytest.mark.slow
-def test_of_hundreds_of_endpoints_those_that_hang_or_reject_cost_the_others_nothing(
-    receiver: Receiver,
-) -> None:
-    """Every healthy endpoint gets every event once and in order, long before the others' time is
-    over, in bounded memory; and those that hang get theirs when they are back."""
-    nobody, is_back = free_port(), threading.Event()
-
-    receiver.responds_by(lambda one: held(is_back) if _hangs(one) else response())
-    with (
-        patch(MAX_ENDPOINTS, 1_000),
-        serving(receiver_seconds=100 * PATIENCE) as running,
-        running.client() as client,
-    ):
-        register_new(client)
-        for number in range(HANGING):
-            subscribe(client, f"{receiver.url}/hangs/{number}")
-        for _ in range(REJECTING):
-            subscribe(client, f"http://127.0.0.1:{nobody}/")
-        for number in range(HEALTHY):
-            subscribe(client, f"{receiver.url}/{number}")
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        ids = [trigger(client)["id"] for _ in range(EACH)]
-        until(lambda: _arrived(receiver) == HEALTHY * EACH, "all that work got everything")
-        got = _by_path(receiver)
-        is_back.set()
-        advance(client, by="PT0S")
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    wrong = [number for number in range(HEALTHY) if got[f"/{number}"] != ids]
-    assert not wrong, f"{len(wrong)} endpoints"
-    assert [got[f"/hangs/{number}"] for number in range(HANGING)] == [ids[:1]] * HANGING
-    assert len(receiver.messages) == (HEALTHY + HANGING) * EACH
-    assert all(sent == ids for sent in _by_path(receiver).values())
-    assert grown < MAX_MEMORY
-
-
-def _hangs(message: Message) -> bool:
-    return message.path.startswith("/hangs")
-
-
-def _arrived(receiver: Receiver) -> int:
-    return sum(not _hangs(one) for one in list(receiver.messages))
-
-
-def _by_path(receiver: Receiver) -> dict[str, list[str]]:
-    got: dict[str, list[str]] = defaultdict(list)
-    for message in list(receiver.messages):
-        got[message.path].append(message.id)
-    return got
-
-
-def test_a_connection_is_used_again(patient: Running) -> None:
-    ports: list[int] = []
-
-    class Keeping(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            ports.append(self.client_address[1])
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Keeping)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    with patient.client(patient.new_workspace()) as client:
-        subscribe(client, f"http://127.0.0.1:{server.server_port}/")
-        register_new(client)
-        for _ in range(5):
-            trigger(client)
-        advance(client, by="PT0S")
-    server.shutdown()
-    server.server_close()
-    assert len(ports) == 5
-    assert len(set(ports)) < 5  # a connection may be idle for 5 seconds, or a stalled machine
 
 
 @pytest.mark.slow

@@ -514,37 +514,6 @@ def test_a_credential_without_bearer_is_what_the_error_is_about(
     )
 
 
-@pytest.mark.parametrize(
-    ("header", "value", "problem"),
-    [
-        ("Authorization", f"Bearer Bearer {DEMO_KEY}", "has one 'Bearer' too many before it"),
-        ("Authorization", f'Bearer "{DEMO_KEY}"', "is in quotes"),
-        ("X-API-Key", f"bearer {DEMO_KEY}", "has one 'Bearer' too many before it"),
-        ("X-API-Key", f"'{DEMO_KEY}'", "is in quotes"),
-    ],
-)
-def test_what_is_wrong_around_a_key_is_what_the_error_is_about(
-    server: Running, header: str, value: str, problem: str
-) -> None:
-    with server.client(None) as client:
-        response = client.get("/api/invoices", headers={header: value})
-    assert response.status_code == 401
-    assert response.json()["error"]["message"] == (
-        f"The credential is not valid here: the key {problem}. "
-        "Send 'Authorization: Bearer <API_KEY>', or only the key in another header."
-    )
-
-
-def test_of_two_credentials_the_error_is_about_the_one_that_is_almost_right(
-    server: Running,
-) -> None:
-    headers = {"Authorization": "Bearer unknown", "X-API-Key": f"'{DEMO_KEY}'"}
-    with server.client(None) as client:
-        response = client.get("/api/invoices", headers=headers)
-    assert response.status_code == 401
-    assert "the key is in quotes" in response.json()["error"]["message"]
-
-
 @pytest.mark.parametrize("value", ["Bearer unknown", f"Bearer Bearer {DEMO_KEY}"])
 def test_an_error_never_says_that_a_scheme_is_missing_which_is_there(
     server: Running, value: str

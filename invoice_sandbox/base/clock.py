@@ -81,10 +81,6 @@ _steady: Final = (
 """Seconds that nobody can set; on Linux they go on while the machine sleeps."""
 
 
-_TIMES_ASKED: Final = 5
-"""How often another machine's clock is read."""
-
-
 class OperatingSystemClock:
     """The machine's clocks. ``now`` runs on evenly from when this clock was made: whoever sets the
     machine's calendar neither delays what is due nor makes anything look idle."""

@@ -104,12 +104,6 @@ _ERRORS: Final = (
         "Create a new key, or check that it belongs to this environment.",
     ),
     ErrorType(
-        "malformed_credential",
-        401,
-        "The credential is not valid here: the key {problem}",
-        "Send 'Authorization: Bearer <API_KEY>', or only the key in another header.",
-    ),
-    ErrorType(
         "public_demo_key",
         401,
         "The demo key is public, so it is not valid {where}",

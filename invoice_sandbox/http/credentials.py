@@ -146,7 +146,7 @@ class AnyCredential:
         security = self.operation.security
         complete = list(self._complete(request))
         if not complete and not security.optional:
-            raise self._missing(request)
+            raise reject("credential_missing")
         offered = [one for secrets in complete for one in secrets]
         if self.any_credential or not security.requirements:
             offered += _in_common_places(request)
@@ -162,19 +162,7 @@ class AnyCredential:
             return None
         if DEMO_KEY in offered and not is_local(self.engine, request):
             raise _demo_key_problem(self.engine, request)
-        raise _invalid(offered)
-
-    def _missing(self, request: Request) -> ApiError:
-        """Why the request has no credential, if an ``Authorization`` header says that."""
-        locations = {
-            self.contract.schemes[one.scheme].location
-            for requirement in self.operation.security.requirements
-            for one in requirement
-        }
-        problem = _problem_of_bearer(request.head, has_basic=BASIC in locations)
-        if problem is None or BEARER not in locations or "http" in locations:
-            return reject("credential_missing")
-        return reject("no_bearer", problem=problem)
+        raise reject("bad_credential")
 
     def _complete(self, request: Request) -> Iterator[list[str]]:
         """The secrets of every requirement that the request satisfies."""
@@ -272,21 +260,8 @@ async def _outcome(
         return _demo_key_problem(engine, request)
     workspace = None if found is None else await open_workspace(engine, found)
     if found is None or workspace is None:
-        return _invalid([presented.secret])
+        return reject("bad_credential")
     return found, workspace
-
-
-def _invalid(secrets: Sequence[str]) -> ApiError:
-    """Why no secret is valid, as far as it can be seen in one of them."""
-    for secret in secrets:
-        if secret[:1] in _QUOTES:
-            return reject("malformed_credential", problem="is in quotes")
-        if secret.lower().startswith(f"{BEARER} "):
-            return reject("malformed_credential", problem="has one 'Bearer' too many before it")
-    return reject("bad_credential")
-
-
-_QUOTES: Final = frozenset({'"', "'"})
 
 
 def _demo_key_problem(engine: Engine, request: Request) -> ApiError:

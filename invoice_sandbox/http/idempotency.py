@@ -18,7 +18,7 @@ from typing import Any, Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError, ErrorType, reject
-from invoice_sandbox.http.pipeline import JSON, AdmittedRequest, IdempotencyKey, Reply
+from invoice_sandbox.http.pipeline import AdmittedRequest, IdempotencyKey, Reply
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.state import Credential, Record, Store, Transaction
 from invoice_sandbox.webhooks.outbox import drop_oldest
@@ -47,8 +47,7 @@ async def kept(state: Transaction, key: IdempotencyKey, now: datetime) -> Reply 
     replayed = (*headers, ("Idempotent-Replayed", "true"))
     if "error" in record:
         return ApiError(ErrorType(**record["error"]), record["values"], replayed)
-    media_type = record.get("mediaType", JSON)  # an earlier version did not store it
-    return Reply(record["status"], record["body"].encode(), media_type, replayed)
+    return Reply(record["status"], record["body"].encode(), record["mediaType"], replayed)
 
 
 async def keep(

@@ -345,23 +345,11 @@ class Pipeline:
     prefer: Callable[[ParsedRequest], Awaitable[Reply | None]]
     send_reply: Callable[[Request, Reply, Send], Awaitable[None]]
 
-    async def reject(self, error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond with an error to a request whose workspace cannot be reached."""
-
-        async def rejected(request: Request) -> Reply:
-            await self.route(request)
-            raise error
-
-        await self(scope, receive, send, rejected)
-
-    async def __call__(
-        self, scope: Scope, receive: Receive, send: Send, inside: Proceed | None = None
-    ) -> None:
-        """Respond to one ASGI request, unless the client is gone. ``inside`` takes the place of all
-        stages behind the edge."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to one ASGI request, unless the client is gone."""
         request = request_of(scope, receive)
         try:
-            reply = await self.edge(request, inside or self._inside)
+            reply = await self.edge(request, self._inside)
         except ClientGoneError:
             return
         finally:

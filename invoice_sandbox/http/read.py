@@ -178,7 +178,6 @@ def compile_reading(handlers: Collection[str], operation: Operation) -> Read:
         operation=operation,
         body_type=partial(_body_type, operation.body or _NO_BODY),
         locations=tuple(dict.fromkeys(one.location for one in operation.parameters)),
-        plain=_plain(operation),
         place=["paths", operation.path, operation.method.lower(), "requestBody", "content"],
         headers={one.name.lower(): one.name for one in operation.parameters if _is_header(one)},
         query=_query_names(operation),
@@ -199,15 +198,6 @@ def _query_names(operation: Operation) -> frozenset[str] | None:
             return None
         names += [one.name, *one.members]
     return frozenset(names)
-
-
-def _plain(operation: Operation) -> tuple[Parameter, ...] | None:
-    """The parameters in its path, if all that it requires are plain ones there."""
-    in_path = tuple(one for one in operation.parameters if one.location == "path")
-    others = (one for one in operation.parameters if one.location != "path")
-    if any(one.required for one in others) or any(one.plain_types is None for one in in_path):
-        return None
-    return in_path
 
 
 def _is_header(parameter: Parameter) -> bool:
@@ -245,12 +235,11 @@ _NOTHING: Final = _Body()
 @dataclass(frozen=True)
 class _Reading:
     """How the requests of one operation are read; ``headers`` are those that it declares, ``query``
-    the names of its query parameters (None: any), ``plain`` the parameters of most requests."""
+    the names of its query parameters (None: any)."""
 
     operation: Operation
     body_type: Callable[[str], _BodyType]
     locations: tuple[str, ...]
-    plain: tuple[Parameter, ...] | None
     place: list[str]
     headers: Mapping[str, str]
     query: frozenset[str] | None
@@ -259,10 +248,8 @@ class _Reading:
 
     def read(self, admitted: AdmittedRequest, scenario: Scenario | None) -> ParsedRequest:
         """The request with its parameters and body, if the contract allows them."""
-        path, query = self._in_path(admitted), _NO_PARAMETERS
-        if path is None:
-            path, query = self._parameters(admitted)
-        elif "query" not in self.locations and admitted.request.scope["query_string"]:
+        path, query = self._parameters(admitted)
+        if "query" not in self.locations and admitted.request.scope["query_string"]:
             with suppress(ApiError):  # one that nobody reads may be anything
                 self._explain_query(admitted, [name for name, _ in _pairs(admitted)])
         declared = self.operation.body
@@ -295,25 +282,6 @@ class _Reading:
         ]
         if hints:
             admitted.request.trace.why["hints"] = hints
-
-    def _in_path(self, admitted: AdmittedRequest) -> dict[str, Any] | None:
-        """The parameters of a request that has some in its path only, and valid ones; None: they
-        have to be looked for."""
-        head = admitted.request.head.first
-        if (
-            self.plain is None
-            or (admitted.request.scope["query_string"] and "query" in self.locations)
-            or (self.headers and not self.headers.keys().isdisjoint(head))
-            or ("cookie" in self.locations and "cookie" in head)
-        ):
-            return None
-        found = {}
-        for one in self.plain:
-            value = read_text(admitted.path_texts[one.name], one.plain_types or _NO_TYPES)
-            if not one.checker.is_valid(value):
-                return None
-            found[one.name] = value
-        return found
 
     def _parameters(self, admitted: AdmittedRequest) -> tuple[dict[str, Any], dict[str, Any]]:
         """Those of the path and of the query. Raises ApiError 400."""
@@ -411,10 +379,6 @@ class _Reading:
         if schema_path.startswith("/components/"):
             return schema_path
         return pointer_text([*self.place, declared, "schema"]) + schema_path
-
-
-_NO_PARAMETERS: Final[Mapping[str, Any]] = {}
-_NO_TYPES: Final[frozenset[str]] = frozenset()
 
 
 def _body_type(body: RequestBody, content_type: str) -> _BodyType:

@@ -274,11 +274,6 @@ def _without_target(request: Request, targets: Mapping[str, object]) -> Reply:
     raise reject("method_not_allowed", ("Allow", allowed), method=request.method, allowed=allowed)
 
 
-def path_segments(request: Request) -> list[str]:
-    """The segments of the path, decoded one by one, so that an encoded slash separates none."""
-    return _segments(_path_as_sent(request))
-
-
 def _path_as_sent(request: Request) -> str | bytes:
     """The path; as bytes if some of its characters are encoded."""
     raw: bytes = request.scope.get("raw_path") or b""

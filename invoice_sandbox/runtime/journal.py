@@ -90,7 +90,8 @@ _LARGE_REQUEST: Final = 128 * 1024
 _UNRECORDED: Final = frozenset(
     {
         *("createWorkspace", "deleteWorkspace", "reportMessageResponse", "receiveForListener"),
-        "receiveWebhook",
+        *("receiveWebhook", "createAcceptanceRun", "updateAcceptanceRun"),
+        *("reportAcceptanceTask", "keepAcceptanceBundle"),
     }
 )
 """Control operations that change other workspaces or nothing, or carry what another log has."""
@@ -98,14 +99,6 @@ _UNRECORDED: Final = frozenset(
 CREATE_LISTENER: Final = "createListener"
 _OF_LISTENERS: Final = frozenset({CREATE_LISTENER, "deleteListener"})
 """Control operations that fail for reasons that no recording has, such as who is connected."""
-
-_OF_ACCEPTANCE: Final = frozenset(
-    {
-        *("createAcceptanceRun", "updateAcceptanceRun", "reportAcceptanceTask"),
-        "keepAcceptanceBundle",
-    }
-)
-"""Control operations of acceptance runs, which change nothing that the API shows."""
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -205,13 +198,11 @@ class Journal:
     async def record(self, workspace_id: str, entry: JournalEntry) -> None:
         """Add a request to the journal of a workspace."""
         operation, status = entry.why.operation, entry.status
-        if entry.is_control and operation in _UNRECORDED:
-            return
+        has_failed = (status or 0) >= HTTPStatus.BAD_REQUEST
         if entry.is_control and (
-            operation in _OF_ACCEPTANCE
-            or (operation in _OF_LISTENERS and (status or 0) >= HTTPStatus.BAD_REQUEST)
+            operation in _UNRECORDED or (operation in _OF_LISTENERS and has_failed)
         ):
-            entry = structs.replace(entry, is_sent_again=False)
+            return
         if _size(entry) > _LARGE_ENTRY:
             entry = self.redactor.without_large_bodies(entry)
         await self._store.append(

@@ -34,8 +34,6 @@ from invoice_sandbox.state import (
 DEMO_KEY: Final = KEY_PREFIX + "DemoKeyForLocalIntegrationTest3H6UmJ"
 """Valid by default on a server that only this machine can reach, and rejected on any other."""
 
-DEMO_KEY_DIGEST: Final = key_digest(DEMO_KEY)
-
 MAX_NAME: Final = 256
 """Characters of the name of a key."""
 

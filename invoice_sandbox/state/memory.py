@@ -162,11 +162,6 @@ class Lock:
         self.is_held = False
         self._turns: list[asyncio.Future[None]] = []
 
-    @property
-    def queued(self) -> int:
-        """How many wait."""
-        return len(self._turns)
-
     def take(self) -> bool:
         """Get the lock, if nobody has it."""
         if self.is_held:

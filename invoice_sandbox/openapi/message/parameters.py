@@ -24,7 +24,7 @@ from invoice_sandbox.openapi.message.styles import (
     Style,
     bracketed,
 )
-from invoice_sandbox.openapi.message.texts import Shape, TextError, Types, read_json, read_text
+from invoice_sandbox.openapi.message.texts import Shape, TextError, read_json, read_text
 from invoice_sandbox.openapi.schema.compile import Checker, Problem, Schema, SchemaError, Schemas
 
 IGNORED_HEADERS: Final = frozenset({"accept", "content-type", "authorization"})
@@ -61,8 +61,7 @@ class Parameter:
     Pointer to its schema in the document. ``in_raw_path``: its text must be
     taken from the path as it was sent, ``in_many`` that its parts are texts of their own, maybe
     under ``other_names``. ``members`` are the names of its members if they are parameters of their
-    own; None: any name. ``notes`` are what is not checked about it. ``plain_types`` are those of a
-    parameter that is one text of the path in only one way. ``write`` returns the
+    own; None: any name. ``notes`` are what is not checked about it. ``write`` returns the
     names and texts of a query that are read as a value.
     """
 
@@ -80,7 +79,6 @@ class Parameter:
     other_names: bool = False
     members: tuple[str, ...] | None = ()
     notes: tuple[str, ...] = ()
-    plain_types: Types | None = None
 
     def find(self, given: Given) -> Found | None:
         """The parameter in what its location gives; None when it was not sent."""
@@ -126,7 +124,6 @@ def compile_parameter(
     explode = bool(raw.get("explode", style == FORM))
     in_raw_path = location == "path" and not (style == "simple" and shape.is_plain)
     decode = unquote if in_raw_path else _decode(location, bool(raw.get("allowReserved")))
-    is_plain = location == "path" and not in_raw_path and _is_read_in_one_way(shape)
     spelled = Style(name, style, explode, decode)
     return Parameter(
         name=name,
@@ -140,7 +137,6 @@ def compile_parameter(
         in_many=explode and not shape.is_plain,
         other_names=spelled.is_spread and not shape.is_plain,
         members=_members(spelled, shape),
-        plain_types=shape.types if is_plain else None,
     )
 
 

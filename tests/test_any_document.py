@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -342,58 +341,6 @@ def test_an_empty_file_is_a_body_and_no_content_type_is_none(tmp_path: Path) -> 
 
 
 NAMED = {"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}
-
-
-EARLIER: dict[str, tuple[str, Any, Callable[[Any], bool]]] = {
-    "a list of items": (
-        "draft-07",
-        {"items": [{"const": "x"}, {"items": [{"const": "y"}], "minItems": 1}], "minItems": 2},
-        lambda found: found == ["x", ["y"]],
-    ),
-    "items beyond the list": (
-        "draft-06",
-        {"items": [{"const": "x"}], "additionalItems": {"const": "y"}, "minItems": 3},
-        lambda found: found == ["x", "y", "y"],
-    ),
-    "a limit that is exclusive": (
-        "draft-04",
-        {"type": "integer", "minimum": 5, "exclusiveMinimum": True, "maximum": 6},
-        lambda found: found == 6,
-    ),
-    "a limit that is not exclusive": (
-        "draft-04",
-        {"type": "integer", "minimum": 5, "exclusiveMaximum": False, "maximum": 5},
-        lambda found: found == 5,
-    ),
-    "a reference to the whole": (
-        "2019-09",
-        {
-            "$id": "https://toys.test/tree",
-            "$recursiveAnchor": True,
-            "type": "object",
-            "required": ["name"],
-            "properties": {
-                "name": {"const": "x"},
-                "others": {"type": "array", "minItems": 1, "items": {"$recursiveRef": "#"}},
-            },
-        },
-        lambda found: found["others"][0]["name"] == "x",
-    ),
-}
-
-
-@pytest.mark.parametrize(("dialect", "schema", "is_right"), EARLIER.values(), ids=EARLIER)
-def test_responses_are_generated_for_what_only_earlier_dialects_have(
-    tmp_path: Path, dialect: str, schema: Any, is_right: Callable[[Any], bool]
-) -> None:
-    kind = f"http://json-schema.org/{dialect}/schema#"
-    kind = "https://json-schema.org/draft/2019-09/schema" if dialect == "2019-09" else kind
-    media = {"application/json": {"schema": {"$schema": kind, **schema}}}
-    get = {"get": {"responses": {"200": {"description": "ok", "content": media}}}}
-    content = document({"/a": get})
-    assert not warnings(tmp_path, content)
-    with serving_contract(tmp_path, content) as client:
-        assert is_right(client.get("/a").json())
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
@@ -1006,38 +953,3 @@ def test_a_reference_to_a_file_may_be_to_a_list_of_parameters(tmp_path: Path) ->
     assert warnings(tmp_path, content) == []
     with serving_contract(tmp_path, content) as client:
         assert [client.get(one).status_code for one in ("/a?q=1", "/a")] == [200, 400]
-
-
-@pytest.mark.parametrize("draft", ["draft-06", "draft-07"])
-def test_a_schema_is_found_by_its_identifier_in_an_earlier_dialect(
-    tmp_path: Path, draft: str
-) -> None:
-    schemas = {"B": {"$id": "https://toys.test/b", "type": "integer"}}
-    content = contract({"$ref": "https://toys.test/b"}, components={"schemas": schemas})
-    content["jsonSchemaDialect"] = f"http://json-schema.org/{draft}/schema#"
-    assert not warnings(tmp_path, content)
-    with serving_contract(tmp_path, content) as client:
-        assert [client.post("/check", json=one).status_code for one in (1, "a")] == [204, 400]
-
-
-DRAFT_04 = "http://json-schema.org/draft-04/schema#"
-
-
-DRAFT_07 = "http://json-schema.org/draft-07/schema#"
-
-
-def test_each_schema_is_compared_with_its_own_dialect(tmp_path: Path) -> None:
-    exclusive = {"type": "integer", "minimum": 10, "exclusiveMinimum": True}
-    address = "https://toys.test/q"
-    schemas: dict[str, Any] = {
-        "q": {"$schema": DRAFT_04, **exclusive},
-        "r": {"$schema": DRAFT_07, **exclusive},
-        "s": {"allOf": [{"$schema": DRAFT_04, "id": address, **exclusive}], "maximum": "x"},
-    }
-    given = [{"name": name, "in": "query", "schema": one} for name, one in schemas.items()]
-    content = document({"/a": {"get": {**OK, "parameters": given}}})
-    with pytest.raises(ProjectError) as caught:
-        load_contract(written(tmp_path, content))
-    _, second, third = str(caught.value).splitlines()
-    assert second.endswith('parameters/1/schema/exclusiveMinimum: true is not of type "number"')
-    assert third.endswith('parameters/2/schema/maximum: "x" is not of type "number"')

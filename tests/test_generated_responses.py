@@ -182,32 +182,6 @@ def test_a_schema_that_knows_its_name_better_is_believed() -> None:
     assert {value["petType"] for value in responses(whole)} == {"cat"}
 
 
-def test_a_parent_is_returned_as_one_of_those_that_build_upon_it() -> None:
-    pet = {**obj({"petType": TEXT, "name": TEXT}, "petType", "name"), **by()}
-    cat = {"allOf": [ref("Pet"), obj({"lives": {"type": "integer"}}, "lives")]}
-    dog = {"allOf": [ref("Pet"), obj({"bark": {"type": "boolean"}}, "bark")]}
-    for heirs in ({"Cat": cat, "Dog": dog}, {"Dog": dog, "Cat": cat}):
-        whole = document(ref("Pet"), Pet=pet, **heirs)
-        for value in responses(whole):
-            assert is_valid(whole, value)
-            assert value["petType"] == next(iter(heirs))
-            assert value.keys() == {
-                "petType",
-                "name",
-                *heirs[value["petType"]]["allOf"][1]["required"],
-            }
-
-
-def test_one_of_those_that_build_upon_a_parent_may_be_a_parent_itself() -> None:
-    pet = {**obj({"petType": TEXT}, "petType"), **by()}
-    cat = {"allOf": [ref("Pet"), obj({"lives": {"type": "integer"}}, "lives")], **by()}
-    lion = {"allOf": [ref("Cat"), obj({"mane": {"type": "boolean"}}, "mane")]}
-    whole = document(ref("Pet"), Pet=pet, Cat=cat, Lion=lion)
-    for value in responses(whole):
-        assert is_valid(whole, value)
-        assert (value["petType"], value.keys()) == ("Cat", {"petType", "lives"})
-
-
 def test_each_part_of_a_part_is_read_once() -> None:
     schema = obj({"name": TEXT}, "name")
     for _ in range(40):  # each level took twice the time

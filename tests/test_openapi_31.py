@@ -14,6 +14,7 @@ import pytest
 from invoice_sandbox.app import create_app
 from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.loader import load_contract
 from tests.support import FROZEN
 from tests.toy import contract, serving_contract
 
@@ -112,15 +113,14 @@ def test_what_the_schema_forbids_is_rejected(status_of: Any, schema: Any, body: 
     assert status_of(schema, body) == 400
 
 
-def test_the_dialect_of_the_document_is_honoured(tmp_path: Path) -> None:
-    draft_7 = contract(
-        {"$ref": "#/components/schemas/Text", "maxLength": 1},
-        jsonSchemaDialect="http://json-schema.org/draft-07/schema#",
-        components={"schemas": {"Text": {"type": "string"}}},
-    )
-    with serving_contract(tmp_path, draft_7) as client:
-        # Draft 7 ignores what stands beside $ref; 2020-12 would reject the second character.
-        assert client.post("/check", json="ab").status_code == 204
+def test_an_earlier_dialect_is_read_as_2020_12_with_a_warning(tmp_path: Path) -> None:
+    text = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "string", "maxLength": 1}
+    file = tmp_path / "contract.json"
+    file.write_bytes(orjson.dumps(contract(text)))
+    (line,) = load_contract(file).warnings
+    assert line.endswith("is not supported: read as JSON Schema 2020-12")
+    with serving_contract(tmp_path, contract(text)) as client:
+        assert [client.post("/check", json=one).status_code for one in ("a", "ab")] == [204, 400]
 
 
 @pytest.mark.parametrize(

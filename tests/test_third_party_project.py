@@ -147,15 +147,6 @@ def test_the_client_repeats_the_request_id_of_an_error_that_the_log_explains(
     assert request_id in caplog.text
 
 
-def test_an_event_of_an_unknown_type_is_an_error_at_start(tmp_path: Path) -> None:
-    problem = r"payouts\.py:\d+: unknown event type 'payout_settled'; did you mean payoutSettled"
-    with (
-        pytest.raises(ProjectError, match=problem),
-        serving_payouts(tmp_path, ('"payoutSettled"', '"payout_settled"')),
-    ):
-        pass
-
-
 def test_an_event_whose_type_is_known_later_is_an_error_and_not_delivered(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

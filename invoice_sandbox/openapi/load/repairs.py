@@ -1,8 +1,8 @@
 """The few errors that documents of others have so often that they are warnings.
 
-A duplicate value in an enum, a pattern that cannot be used, a header name that is none, a tag that
-is declared twice, a discriminator mapping to a schema that is not there, and a security scheme that
-is not declared: the credential stays required.
+The name of an earlier dialect, a duplicate value in an enum, a pattern that cannot be used, a
+header name that is none, a tag that is declared twice, a discriminator mapping to a schema that is
+not there, and a security scheme that is not declared: the credential stays required.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from invoice_sandbox.openapi.load.model import Node, node, walk
+from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import at_pointer, dereference, identified, named
+from invoice_sandbox.openapi.load.validate import is_supported
 
 
 def repair(document: dict[str, Any]) -> Iterator[Note]:
     """Change schemas of a document that is not validated yet; yield what was changed."""
     known = cache(lambda: identified(document))
+    yield from _dialect(document, "jsonSchemaDialect", ())
     for here in walk(node(document)):
         if here.is_schema:
+            yield from _dialect(here.value, "$schema", here.pointer)
             yield from _enum(here)
             yield from _patterns(here)
             yield from _mapping(document, here, known)
@@ -62,6 +65,17 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """What the name of a header can be (RFC 9110, section 5.6.2)."""
 
 _NOT_A_HEADER: Final = "no header can have this name"
+
+
+def _dialect(around: dict[str, Any], member: str, at: Pointer) -> Iterator[Note]:
+    """Leave out the name of an earlier dialect, or a later one."""
+    uri = str(around.get(member, ""))
+    if _OF_JSON_SCHEMA.match(uri) and not is_supported(uri):
+        del around[member]
+        yield Note((*at, member), f"'{uri}' is not supported: read as JSON Schema 2020-12")
+
+
+_OF_JSON_SCHEMA: Final = re.compile("https?://json-schema.org/draft")
 
 
 def _enum(here: Node) -> Iterator[Note]:

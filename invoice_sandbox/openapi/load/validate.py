@@ -36,26 +36,6 @@ from invoice_sandbox.openapi.load.text import DocumentError
 
 DRAFT_2020_12: Final = "https://json-schema.org/draft/2020-12/schema"
 OAS_DIALECT: Final = "https://spec.openapis.org/oas/3.1/dialect/"
-DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
-    DRAFT_2020_12: (jsonschema_rs.Draft202012Validator, jsonschema_rs.Draft202012),
-    "https://json-schema.org/draft/2019-09/schema": (
-        jsonschema_rs.Draft201909Validator,
-        jsonschema_rs.Draft201909,
-    ),
-    "http://json-schema.org/draft-07/schema": (
-        jsonschema_rs.Draft7Validator,
-        jsonschema_rs.Draft7,
-    ),
-    "http://json-schema.org/draft-06/schema": (
-        jsonschema_rs.Draft6Validator,
-        jsonschema_rs.Draft6,
-    ),
-    "http://json-schema.org/draft-04/schema": (
-        jsonschema_rs.Draft4Validator,
-        jsonschema_rs.Draft4,
-    ),
-}
-"""The known dialects of JSON Schema by their official URIs: how the library names them."""
 
 _NOT: Final = "not an OpenAPI document"
 _MAX_MESSAGE_LENGTH: Final = 240
@@ -100,13 +80,10 @@ class Invalid:
         return DocumentError(place(self.pointer), problem)
 
 
-def dialect(uri: Any) -> str | None:
-    """Return the official URI of a known dialect, or None. The OpenAPI dialect only adds
-    annotations."""
+def is_supported(uri: Any) -> bool:
+    """True for JSON Schema 2020-12 and for the dialect of OpenAPI, which adds annotations."""
     known = str(uri).removesuffix("#")
-    if known.startswith(OAS_DIALECT):
-        return DRAFT_2020_12
-    return known if known in DIALECTS else None
+    return known.startswith(OAS_DIALECT) or known == DRAFT_2020_12
 
 
 def invalid_places(document: dict[str, Any]) -> Iterator[Invalid]:
@@ -203,35 +180,45 @@ def _is_of_patterns(error: jsonschema_rs.ValidationError) -> bool:
 
 
 def _in_schemas(document: dict[str, Any]) -> Iterator[Invalid]:
-    """Yield where schemas of an OpenAPI 3.1 document are not what their dialects allow."""
-    usual = document.get("jsonSchemaDialect", DRAFT_2020_12)
-    known = cache(lambda: identified(document))
-    for outermost in _outermost_schemas(node(document)):
-        own = [here for here in walk(outermost) if here is not outermost and _is_of_its_own(here)]
-        for here in (outermost, *own):
-            named = _meant_dialect(here.value.get("$schema", usual), known)
-            official = dialect(named)
-            if official is None:
-                text = f"the JSON Schema dialect {json.dumps(named)} is not supported"
-                yield Invalid((*here.pointer, "$schema"), text)
-            else:
-                yield from _in_schema_of(here, official, own)
+    """Yield where schemas of an OpenAPI 3.1 document are not JSON Schema 2020-12."""
+    yield from _unknown_dialects(document)
+    form = _meta_schema()
+    for here in _outermost_schemas(node(document)):
+        for error in () if form.is_valid(here.value) else form.iter_errors(here.value):
+            yield from () if _is_of_patterns(error) else _as_invalid(here.pointer, error)
 
 
-def _is_of_its_own(here: Node) -> bool:
-    """True if a part of a schema may have another dialect: it needs an address (JSON Schema Core
-    8.1.1)."""
-    return here.is_schema and "$schema" in here.value and not _IDS.isdisjoint(here.value)
+def _unknown_dialects(document: dict[str, Any]) -> Iterator[Invalid]:
+    """Yield where a dialect is named that is neither supported nor a schema of the document."""
+    named: list[tuple[Pointer, Any]] = [
+        (("jsonSchemaDialect",), document.get("jsonSchemaDialect", DRAFT_2020_12))
+    ]
+    named += [
+        ((*here.pointer, "$schema"), here.value["$schema"])
+        for here in walk(node(document))
+        if here.is_schema and "$schema" in here.value
+    ]
+    others = [(pointer, uri) for pointer, uri in named if not is_supported(uri)]
+    known = identified(document) if others else {}
+    for pointer, uri in others:
+        if str(uri) not in known:
+            text = f"the JSON Schema dialect {json.dumps(uri)} is not supported"
+            yield Invalid(pointer, text)
 
 
-_IDS: Final = frozenset({"$id", "id"})
+@cache
+def _meta_schema() -> Any:
+    """Return what schemas are compared with: 2020-12 and what OpenAPI adds.
 
+    No public name has the parts of its meta-schema, so ``pyproject.toml`` allows only versions of
+    the library that were tried with this import.
+    """
+    from openapi_schema_validator import OAS31Validator
+    from openapi_schema_validator._specifications import REGISTRY
 
-def _meant_dialect(uri: Any, known: Callable[[], Mapping[str, Any]]) -> Any:
-    """Return the dialect that a schema names: that of the meta-schema if it is ``known`` there."""
-    if dialect(uri) is None and str(uri) in known():
-        return known()[str(uri)].get("$schema", DRAFT_2020_12)
-    return uri
+    return jsonschema_rs.Draft202012Validator(
+        OAS31Validator.META_SCHEMA, validate_formats=True, retriever=REGISTRY.contents
+    )
 
 
 def _outermost_schemas(here: Node) -> Iterator[Node]:
@@ -240,39 +227,6 @@ def _outermost_schemas(here: Node) -> Iterator[Node]:
         return
     for child in here.containers():
         yield from _outermost_schemas(child)
-
-
-def _in_schema_of(here: Node, official: str, own: Sequence[Node]) -> Iterator[Invalid]:
-    """Yield where a schema is not what a dialect allows, but for its parts with one of their
-    own."""
-    form = _meta_schema(official)
-    if form.is_valid(here.value):
-        return
-    start = len(here.pointer) + 1
-    others = {part.pointer for part in own if len(part.pointer) >= start}
-    for error in form.iter_errors(here.value):
-        for found in () if _is_of_patterns(error) else _as_invalid(here.pointer, error):
-            ends = range(start, len(found.pointer) + 1)
-            if others.isdisjoint(found.pointer[:end] for end in ends):
-                yield found
-
-
-@cache
-def _meta_schema(official: str) -> Any:
-    """Return what the schemas of a dialect are compared with; those of 2020-12 may have what
-    OpenAPI adds.
-
-    No public name has the parts of its meta-schema, so ``pyproject.toml`` allows only versions of
-    the library that were tried with this import.
-    """
-    if official != DRAFT_2020_12:
-        return DIALECTS[official][0]({"$ref": official}, validate_formats=True)
-    from openapi_schema_validator import OAS31Validator
-    from openapi_schema_validator._specifications import REGISTRY
-
-    return jsonschema_rs.Draft202012Validator(
-        OAS31Validator.META_SCHEMA, validate_formats=True, retriever=REGISTRY.contents
-    )
 
 
 def _wrong_defaults(document: dict[str, Any]) -> Iterator[Invalid]:

@@ -1,8 +1,7 @@
 """The schemas of a contract, compiled once: is a value allowed, and if not, what is wrong with it.
 
-Validation is jsonschema-rs, with formats asserted, under the dialect that the document names in
-``jsonSchemaDialect`` (JSON Schema 2020-12 by default). A schema may name another in
-``$schema``, or a meta-schema that is a component with that ``$id``.
+Validation is jsonschema-rs, with formats asserted, as JSON Schema 2020-12. A schema may
+name a meta-schema in ``$schema`` that is a component with that ``$id``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import orjson
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node
 from invoice_sandbox.openapi.load.pointers import identified, identified_nodes, steps_of
-from invoice_sandbox.openapi.load.validate import DIALECTS, DRAFT_2020_12, OAS_DIALECT, dialect
+from invoice_sandbox.openapi.load.validate import DRAFT_2020_12
 from invoice_sandbox.openapi.schema.annotations import (
     OF_THE_CLIENT,
     OF_THE_SERVER,
@@ -218,9 +217,6 @@ def _most_alternatives(schema: Any) -> int:
     return max(1, *counts, *map(_most_alternatives, inner))
 
 
-_WITH_DEFINITIONS: Final = (jsonschema_rs.Draft6, jsonschema_rs.Draft7)
-
-
 class Schemas:
     """Compiles the schemas of one OpenAPI document; components are shared by all of them.
 
@@ -237,14 +233,10 @@ class Schemas:
         """Members marked as ``not_required`` are not required of a value. ``known`` is what the
         document gives an identifier (None: it is looked for). ``unchecked`` gets the schemas that
         have a checker, unless they are known to be right.
-
-        Raises SchemaError when the dialect is unknown.
         """
         self.identified = identified(document) if known is None else known
         self._unchecked = unchecked
         self.not_required = not_required
-        self._dialect = _dialect(document.get("jsonSchemaDialect", DRAFT_2020_12))
-        self._validator, self._draft = DIALECTS[self._dialect]
         self._checkers: dict[str, Checker] = {}
         self._compiled: dict[str, Compiled] = {}
         self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
@@ -256,11 +248,8 @@ class Schemas:
     def _registry(self) -> jsonschema_rs.Registry:
         """The components. Raises SchemaError."""
         defs = {name: self._portable_component(name).schema for name in self._components}
-        resource = {"$schema": self._dialect, "$defs": defs}
-        if self._draft in _WITH_DEFINITIONS:  # where identifiers in $defs are none
-            resource["definitions"] = defs
         try:
-            return jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft)
+            return _registry_of(defs)
         except _ERRORS as error:
             found = [*self._with_error(defs, str(error))]
             raise SchemaError(f"components.schemas: {error}", found) from None
@@ -271,8 +260,7 @@ class Schemas:
         others = dict.fromkeys(defs, True)
         for name, one in defs.items():
             try:
-                resource = {"$schema": self._dialect, "$defs": {**others, name: one}}
-                jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft)
+                _registry_of({**others, name: one})
             except _ERRORS as error:
                 if str(error) == text or not _LOST.match(str(error)):
                     yield self._components[name], _reason(error)
@@ -300,7 +288,7 @@ class Schemas:
         together, alone = dict[bytes, tuple[Schema, str]](), list[tuple[Schema, str]]()
         for schema, place in declared:
             text = _text_of(schema)
-            if self._dialect != DRAFT_2020_12 or text is None or _OWN_ADDRESS.search(text):
+            if text is None or _OWN_ADDRESS.search(text):
                 alone.append((schema, place))
             else:
                 together.setdefault(text, (schema, place))
@@ -311,7 +299,7 @@ class Schemas:
         registry = self._registry  # whose error is not that of a schema
         try:
             portable = orjson.loads(whole.replace(own, absolute))
-            _validator_of(portable, registry, self._validator)
+            _validator_of(portable, registry)
         except _ERRORS:
             alone = [*together.values(), *alone]
         errors = list[SchemaError]()
@@ -324,16 +312,12 @@ class Schemas:
             raise SchemaError(str(errors[0]), [found for one in errors for found in one.found])
 
     def _compile(self, schema: Schema, place: str) -> Compiled:
-        if isinstance(schema, Mapping) and "$schema" in schema:
-            validator, _ = DIALECTS[self._official(schema["$schema"])]
-        else:
-            validator = self._validator
         portable = self._portable(schema)
-        key = f"{validator.__name__} {portable.schema!r}"
+        key = repr(portable.schema)
         if key in self._compiled:
             return self._compiled[key]
         try:
-            compiled = _validator_of(portable.schema, self._registry, validator)
+            compiled = _validator_of(portable.schema, self._registry)
         except _ERRORS as error:
             reason = _reason(error)
             raise SchemaError(f"{place}: {reason}", [(schema, reason)]) from None
@@ -365,13 +349,8 @@ class Schemas:
             raise SchemaError(f"{reference} names no component schema")
         return self._components[name]
 
-    def _official(self, uri: Any) -> str:
-        """The dialect of ``uri``, or of the meta-schema that the document itself has there."""
-        own = self.identified.get(str(uri))
-        return _dialect(own.get("$schema", self._dialect) if own else uri)
-
     def _portable(self, schema: Any) -> _Portable:
-        """``schema`` with component references made absolute and dialect names made official.
+        """``schema`` with component references made absolute.
 
         It requires no member that is ``not_required``.
         """
@@ -427,7 +406,7 @@ class Schemas:
             is_anchor = value.startswith("#") and not base and value in self.identified
             return _BASE + value if is_anchor and value not in found.own else _absolute(value)
         if key == "$schema" and isinstance(value, str):
-            return value if value in self.identified else _dialect(value)
+            return value if value in self.identified else DRAFT_2020_12
         return value
 
 
@@ -502,8 +481,13 @@ def _identified_elsewhere(document: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _validator_of(portable: Any, registry: jsonschema_rs.Registry, validator: type[Any]) -> Any:
-    return validator(
+def _registry_of(defs: Mapping[str, Any]) -> jsonschema_rs.Registry:
+    resource = {"$schema": DRAFT_2020_12, "$defs": defs}
+    return jsonschema_rs.Registry([(_BASE, resource)], draft=jsonschema_rs.Draft202012)
+
+
+def _validator_of(portable: Any, registry: jsonschema_rs.Registry) -> Any:
+    return jsonschema_rs.Draft202012Validator(
         portable,
         registry=registry,
         base_uri=_HERE,
@@ -517,12 +501,3 @@ def _absolute(reference: str) -> str:
     if reference.startswith(COMPONENTS):
         return f"{_BASE}#/$defs/{reference.removeprefix(COMPONENTS)}"
     return reference
-
-
-def _dialect(uri: Any) -> str:
-    """The official URI of a supported dialect. Raises SchemaError."""
-    known = dialect(uri)
-    if known is None:
-        supported = ", ".join([*DIALECTS, OAS_DIALECT + "base"])
-        raise SchemaError(f"the JSON Schema dialect {uri!r} is not known; known are {supported}")
-    return known

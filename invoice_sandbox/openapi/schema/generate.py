@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,7 +32,6 @@ from invoice_sandbox.openapi.schema.scalars import (
     number_for,
     said,
     text_for,
-    texts_like,
 )
 
 _ATTEMPTS: Final = 100
@@ -45,7 +43,6 @@ _DEEPEST: Final = 40
 _RICH_DEPTH: Final = 5
 _MOST_OPTIONAL: Final = 12
 _MOST_ITEMS: Final = 1_000
-_SPARE_NAMES: Final = 60
 _TRIES: Final = 5
 """Texts and numbers that are tried at one place."""
 
@@ -175,7 +172,7 @@ class _Reader:
         """Yield the schemas that apply, for each way to choose among alternatives."""
         found = self.applied(parts)
         for schema, base in found or ():
-            for keyword, alternatives in self._choices(schema, base, found or (), place):
+            for keyword, alternatives in self._choices(schema, base, place):
                 key = (id(schema), keyword)
                 if key in decided:
                     continue
@@ -210,13 +207,13 @@ class _Reader:
                 return
 
     def _referred(self, schema: Mapping[str, Any], base: str) -> Iterator[Part]:
-        reference = schema.get("$ref", schema.get("$recursiveRef"))
+        reference = schema.get("$ref")
         if isinstance(reference, str):
             whole = _whole(reference, base)
             yield named(whole, "", self._known), urldefrag(whole).url
 
     def _choices(
-        self, schema: Mapping[str, Any], base: str, around: Sequence[Applied], place: _Place
+        self, schema: Mapping[str, Any], base: str, place: _Place
     ) -> Iterator[tuple[str, Iterable[list[Part]]]]:
         """Yield the alternatives of one schema, by keyword; each is the schemas that apply."""
         has_discriminator = isinstance(schema.get("discriminator"), Mapping)
@@ -225,16 +222,9 @@ class _Reader:
             alternatives = [*_with_names(schema, listed), *listed] if has_discriminator else listed
             if alternatives:
                 yield keyword, self._in_order(alternatives, place, keyword == "oneOf")
-        if has_discriminator and schema.keys().isdisjoint({"oneOf", "anyOf"}):
-            yield "discriminator", [*_with_names(schema, self._subtypes(schema, around)), []]
         if "if" in schema:
             met = [(schema["if"], base), (schema.get("then", True), base)]
             yield "if", [met, [(schema.get("else", True), base)]]
-        if isinstance(schema.get("$dynamicRef"), str):
-            whole = _whole(schema["$dynamicRef"], base)
-            anchor = f"#{urldefrag(whole).fragment}"
-            others = [one for one in self._known if one.endswith(anchor) and one != whole]
-            yield "$dynamicRef", [[({"$ref": one}, "")] for one in (*reversed(others), whole)]
 
     def _in_order(
         self, alternatives: Sequence[list[Part]], place: _Place, is_exclusive: bool
@@ -274,24 +264,6 @@ class _Reader:
 
     def _types_of(self, part: Part) -> list[str]:
         return _types([schema for schema, _ in self.applied([part]) or ()])
-
-    def _subtypes(self, schema: Any, around: Sequence[Applied]) -> list[list[Part]]:
-        """Return references to the components that have ``schema`` in their ``allOf``; only to
-        those that apply anyway, if there are such."""
-        components = self._known[""].get("components", {}).get("schemas", {})
-        found = {
-            name: one
-            for name, one in components.items()
-            if isinstance(one, Mapping)
-            and any(
-                target is schema
-                for part, _ in _listed(one, "allOf", "")
-                if isinstance(part, Mapping)
-                for target, _ in self._referred(part, "")
-            )
-        }
-        chosen = [name for name, one in found.items() if any(one is each for each, _ in around)]
-        return [[({"$ref": COMPONENTS + name}, "")] for name in chosen or found]
 
 
 class _Run:
@@ -399,7 +371,6 @@ class _Run:
             and self._is_wanted(_member(parts, name), place.below(name, parts))
         )
         names = [*required, *islice(optional, min(most, max(room, 0)))]
-        names, parts = self._with_dependents(names, parts)
         value: dict[str, Any] = {}
         for name in dict.fromkeys([*(one for one in declared if one in names), *names]):
             try:
@@ -408,7 +379,7 @@ class _Run:
                 if name in required:
                     raise
         least = at_least(plain, "minProperties")
-        for name in islice(self._spare_names(parts, place), least + _SPARE_NAMES):
+        for name in (*declared, *(f"member{number}" for number in range(1, least + 1))):
             if name not in value and len(value) < least:
                 with suppress(_DeadEndError):
                     self._add(value, name, parts, place)
@@ -428,59 +399,15 @@ class _Run:
         is_small = _MOST_VALUES - self._left < _RICH_VALUES and len(place.steps) <= _RICH_DEPTH
         return is_small and not self._reader.leads_back(parts, place)
 
-    def _with_dependents(
-        self, names: list[str], parts: Sequence[Applied]
-    ) -> tuple[list[str], Sequence[Applied]]:
-        """Return the names with those that they make necessary, and the schemas with those that
-        apply because of them."""
-        names, more = [*names], [*parts]
-        for name in names:  # which grows
-            for schema, base in parts:
-                names += [
-                    one
-                    for one in schema.get("dependentRequired", {}).get(name, ())
-                    if one not in names
-                ]
-                if name in schema.get("dependentSchemas", {}):
-                    added = self._reader.applied([(schema["dependentSchemas"][name], base)]) or []
-                    more += added
-                    names += [key for one, _ in added for key in one.get("required", ())]
-        return names, more
-
-    def _spare_names(self, parts: Sequence[Applied], place: _Place) -> Iterator[str]:
-        """Yield names of further members, to reach ``minProperties``."""
-        plain = [schema for schema, _ in parts]
-        random = Random(f"{self._seed}{place.pointer}")  # noqa: S311 - no secret
-        with suppress(NoScalarError):
-            for pattern in (one for each in said(plain, "patternProperties") for one in each):
-                yield from texts_like(pattern, random)
-        names = [one for one in said(plain, "propertyNames") if isinstance(one, Mapping)]
-        with suppress(NoScalarError):
-            yield from _constants(names) or ()
-            for number in range(_SPARE_NAMES if names else 0):
-                yield text_for(names, "member", number, random)
-        yield from (name for one in said(plain, "properties") for name in one)
-        yield from (f"member{number}" for number in range(1, _MOST_ITEMS))
-
     def _array(self, parts: Sequence[Applied], place: _Place) -> list[Any]:
         plain = [schema for schema, _ in parts]
         least = at_least(plain, "minItems")
         most = at_most(plain, "maxItems", _MOST_ITEMS)
         if least > most:
             raise place.fail(f"it needs {least} items")
-        contained = [
-            (schema["contains"], base)
-            for schema, base in parts
-            if "contains" in schema
-            for _ in range(int(schema.get("minContains", 1)))
-        ]
-        first = max((len(_prefix(one)) for one in plain), default=0)
-        start = max(0, min(first, most - len(contained)))
-        least = max(least, start + len(contained) if contained else 0)
+        first = max((len(one.get("prefixItems", ())) for one in plain), default=1)
         count = max(least, min(most, max(first, 1)))
         plan = [_item(parts, index) for index in range(count)]
-        for index, one in enumerate(contained, start):
-            plan[index].append(one)
         texts = set[str]() if any(said(plain, "uniqueItems")) else None
         items: list[Any] = []
         for index, item in enumerate(plan):
@@ -537,39 +464,18 @@ def _member(parts: Iterable[Applied], name: str) -> list[Part]:
     found: list[Part] = []
     for schema, base in parts:
         own = [one for key, one in schema.get("properties", {}).items() if key == name]
-        own += [
-            one
-            for pattern, one in schema.get("patternProperties", {}).items()
-            if matches(pattern, name)
-        ]
         if not own and "additionalProperties" in schema:
             own = [schema["additionalProperties"]]
         found += [(one, base) for one in own]
     return found
 
 
-def matches(pattern: str, name: str) -> bool:
-    """True if a pattern of ``patternProperties`` matches a name."""
-    try:
-        return re.search(pattern, name) is not None
-    except re.error:
-        return False
-
-
 def _item(parts: Iterable[Applied], index: int) -> list[Part]:
     """Return the schemas of an item."""
     found: list[Part] = []
     for schema, base in parts:
-        prefix = _prefix(schema)
-        others = schema.get("additionalItems" if prefix is schema.get("items") else "items", True)
-        found.append((prefix[index] if index < len(prefix) else others, base))
-    return found
-
-
-def _prefix(schema: Mapping[str, Any]) -> Sequence[Any]:
-    """Return the schemas of the first items; earlier dialects have them in ``items``."""
-    items = schema.get("items")
-    found: Sequence[Any] = items if isinstance(items, list) else schema.get("prefixItems", ())
+        prefix = schema.get("prefixItems", ())
+        found.append((prefix[index] if index < len(prefix) else schema.get("items", True), base))
     return found
 
 

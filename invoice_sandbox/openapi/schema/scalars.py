@@ -134,8 +134,8 @@ def _multiples(schemas: Schemas, step: Fraction) -> tuple[int, int]:
 
 
 def _bounds(schemas: Schemas, keyword: str) -> list[Fraction]:
-    """Return the bounds exactly; a boolean of draft 4 is left to the validator."""
-    return [Fraction(str(one)) for one in said(schemas, keyword) if not isinstance(one, bool)]
+    """Return the bounds exactly."""
+    return [Fraction(str(one)) for one in said(schemas, keyword)]
 
 
 # --- formats

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import orjson
 
-from invoice_sandbox.app import Sandbox, create_app
+from invoice_sandbox.app import Sandbox
 from invoice_sandbox.base.jsonio import fitted
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import DATED
-from tests.support import FROZEN
 
 
 class Client:
@@ -65,9 +63,3 @@ def _scope(method: str, path: str, query: str, body: bytes) -> dict[str, Any]:
 
 def _invoice(number: int) -> bytes:
     return fitted(orjson.dumps({**DATED, "invoiceNumber": f"GROWTH-{number}"}))
-
-
-async def new_client(scenario: str = "manual") -> Client:
-    """A client of a new sandbox whose clock stands still."""
-    settings = replace(FROZEN, scenario=scenario, max_state=10**5)
-    return Client(await create_app(settings, url="http://127.0.0.1:8080"))

@@ -150,14 +150,6 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.process
-def test_a_client_that_does_nothing_is_inconclusive(server: Running, tmp_path: Path) -> None:
-    result = run(server, tmp_path, "--only", "scope-missing", command="true")
-    assert result.exit_code == 1
-    (check,) = report(tmp_path)["checks"]
-    assert (check["verdict"], check["cases"][0]["client"]["exitStatus"]) == ("INCONCLUSIVE", 0)
-
-
-@pytest.mark.process
 def test_a_client_that_cannot_start_is_shown_with_its_error(
     server: Running, tmp_path: Path
 ) -> None:
@@ -228,13 +220,6 @@ def test_a_person_attests_what_the_sandbox_cannot_see(server: Running, tmp_path:
         "PASS",
         "Every rule was kept. Attested by Ada: I saw the list.",
     )
-
-
-@pytest.mark.process
-def test_attesting_does_not_help_a_client_that_fails(server: Running, tmp_path: Path) -> None:
-    words = ["--only", "validation-errors", "--attest", "validation-errors", "Ada: fine"]
-    result = run(server, tmp_path, *words, command=f"{CLIENT} --fault repeats-a-400")
-    assert (result.exit_code, report(tmp_path)["verdict"]) == (1, "FAIL")
 
 
 def test_a_problem_before_the_client_starts_is_an_error_and_no_fail(tmp_path: Path) -> None:

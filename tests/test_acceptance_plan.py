@@ -128,14 +128,6 @@ def test_what_is_no_plan_at_all(tmp_path: Path, text: str) -> None:
         load(tmp_path, text)
 
 
-def test_aliases_that_expand_without_end_are_an_error(tmp_path: Path) -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    ten = [", ".join([f"*a{level}"] * 10) for level in range(8)]
-    lines += [f"a{level}: &a{level} [{aliases}]" for level, aliases in enumerate(ten, 1)]
-    with pytest.raises(DocumentError):
-        load(tmp_path, "\n".join(lines))
-
-
 @pytest.fixture
 def partner(server: Running) -> Plan:
     """The plan of the sandbox."""

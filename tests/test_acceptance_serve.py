@@ -18,9 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from invoice_sandbox.acceptance.process import free_port
-from invoice_sandbox.acceptance.remote import PatientClient
 from invoice_sandbox.cli import main
-from invoice_sandbox.control.client import SandboxError
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import PATIENCE, Running
 
@@ -174,28 +172,6 @@ def test_done_without_any_request_is_inconclusive(server: Running, tmp_path: Pat
     assert "The client reported: done, and sent no request." in page
 
 
-class Restless(Somewhere):
-    """A client that goes on with its task after it has reported that it is done."""
-
-    def _do(self, client: httpx.Client, run: str, task: dict[str, Any]) -> None:
-        super()._do(client, run, task)
-        headers = {"Authorization": f"Bearer {task['environment']['SANDBOX_API_KEY']}"}
-        with self.server.client() as other:
-            while other.get("/api/offers", headers=headers).is_success:
-                pass
-
-
-def test_a_report_has_the_requests_of_its_bundle(server: Running, tmp_path: Path) -> None:
-    with Restless(server):
-        serve(server, tmp_path, "--only", "list")
-    words = [str(tmp_path / "out" / "bundle.zip"), "--out", str(tmp_path / "again")]
-    CliRunner().invoke(main, ["acceptance", "judge", *words])
-    first, again = (tmp_path / name / "report.json" for name in ("out", "again"))
-    assert json.loads(first.read_text()) == json.loads(again.read_text())
-    pages = [(tmp_path / name / "report.html").read_text() for name in ("out", "again")]
-    assert pages[0] == pages[1]
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -207,13 +183,6 @@ def test_a_report_has_the_requests_of_its_bundle(server: Running, tmp_path: Path
 def test_misuse(server: Running, tmp_path: Path, words: list[str], message: str) -> None:
     result = serve(server, tmp_path, *words)
     assert (result.exit_code, message in result.output) == (2, True), result.output
-
-
-def test_a_server_that_cannot_start_is_misuse(tmp_path: Path) -> None:
-    words = ["acceptance", "serve", "--out", str(tmp_path / "out"), "--port", "zz9"]
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 2
-    assert "--port is a whole number from 0 to 65535, not 'zz9'" in result.stderr
 
 
 @pytest.mark.process
@@ -243,38 +212,3 @@ def test_the_started_server_has_the_address_that_the_client_uses(tmp_path: Path)
         assert (run["state"], run["verdict"]) == ("finished", "INCONCLUSIVE")
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 1
-
-
-@pytest.mark.process
-@pytest.mark.slow
-def test_a_server_for_other_machines_needs_a_public_url(tmp_path: Path) -> None:
-    (tmp_path / "remote.yaml").write_text(PLAN)
-    words = ["--plan", str(tmp_path / "remote.yaml"), "--only", "list", "--out", str(tmp_path)]
-    words += ["--patience", "PT0.05S", "--grace", "PT0S", "--host", "0.0.0.0"]  # noqa: S104
-    result = CliRunner().invoke(main, ["acceptance", "serve", *words])
-    assert "Warning: clients elsewhere need --public-url\n" in result.output
-    assert "Sandbox at http://127.0.0.1:" in result.output
-    assert (result.exit_code, "responds for" in result.output) == (1, False)
-
-
-class _Away(PatientClient):
-    """A client of a server that is away for the first requests."""
-
-    sent: list[str]
-
-    def _send_once(self, method: str, *_: Any) -> Any:
-        self.sent.append(method)
-        if len(self.sent) < 3:
-            raise self.unreachable("it is away")
-        return 200, {}, b'{"data": 1, "mode": "sandbox_mock"}'
-
-
-def test_a_run_survives_a_server_that_is_away_for_a_while() -> None:
-    client = _Away("http://127.0.0.1:1", "key")
-    object.__setattr__(client, "sent", [])
-    assert client.ask("GET", "/x") == 1
-    assert client.sent == ["GET"] * 3
-    client.sent.clear()
-    with pytest.raises(SandboxError):  # it may have had its effect
-        client.ask("POST", "/x")
-    assert client.sent == ["POST"]

@@ -17,9 +17,9 @@ NPM = {"openapi-typescript": "openapi-typescript", "Prism": "@stoplight/prism-cl
 
 
 @pytest.mark.process
-def test_the_session_in_python_prints_what_the_page_shows_each_time() -> None:
+def test_the_session_in_python_prints_what_the_page_shows() -> None:
     page = PAGE.read_text()
-    assert played(page, [PYTHON, PYTHON]) == page
+    assert played(page, [PYTHON]) == page
 
 
 def test_every_session_begins_with_an_empty_workspace() -> None:

@@ -73,13 +73,6 @@ def test_a_user_looks_and_does_not_act(visitor: httpx.Client) -> None:
     assert "<b>403</b>" in moved.text
 
 
-def test_a_user_who_may_not_look_sees_why(server: Running) -> None:
-    with server.client(None) as client:
-        page = client.post("/console/sign-in", data=PARTNER, follow_redirects=True).text
-        assert "<b>403</b>" in page
-        assert "sandbox:read" in page
-
-
 def test_a_session_of_the_api_opens_the_console_until_it_ends() -> None:
     private = replace(FROZEN, key=new_key())
     with serving(private) as running, logged_in(running, **AUDITOR) as user:
@@ -89,12 +82,6 @@ def test_a_session_of_the_api_opens_the_console_until_it_ends() -> None:
         user.post("/api/auth/logout")
         assert "<h1>Sign in</h1>" in user.get("/console").text
         assert user.get("/console/events").status_code == 401
-
-
-def test_a_session_is_in_a_cookie_that_scripts_cannot_read(server: Running) -> None:
-    with server.client(None) as client:
-        cookie = client.post("/console/sign-in", data=AUDITOR).headers["set-cookie"]
-        assert {"HttpOnly", "Path=/console", "SameSite=Strict"} <= set(cookie.split("; "))
 
 
 def test_the_demo_key_opens_nothing_for_a_request_that_was_forwarded(server: Running) -> None:
@@ -351,22 +338,6 @@ def test_what_a_step_did_opens_its_entry_in_the_agenda(
         assert other not in agenda
 
 
-def test_interest_that_is_not_posted_yet_has_no_cause(
-    visitor: httpx.Client, api: httpx.Client
-) -> None:
-    invoice = verified(api)["id"]
-    moves = ("request-financing", "receive-offer", "accept-offer", "fund", "become-overdue")
-    move(api, invoice, *moves)
-    advance(api, "P90D")
-    path = f"/console/records/invoices/{invoice}"
-    assert links_of(visitor.get(path))["ledger interest"] is None
-    [*_, interest] = data(api.get(f"/sandbox/invoices/{invoice}/ledger"))["postings"]
-    assert "requestId" not in interest
-    move(api, invoice, "pay")
-    links = links_of(visitor.get(path))
-    assert links["ledger interest"] == links["ledger payment"] == links["event invoice.paid"]
-
-
 def test_a_failed_attempt_and_the_next_one_are_on_the_timeline(
     visitor: httpx.Client, api: httpx.Client
 ) -> None:
@@ -397,31 +368,6 @@ def test_an_offer_is_decided_by_its_buttons(
     assert "<b>200</b>" in act(visitor, method, path).text
     assert data(api.get("/api/offers", params={"invoiceId": invoice}))[0]["status"] == status
     assert offer["status"] == "Received"
-
-
-def test_an_offer_has_the_buttons_that_its_status_allows(
-    visitor: httpx.Client, api: httpx.Client
-) -> None:
-    invoice = verified(api)["id"]
-    move(api, invoice, "request-financing", "receive-offer", "receive-offer")
-    newest, other = data(api.get("/api/offers", params={"invoiceId": invoice}))
-    data(api.post(f"/sandbox/offers/{newest['id']}/accept"))
-    named = buttons(visitor.get(f"/console/records/invoices/{invoice}"))
-    assert [one for one in named if newest["id"] in one] == [
-        f"POST /sandbox/offers/{newest['id']}/withdraw"
-    ]
-    assert not [one for one in named if other["id"] in one]  # superseded
-
-
-def test_numbers_in_a_table_are_easy_to_compare(visitor: httpx.Client, api: httpx.Client) -> None:
-    for amount in ("1234567.5", "12000", "0.125", "1e300"):
-        body = {**INVOICE, "invoiceNumber": amount, "amount": 7}
-        content = json.dumps(body).replace('"amount": 7', f'"amount": {amount}').encode()
-        api.post("/api/invoices", content=content, headers={"Content-Type": "application/json"})
-    page = visitor.get("/console/records/invoices").text
-    numbers = re.findall(r'<td class="number">(.*?)</td>', page)
-    assert numbers[:4] == ["1E+300", "0.125", "12,000", "1,234,567.50"]
-    assert page.count('<th class="number">') == 1
 
 
 @pytest.mark.parametrize("is_funded", [False, True])
@@ -490,21 +436,6 @@ def test_a_delivery_is_explained_byte_for_byte(visitor: httpx.Client, api: httpx
     assert 'role="alert"' in visitor.get("/console/webhooks/unknown").text
 
 
-def test_a_delivery_that_is_to_be_sent_again_waits(
-    visitor: httpx.Client, api: httpx.Client
-) -> None:
-    url = data(api.get("/sandbox/inbox"))["url"]
-    data(api.post("/api/webhooks", json={"url": url, "events": ["*"]}), 201)
-    register_new(api)
-    advance(api, "PT0S")
-    [delivery] = data(api.get("/api/webhooks"))["deliveries"]
-    path = f"/sandbox/deliveries/{delivery['id']}/replay"
-    for fault in ("duplicate", "late"):
-        data(api.post(path, json={"fault": fault}))
-    shown = text_of(visitor.get(f"/console/webhooks/{delivery['id']}"))
-    assert "Pending It waits until it is sent again. The next attempt is due" in shown
-
-
 @pytest.mark.parametrize(
     ("attempt", "text"),
     [
@@ -524,38 +455,6 @@ def test_the_outcome_of_a_delivery_is_a_sentence(attempt: Any, text: str) -> Non
     delivered = "Delivered" if attempt == {} else "Failed"
     attempts = [] if attempt is None else [one]
     assert text in diagnosis({"status": delivered, "attempts": attempts})
-
-
-def test_deliveries_of_one_status_are_listed(visitor: httpx.Client, api: httpx.Client) -> None:
-    for url in (data(api.get("/sandbox/inbox"))["url"], "http://127.0.0.1:9/closed"):
-        body = {"url": url, "events": ["invoice.registered"], "retryProfile": "none"}
-        api.post("/api/webhooks", json=body)
-    register_new(api)
-    advance(api, "PT0S")
-    found = {one["status"]: one["id"] for one in data(api.get("/api/webhooks"))["deliveries"]}
-    assert len(found) == 2
-    overview = visitor.get("/console")
-    hooks = data(api.get("/api/webhooks"))["endpoints"]
-    assert f"{len(hooks)} endpoints" in text_of(overview)
-    for status, id_ in found.items():
-        link = f"/console/webhooks?status={status}"
-        page = visitor.get(link).text
-        assert [one for one in found.values() if one in page] == [id_]
-        for view in (overview, visitor.get("/console/webhooks")):
-            assert f'href="{link}"' in view.text
-    data(
-        api.post(
-            f"/sandbox/webhooks/{data(api.get('/api/webhooks'))['endpoints'][0]['id']}/disable"
-        )
-    )
-    assert "1 disabled" in text_of(visitor.get("/console"))
-    named = buttons(visitor.get("/console/webhooks"))
-    assert [
-        one.rpartition("/")[2] for one in named if one.startswith("POST /sandbox/webhooks")
-    ] == [
-        *("enable", "rotate-secret"),
-        *("disable", "rotate-secret"),
-    ]
 
 
 def genuine(language: str, snippet: str, message: Message, secret: str, folder: Path) -> bool:
@@ -742,18 +641,6 @@ def test_a_fault_shows_what_it_hit(visitor: httpx.Client, api: httpx.Client) -> 
     [entry] = data(api.get("/sandbox/requests"))
     assert f'href="/console/requests/{entry["requestId"]}"' in page.text
     assert f"DELETE /sandbox/faults/{made['id']}" in buttons(page)
-
-
-def test_snapshots_and_reset_are_buttons(visitor: httpx.Client, api: httpx.Client) -> None:
-    taken = data(api.post("/sandbox/snapshots"), 201)["id"]
-    named = buttons(visitor.get("/console/scenario"))
-    for request in (
-        "POST /sandbox/snapshots",
-        "POST /sandbox/reset",
-        f"POST /sandbox/snapshots/{taken}/restore",
-        f"DELETE /sandbox/snapshots/{taken}",
-    ):
-        assert request in named
 
 
 # Requests, acceptance

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -22,7 +20,6 @@ from invoice_sandbox.state import ScheduledStep, Transaction, Workspace
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.lanes import Lanes
-from tests.in_process import new_client
 from tests.scenario_run import DATED, agenda
 from tests.support import FROZEN, ManualSystemClock, Running, serving
 
@@ -436,32 +433,3 @@ def test_a_request_registers_one_slice_on_a_live_clock(monkeypatch: pytest.Monke
         assert left() == []
         numbers = [one["invoiceNumber"] for one in registered(client)]
     assert sorted(numbers) == sorted(one["invoiceNumber"] for one in items)
-
-
-@pytest.mark.slow
-def test_the_work_of_a_push_grows_with_its_invoices_and_not_faster() -> None:
-    """Counted in calls of functions, which no busy machine changes."""
-    assert asyncio.run(calls_of_a_push(200)) < 4.2 * asyncio.run(calls_of_a_push(50))
-
-
-async def calls_of_a_push(count: int) -> int:
-    """The calls of functions that a push takes until its invoices are offered."""
-    client = await new_client("auto-progress")
-    items = [
-        {**ITEM, "externalId": f"E-{one}", "invoiceNumber": f"N-{one}"} for one in range(count)
-    ]
-    body, calls = json.dumps({"source": SOURCE, "invoices": items}).encode(), 0
-
-    def note(_frame: object, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(note)
-    try:
-        await client.request("POST", PUSH, body)
-        await client.request("POST", "/sandbox/clock/advance", b'{"by":"P1D"}')
-    finally:
-        sys.setprofile(None)
-    listed = await client.request("GET", "/api/invoices?limit=100")
-    assert {one["status"] for one in listed["data"][:50]} == {"Offered"}
-    return calls

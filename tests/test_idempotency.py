@@ -89,12 +89,6 @@ class TestReplay:
         client.post("/api/verification/run", json={"invoiceId": first["id"]})
         assert post(client, "k").json()["data"] == first
 
-    def test_long_bodies(self, client: httpx.Client) -> None:
-        body = {**INVOICE, "sellerId": "ü" * 100_000, "deep": json.loads("[" * 200 + "]" * 200)}
-        first, second = (post(client, "k", body=body) for _ in range(2))
-        assert first.content == second.content
-        assert is_replayed(second)
-
     def test_digits_are_kept(self, client: httpx.Client) -> None:
         raw = json.dumps(INVOICE).replace("10000", "1234567890123456789012.50").encode()
         headers = {"Idempotency-Key": "k", "Content-Type": "application/json"}
@@ -114,11 +108,6 @@ class TestKeys:
         assert not is_replayed(post(client, one))
         assert is_replayed(post(client, other))
 
-    @pytest.mark.parametrize("key", ["a", "~" * 255, '"' + "x" * 255 + '"', "a,b;c=d", "!"])
-    def test_printable_ascii(self, client: httpx.Client, key: str) -> None:
-        assert post(client, key).status_code == 201
-        assert is_replayed(post(client, key))
-
     @pytest.mark.parametrize(
         "key",
         [b"", b'""', b"x" * 256, b'"' + b"x" * 256 + b'"', "clé".encode(), b"a\tb", b"\xff"],
@@ -128,13 +117,6 @@ class TestKeys:
         response = client.post("/api/invoices", json=INVOICE, headers=[(b"Idempotency-Key", key)])
         assert response.status_code == 400
         assert "1 to 255 printable ASCII" in response.json()["error"]["message"]
-        assert created(client) == 0
-
-    @pytest.mark.parametrize("second", ["a", "b"])
-    def test_two_lines_are_rejected(self, client: httpx.Client, second: str) -> None:
-        headers = [("Idempotency-Key", "a"), ("Idempotency-Key", second)]
-        response = client.post("/api/invoices", json=INVOICE, headers=headers)
-        assert response.status_code == 400
         assert created(client) == 0
 
     def test_keys_are_case_sensitive(self, client: httpx.Client) -> None:
@@ -258,12 +240,6 @@ class TestNotKept:
         headers = {"Idempotency-Key": "k", "Content-Type": "application/json"}
         assert client.post("/api/invoices", content=b"{", headers=headers).status_code == 400
         assert client.post("/api/invoices", content=b"{}").status_code == 415
-        assert post(client, "k").status_code == 201
-
-    def test_an_unknown_caller(self, client: httpx.Client) -> None:
-        headers = {"Authorization": "Bearer nothing", "Idempotency-Key": "k"}
-        rejected = client.post("/api/invoices", json=INVOICE, headers=headers)
-        assert rejected.status_code == 401
         assert post(client, "k").status_code == 201
 
     def test_a_scope_that_is_missing(self, client: httpx.Client) -> None:
@@ -554,26 +530,6 @@ class TestAtTheSameTime:
             assert [one.result().status_code for one in asked] == [200] * 10
             assert made(client) == 10
 
-    def test_the_same_key_in_many_workspaces(self, toy: Running) -> None:
-        """No workspace waits for another."""
-
-        def one(_: int) -> int:
-            with toy_client(toy) as client:
-                return post(client, "k", "/things", {}).status_code
-
-        with ThreadPoolExecutor(8) as pool:
-            with holding() as hold:
-                asked = [pool.submit(one, number) for number in range(8)]
-                until(lambda: hold.under_way == 8, "all are under way at the same time")
-            assert [each.result() for each in asked] == [200] * 8
-
-    def test_invoices(self, client: httpx.Client) -> None:
-        with ThreadPoolExecutor(16) as pool:
-            responses = list(pool.map(lambda _: post(client, "k"), range(40)))
-        assert {one.status_code for one in responses} <= {201, 409}
-        assert len({one.content for one in responses if one.status_code == 201}) == 1
-        assert created(client) == 1
-
     def test_what_is_shown_once_is_not_in_the_response_again(self, toy: Running) -> None:
         """Neither a secret, however deep it stands, nor a cookie."""
         with toy_client(toy) as client:
@@ -644,16 +600,3 @@ class TestWhere:
         assert (first.status_code, second.status_code) == (200, 200)
         assert is_replayed(second)
         assert client.post(path, json=body).status_code == 409
-
-    def test_a_scalar_body_may_be_written_differently(self, toy: Running) -> None:
-        headers = {"Idempotency-Key": "k", "Content-Type": "application/json"}
-        with toy_client(toy) as client:
-            for content in (b'"a"', b' "a" ', b'"\\u0061"'):
-                response = client.post("/things", content=content, headers=headers)
-                assert response.status_code == 200
-            assert is_replayed(response)
-            headers["Idempotency-Key"] = "number"
-            for is_second in (False, True):
-                response = client.post("/things", content=b"1", headers=headers)
-                assert (response.status_code, is_replayed(response)) == (200, is_second)
-            assert client.post("/things", content=b'"b"', headers=headers).status_code == 400

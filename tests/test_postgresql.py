@@ -332,19 +332,3 @@ def test_an_invoice_its_numbers_and_its_journal_entry_are_one_transaction(dsn: s
     assert len(set(requests)) == len(requests) == 3
     assert wrote["records"][-9:] == sorted(requests * 3, key=int)
     assert wrote["numbers"] == requests[-1:]
-
-
-def test_a_get_needs_no_round_trip_and_a_post_at_most_6(proxy: Proxy) -> None:
-    with served(proxy.dsn) as running, running.client() as client:
-        assert round_trips(proxy, partial(client.get, "/api/invoices")) == 0
-        assert 1 <= round_trips(proxy, partial(create, client)) <= 6
-
-
-def round_trips(proxy: Proxy, send: partial[httpx.Response]) -> int:
-    """How many round trips a request takes, at least: now and then there is an empty one."""
-    found = []
-    for _ in range(25):
-        before = proxy.round_trips
-        send().raise_for_status()
-        found.append(proxy.round_trips - before)
-    return min(found)

@@ -300,13 +300,6 @@ def test_a_response_shows_what_it_declares_and_nothing_write_only(tmp_path: Path
         assert pet == {"id": pet["id"], "name": "Rex"} == client.get(f"/pets/{pet['id']}").json()
 
 
-def test_what_a_request_declares_as_write_only_is_not_kept(tmp_path: Path) -> None:
-    sent = {"properties": {"password": {"type": "string", "writeOnly": True}}}
-    with served(tmp_path, document({"type": "object", "required": ["id"]}, sent=sent)) as client:
-        pet = client.post("/pets", json={"password": "1", "other": 2}).json()
-        assert pet == {"id": pet["id"], "other": 2}
-
-
 def test_a_member_that_the_response_cannot_have_is_left_out(tmp_path: Path) -> None:
     with served(tmp_path, document()) as client:
         pet = client.post("/pets", json={"name": "Rex", "kind": 5, "tags": ["a"]}).json()

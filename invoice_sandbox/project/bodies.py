@@ -9,8 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.operations import named_examples
-from invoice_sandbox.openapi.load.pointers import dereference, steps_of
-from invoice_sandbox.openapi.message.media_types import is_json
+from invoice_sandbox.openapi.load.pointers import steps_of
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import (
     WITHOUT_BODY,
@@ -23,7 +22,6 @@ from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.declared import (
     ABSENT,
     Document,
-    is_open,
     is_valid,
     items,
     keyword,
@@ -82,11 +80,6 @@ class Part:
         """The names of the members that no response shows."""
         return frozenset(name for name, one in self.members.items() if one.has_mark("writeOnly"))
 
-    @cached_property
-    def is_open(self) -> bool:
-        """True if it may show members that it does not declare."""
-        return not self.properties or is_open(self.document, self.schema)
-
     def has_mark(self, mark: str) -> bool:
         """True if it is declared as ``readOnly``, or ``writeOnly``."""
         return keyword(self.document, self.schema, mark, default=False) is True
@@ -103,17 +96,18 @@ class Part:
         return keyword(self.document, self.schema, "default", usual)
 
 
-def visible(part: Part, value: Any, *, closed: bool = True) -> Any:
-    """Return the value without members that are ``writeOnly``; if it is ``closed``, also without
-    members that the schema does not declare, though it declares others."""
+def visible(part: Part, value: Any) -> Any:
+    """Return the value without members that are ``writeOnly``, or that the schema does not declare
+    though it declares others."""
     if isinstance(value, list) and part.item is not None:
-        return [visible(part.item, one, closed=closed) for one in value]
+        return [visible(part.item, item) for item in value]
     if not isinstance(value, Mapping):
         return value
+    names = (part.properties or value).keys() - part.of_client
     return {
-        name: visible(part.members[name], one, closed=closed) if name in part.members else one
-        for name, one in value.items()
-        if (not closed or part.is_open or name in part.properties) and name not in part.of_client
+        name: visible(part.members[name], member) if name in part.members else member
+        for name, member in value.items()
+        if name in names
     }
 
 
@@ -259,19 +253,6 @@ def response_part(contract: Contract, operation: Operation) -> Part | None:
 def is_success(key: str) -> bool:
     """True if a response with this key may be one of a success: ``201``, ``2XX`` or ``default``."""
     return key.startswith("2") or key == "default"
-
-
-def request_part(contract: Contract, operation: Operation, media_type: str) -> Part | None:
-    """Return the body of a request, as it is declared; None if it is not."""
-    item = dereference(contract.document, contract.document["paths"][operation.path])
-    raw = item[operation.method.lower()].get("requestBody", {})
-    content = dereference(contract.document, raw).get("content", {})
-    media = content.get(media_type) or next(filter(None, map(content.get, _json_of(content))), None)
-    return None if media is None else _part(contract.document, media)
-
-
-def _json_of(content: Iterable[str]) -> list[str]:
-    return [name for name in content if is_json(name)] or [*content]
 
 
 def _part(document: Document, media: Mapping[str, Any]) -> Part:

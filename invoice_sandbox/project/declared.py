@@ -41,14 +41,6 @@ def keyword(document: Document, schema: Any, name: str, default: Any = None) -> 
     return next((part[name] for part in every if name in part), default)
 
 
-def is_open(document: Document, schema: Any) -> bool:
-    """True if the schema declares members without their names."""
-    return any(
-        "patternProperties" in part or part.get("additionalProperties") not in (None, False)
-        for part in parts(document, schema)
-    )
-
-
 def items(document: Document, schema: Any) -> Any:
     """Return the schema of the items of a list; None if the schema is not one of a list."""
     return next((part["items"] for part in parts(document, schema) if "items" in part), None)

@@ -20,7 +20,7 @@ from invoice_sandbox.openapi.responses import (
     allowed_headers,
     contract_response,
 )
-from invoice_sandbox.project.bodies import View, request_part, spellings, view_of, visible
+from invoice_sandbox.project.bodies import View, spellings, view_of
 from invoice_sandbox.project.declared import is_valid, members
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.state import Transaction, Workspace
@@ -55,7 +55,6 @@ class _Call(Protocol):
     path: Mapping[str, Any]
     query: Mapping[str, Any]
     body: Any
-    media_type: str
 
     @property
     def timestamp(self) -> str: ...
@@ -219,11 +218,9 @@ class Collection:
         return [call.contract.operations[name] for name in names]
 
     def _sent(self, call: _Call) -> dict[str, Any]:
-        """Return the record in the body of a request, without members that are ``writeOnly``."""
-        part = request_part(call.contract, call.operation, call.media_type)
-        body = call.body if part is None else visible(part, call.body, closed=False)
-        inner = members(body).get(self.record) if self.record else None
-        return dict(members(body if inner is None else inner))
+        """Return the record in the body of a request."""
+        inner = members(call.body).get(self.record) if self.record else None
+        return dict(members(call.body if inner is None else inner))
 
     def _ids(self, call: _Call, sent: Mapping[str, Any], number: int) -> Iterator[Any]:
         """Ids of a new record, the best first: the one that was sent, then usual ones, then those

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import tempfile
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -122,7 +121,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Worker())
     gc.set_threshold(_YOUNG_OBJECTS)
     _heed_interrupts()
-    _forget_secrets(config)
 
 
 def _heed_interrupts() -> None:
@@ -132,10 +130,3 @@ def _heed_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
-
-
-def _forget_secrets(config: pytest.Config) -> None:
-    """Keep what ``listen`` remembers out of the user's own folder."""
-    folder = tempfile.TemporaryDirectory()
-    config.add_cleanup(folder.cleanup)
-    os.environ["XDG_STATE_HOME"] = folder.name

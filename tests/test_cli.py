@@ -175,19 +175,6 @@ def test_a_wrong_environment_variable_is_named_as_the_option_it_is() -> None:
     assert rejected.stderr.startswith("Error: --port is a whole number")
 
 
-def test_a_misspelt_environment_variable_gets_a_suggestion(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    env = {
-        "INVOICE_SANDBOX_CLOK": "frozen",
-        "INVOICE_SANDBOX_URL": "http://127.0.0.1:1",
-        "INVOICE_SANDBOX_TEST_STORE": "memory",
-    }
-    assert run("serve", "--port", "0", "--host", "192.0.2.1", env=env).exit_code == 2
-    warned = "INVOICE_SANDBOX_CLOK is no setting; did you mean INVOICE_SANDBOX_CLOCK?"
-    assert caplog.messages == [warned]
-
-
 @pytest.mark.parametrize("arguments", [["--nope"], ["extra"], ["--port"]], ids=" ".join)
 def test_what_is_no_option_is_misuse(arguments: list[str]) -> None:
     assert run("serve", *arguments).exit_code == 2

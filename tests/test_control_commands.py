@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -481,11 +481,6 @@ def test_a_key_that_may_not_read_invoices_lists_the_offers_on_one(
     assert (ran.stderr, ran.stdout) == ("", "No offers on this invoice.\n")
 
 
-def test_a_list_of_the_offers_on_an_unknown_invoice_is_an_error(rejected: Run) -> None:
-    assert "no invoice with this id. Check 'INV-1'," in rejected("offer list INV-1").stderr
-    assert "no invoice with this id. Check 'INV-1'," in rejected("offer list INV-1 --json").stderr
-
-
 def test_transitions_without_a_trigger_are_those_that_are_legal_now(at: Run) -> None:
     shown = at("transition inv_sandbox_0006").stdout.splitlines()
     assert shown[0] == "Funded  legal now:"
@@ -810,7 +805,7 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
         ("fault add --kind reset --status 503", "A fault of kind 'reset' cannot have 'status'"),
         (
             "fault add --kind status --operation nope",
-            "operation 'nope' is unknown; the contract lists all 25. The contract is at http",
+            "operation is unknown; the contract lists all 25. The contract is at http",
         ),
         (
             "transition inv_sandbox_0001 become-overdu",
@@ -823,7 +818,7 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
         ("fault remove flt_nobody", "There is no fault with this id. Check 'flt_nobody', and"),
         (
             "trigger invoice.verifed",
-            "unknown event type 'invoice.verifed'; did you mean invoice.verified",
+            "type 'invoice.verifed' is unknown; did you mean invoice.verified?",
         ),
         (
             "trigger invoice.paid --subject inv_no",
@@ -957,20 +952,6 @@ def silent() -> Iterator[tuple[str, socket.socket]]:
     """The address of a server that takes connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}", listener
-
-
-def test_a_server_that_accepts_no_connection_is_given_up_before_the_time_for_a_response() -> None:
-    with socket.socket() as listener, ExitStack() as waiting:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        for _ in range(4):  # they fill the queue of the listener, which accepts none of them
-            client = waiting.enter_context(socket.socket())
-            client.setblocking(False)
-            client.connect_ex(listener.getsockname())
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with pytest.raises(SandboxError) as given_up:
-            ControlClient(url, DEMO_KEY, patience=0.2).ask("GET", "/clock")
-    assert "(no connection within 0.2 seconds)" in str(given_up.value)
 
 
 def test_a_server_that_does_not_respond_in_time_is_one_helpful_line() -> None:

@@ -699,44 +699,6 @@ class TestWhy:
         assert response.status_code == 400
         assert message in response.json()["error"]["message"]
 
-    def test_the_control_api_lists_problems_as_data(self, client: httpx.Client) -> None:
-        body = {"mode": "live", "conditions": 7}
-        rejected = client.put("/sandbox/scenario", json=body).json()["error"]
-        assert rejected["problems"] == {
-            "count": 2,
-            "listed": [
-                {
-                    "in": "body",
-                    "pointer": "/name",
-                    "problem": "is required",
-                    "keyword": "required",
-                    "isSentence": False,
-                },
-                {
-                    "in": "body",
-                    "pointer": "",
-                    "problem": "undeclared member 'mode' (known: name, with, invoiceId)",
-                    "keyword": "additionalProperties",
-                    "isSentence": True,
-                },
-            ],
-        }
-        rejected = client.get("/sandbox/requests?limit=0").json()["error"]
-        assert rejected["problems"]["listed"] == [
-            {
-                "in": "query",
-                "pointer": "/limit",
-                "problem": "must be at least 1",
-                "keyword": "minimum",
-                "isSentence": False,
-            }
-        ]
-        assert "problems" not in client.delete("/sandbox/faults/nothing").json()["error"]
-
-    def test_the_published_api_lists_no_problems(self, client: httpx.Client) -> None:
-        rejected = client.post("/api/invoices", json={}).json()
-        assert set(rejected["error"]) == {"code", "message", "requestId"}
-
     @pytest.mark.parametrize(
         ("path", "body", "message"),
         [

@@ -230,41 +230,6 @@ def test_a_failing_test_prints_the_journal_of_its_workspace(
     assert printed.count("Run again with --sandbox-bundles DIR") == 2
 
 
-WRONG_KEYS = """
-import httpx
-
-def test_before(invoice_sandbox):
-    assert httpx.get(f"{invoice_sandbox.url}/api/partners").status_code == 401
-
-def test_fails(invoice_sandbox):
-    invoice_sandbox.fault("listOffers", "reset")
-    with pytest.raises(Exception, match="reset"):
-        invoice_sandbox.client.get("/api/offers")
-    for key in ("ilk_sandbox_NotAKeyOfThisWorkspace", "Bearer"):
-        httpx.get(f"{invoice_sandbox.url}/api/invoices", headers={"Authorization": key})
-    assert False
-"""
-
-
-@pytest.mark.parametrize("options", [[], ["--sandbox-coverage"]], ids=["plain", "with coverage"])
-def test_a_failing_test_prints_the_requests_whose_credential_was_rejected(
-    pytester: pytest.Pytester, there: str, options: list[str]
-) -> None:
-    result = run(pytester, WRONG_KEYS, there, *options)
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "GET /api/offers reset listOffers (auto-progress): fault *",
-            "2 requests with an invalid key came to the server during the test:",
-            "GET /api/invoices 401 listInvoices: *without 'Bearer' before it*",
-            "GET /api/invoices 401 listInvoices*has no key after 'Bearer'*",
-        ]
-    )
-    result.stdout.no_fnmatch_line("GET /api/partners*")
-    result.stdout.no_fnmatch_line("GET /api/invoices 401 *; reason *")
-    assert "NotAKeyOfThisWorkspace" not in result.stdout.str().partition("journal of the")[2]
-
-
 BROKEN = """
 import logging
 

@@ -279,35 +279,15 @@ ERRORS: Final[Mapping[str, ErrorType]] = {one.name: one for one in _ERRORS}
 
 
 class InputProblem(NamedTuple):
-    """What is wrong with one input of a request, without its value, which may be a secret.
+    """A problem with one input of a request, without its value, which may be a secret.
 
-    ``place`` is path, query, header, cookie or body; ``pointer`` is the JSON Pointer of the input
-    there, which begins with the name of a parameter; ``text`` is a clause such as ``must be a
-    number``; ``keyword`` is that of JSON Schema which the input violates, if it is known. Where
-    ``is_sentence``, the ``text`` is no clause about the input but a sentence, such as a hint about
-    an undeclared member.
+    ``text`` is a clause such as ``must be a number``; if ``is_sentence``, it is no clause about the
+    input but a sentence, such as a hint about an undeclared member.
     """
 
-    place: str
-    pointer: str
     text: str
-    keyword: str = ""
+    is_missing: bool = False
     is_sentence: bool = False
-
-    @property
-    def steps(self) -> list[str]:
-        """The steps of the pointer."""
-        steps = self.pointer.split("/")[1:]
-        return [one.replace("~1", "/").replace("~0", "~") for one in steps]
-
-    def label(self, first: str = "") -> str:
-        """The input as people write it, such as ``steps[0].do``; ``first`` is how its parameter or
-        member is called otherwise."""
-        if not self.steps:
-            return "the body"
-        name, *below = self.steps
-        parts = (f"[{one}]" if one.isdecimal() else f".{one}" for one in below)
-        return (first or name) + "".join(parts)
 
 
 class InputProblems(NamedTuple):
@@ -320,7 +300,7 @@ class InputProblems(NamedTuple):
         """Everything that is missing, else the first problem; what is undeclared; and how many more
         there are. ``labels`` are the names of the inputs for the reader, one for each problem."""
         pairs = list(zip(labels, self.listed, strict=True))
-        missing = [label for label, one in pairs if one.keyword == REQUIRED]
+        missing = [label for label, one in pairs if one.is_missing]
         hint = next((one.text for one in self.listed if one.is_sentence), "")
         first = f"{pairs[0][0]} {pairs[0][1].text}"
         count = self.total
@@ -337,21 +317,13 @@ class InputProblems(NamedTuple):
         return f"{first}; {hint}" if hint else first
 
 
-REQUIRED: Final = "required"
-"""The keyword of a missing input."""
-
-
 @dataclass
 class ApiError(Exception):
-    """An error response: its type, the values of its templates, and headers to send with it.
-
-    ``inputs`` are the problems of inputs, as data; the control API returns them.
-    """
+    """An error response: its type, the values of its templates, and headers to send with it."""
 
     type: ErrorType
     values: Mapping[str, Any] = field(default_factory=dict)
     headers: tuple[tuple[str, str], ...] = ()
-    inputs: InputProblems | None = None
 
     __hash__ = Exception.__hash__
 
@@ -407,7 +379,7 @@ def reject(error: str | ErrorType, *headers: tuple[str, str], **values: Any) -> 
 
 def reject_inputs(error: str, inputs: InputProblems, labels: Sequence[str]) -> ApiError:
     """``reject`` for problems of inputs, whose ``labels`` are their names for the reader."""
-    return ApiError(ERRORS[error], {"problems": inputs.text(labels)}, inputs=inputs)
+    return reject(error, problems=inputs.text(labels))
 
 
 def number_within(text: str, low: float | None = None, high: float | None = None) -> float:

@@ -5,14 +5,13 @@ Their operations are those of the bundled project (``openapi/sandbox.yaml``).
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Final
 
 import click
 
 from invoice_sandbox.cli.options import ID, Commands, client, print_data, with_connection
 from invoice_sandbox.cli.output import Row, Table, print_lines, print_table
-from invoice_sandbox.control.client import SandboxError, path
+from invoice_sandbox.control.client import path
 
 _OFFERS: Final = Table(
     {name: name for name in ("id", "status", "partnerId", "netProceeds", "currency", "validUntil")},
@@ -70,20 +69,8 @@ def list_offers(invoice_id: str) -> None:
 
     Newest first, with the status of each.
     """
-    sandbox = client()
-    rows = sandbox.content("GET", path("/api/offers?invoiceId={id}", id=invoice_id))
-    if not rows:
-        _check_invoice(invoice_id)
+    rows = client().content("GET", path("/api/offers?invoiceId={id}", id=invoice_id))
     print_data(rows, lambda found: print_table(_OFFERS, found))
-
-
-def _check_invoice(invoice_id: str) -> None:
-    """Raise SandboxError if the invoice does not exist, as far as the key may read invoices."""
-    try:
-        client().content("GET", path("/api/invoices/{id}", id=invoice_id))
-    except SandboxError as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            raise
 
 
 def _decide(offer_id: str, decision: str) -> None:

@@ -78,7 +78,7 @@ def _types(_context: click.Context, _parameter: click.Parameter, text: str) -> t
             "callback": lambda _context, _parameter, text: (
                 None if text is None else checked_secret(text)
             ),
-            "help": "Signing secret. Default: the one remembered for this receiver.",
+            "help": "Signing secret. Default: one made of the key and the receiver.",
         },
     }
 )
@@ -91,7 +91,7 @@ def listen(forward_to: str, events: tuple[str, ...], secret: str | None) -> None
     and body are forwarded as they were signed. After a lost connection it catches up on missed
     deliveries. With --json each line is a JSON object.
 
-    The secret is the same each time for the same receiver, unless the project chooses it.
+    The secret is the same each time for the same key and receiver, unless the project chooses it.
     At the end the endpoint is deleted.
     Another 'listen' for the same receiver and key takes over.
 
@@ -101,9 +101,10 @@ def listen(forward_to: str, events: tuple[str, ...], secret: str | None) -> None
     """
     sandbox = client()
     sandbox.registration_path()
+    identity = identity_of(forward_to, sandbox.key or "", secret)
     printer = _Printer(sandbox.url, forward_to, wants_json())
     with Receiver(forward_to) as receiver:
-        _Forwarder(sandbox, receiver, printer, events, identity_of(forward_to, secret)).run()
+        _Forwarder(sandbox, receiver, printer, events, identity).run()
 
 
 class _EndedError(BaseException):
@@ -270,8 +271,9 @@ class _Forwarder:
         """Create the listener and its endpoint, unless they exist. Other endpoints of the listener
         are deleted: they belong to a command that was killed, or that this one replaces."""
         mine = [self.endpoint["id"]] if self.endpoint else []
-        token = self.identity.token(self.sandbox.key or "")
-        self.listener = self.sandbox.ask("POST", "/listeners", {"token": token, "endpoints": mine})
+        self.listener = self.sandbox.ask(
+            "POST", "/listeners", {"token": self.identity.token, "endpoints": mine}
+        )
         if mine and self.listener["endpoints"] == mine:
             return
         made = self._register()

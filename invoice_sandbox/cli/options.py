@@ -22,7 +22,6 @@ from invoice_sandbox.control.client import (
     SandboxError,
     checked_key,
     checked_url,
-    shown_value,
 )
 from invoice_sandbox.settings import ENVIRONMENT_PREFIX
 from invoice_sandbox.state.credentials import DEMO_KEY
@@ -142,9 +141,8 @@ class _Json(click.ParamType[Any]):
         except OSError as error:
             self.fail(f"{value[1:]}: {error.strerror}", param, ctx)
         except jsonio.JsonError as error:
-            typed = value if value.startswith("@") else shown_value(value)
             advice = 'use JSON such as {"name": 1}, or @FILE'
-            self.fail(f"{typed}: {error}; {advice}", param, ctx)
+            self.fail(f"'{value}': {error}; {advice}", param, ctx)
         return NULL if parsed is None else parsed
 
 

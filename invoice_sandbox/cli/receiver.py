@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
-import os
-import secrets
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -23,7 +20,7 @@ from invoice_sandbox.control.client import uses_proxy
 from invoice_sandbox.settings import is_loopback
 from invoice_sandbox.webhooks.signing import SECRET_BYTES, SECRET_PREFIX, is_signing_secret
 
-_FILE_NAME: Final = 32
+_TOKEN: Final = 64
 _READ_LIMIT: Final = 4096
 _MAX_RETRY_AFTER: Final = 100
 _STATUSES: Final = range(200, 600)
@@ -63,62 +60,22 @@ def checked_secret(text: str) -> str:
 
 @dataclass(frozen=True)
 class Identity:
-    """What stays the same whenever webhooks are forwarded to one target: the signing secret, and
-    the token of the listener, which is another one for every API key."""
+    """The signing secret and the token of the listener of one receiver: they are made of the key,
+    the URL of the receiver and the name of this machine, so they are the same each time."""
 
     secret: str = field(repr=False)
-    seed: str = field(repr=False)
-
-    def token(self, key: str) -> str:
-        """The token of the listener that uses this key."""
-        return hmac.digest(self.seed.encode(), key.encode(), "sha256").hex()
+    token: str = field(repr=False)
 
 
-def identity_of(target: str, secret: str | None = None) -> Identity:
-    """The identity of a target, kept in the user's state folder; ``secret`` replaces the kept one.
+def identity_of(target: str, key: str, secret: str | None = None) -> Identity:
+    """Return the identity of a receiver; ``secret`` replaces the one that is made."""
 
-    A new one is made if none was kept. It is used even if it cannot be kept, which is reported.
-    """
-    file = _state_folder() / hashlib.sha256(target.encode()).hexdigest()[:_FILE_NAME]
-    kept = _read(file)
-    found = kept or Identity(_new_secret(), secrets.token_hex(32))
-    found = found if secret is None else replace(found, secret=secret)
-    if found != kept:
-        try:
-            _write(file, f"{found.secret}\n{found.seed}\n")
-        except OSError as error:
-            reason = f"{file.parent}: {error.strerror}"
-            click.echo(f"The signing secret is not kept for the next time: {reason}", err=True)
-    return found
+    def made(purpose: str) -> bytes:
+        text = f"{purpose} {platform.node()} {target}"
+        return hmac.digest(key.encode(), text.encode(), "sha512")
 
-
-def _state_folder() -> Path:
-    """The folder of the XDG Base Directory Specification, which ignores a relative one."""
-    home = Path(os.environ.get("XDG_STATE_HOME", ""))
-    home = home if home.is_absolute() else Path("~/.local/state").expanduser()
-    return home / "invoice-liquidity-sandbox" / "listen"
-
-
-def _read(file: Path) -> Identity | None:
-    try:
-        secret, seed = file.read_text(encoding="ascii").split()
-    except (OSError, ValueError):
-        return None
-    return Identity(secret, seed) if is_signing_secret(secret) else None
-
-
-def _write(file: Path, text: str) -> None:
-    """Write a file that only its owner may read, complete as soon as it exists."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = file.with_name(secrets.token_hex(8))
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as opened:
-        opened.write(text)
-    fresh.replace(file)
-
-
-def _new_secret() -> str:
-    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+    usual = SECRET_PREFIX + base64.b64encode(made("secret")[:SECRET_BYTES]).decode()
+    return Identity(secret or usual, made("token").hex()[:_TOKEN])
 
 
 @dataclass(frozen=True)

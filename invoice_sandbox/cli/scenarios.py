@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -11,13 +11,11 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import duration_text
 from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.cli.options import (
     FAILED,
     JSON,
     OFFLINE,
-    Command,
     Commands,
     client,
     options,
@@ -25,7 +23,7 @@ from invoice_sandbox.cli.options import (
     print_data,
     with_connection,
 )
-from invoice_sandbox.cli.output import Row, Table, marker, print_json, print_lines, print_table
+from invoice_sandbox.cli.output import Row, Table, marker, print_lines, print_table
 from invoice_sandbox.openapi.load.documents import load_document, place_of
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import default_project, load_project, load_vocabulary
@@ -34,14 +32,6 @@ from invoice_sandbox.scenarios.library import check_beginning, scenario_files
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
 from invoice_sandbox.scenarios.words import notes, step_views, trigger_in_words
-
-_AS_JSON: Final = {"--json as_json": {"is_flag": True, "help": "Print JSON."}}
-
-
-def _offline(more: dict[str, dict[str, Any]] | None = None) -> Callable[[Command], Command]:
-    """Options of a command that reads scenarios from files."""
-    return options({**(more or {}), **OFFLINE})
-
 
 _SERVED: Final = Table(
     {
@@ -109,19 +99,15 @@ def _show_chosen(scenario: Row) -> None:
 
 
 @scenarios.command("list")
-@_offline(_AS_JSON)
-def _list(as_json: bool, project: Path | None, scenarios: Path | None) -> None:
+@options(OFFLINE)
+def _list(project: Path | None, scenarios: Path | None) -> None:
     """List every scenario: its trigger, what happens, when a client passes.
 
     \b
     invoice-sandbox scenarios list
     """
     found = load_project(project or default_project(), scenarios).scenarios
-    rows = [_summary(found[name]) for name in sorted(found)]
-    if as_json:
-        print_json(rows)
-        return
-    print_table(_LISTED, rows)
+    print_table(_LISTED, [_summary(found[name]) for name in sorted(found)])
 
 
 _LISTED: Final = Table(
@@ -137,24 +123,20 @@ _LISTED: Final = Table(
 
 @scenarios.command("show")
 @click.argument("name")
-@_offline(_AS_JSON)
-def _show(name: str, as_json: bool, project: Path | None, scenarios: Path | None) -> None:
+@options(OFFLINE)
+def _show(name: str, project: Path | None, scenarios: Path | None) -> None:
     """Show the scenario NAME step by step.
 
     \b
     invoice-sandbox scenarios show late-payment
     """
-    scenario, run = _found(name, project, scenarios)
-    if as_json:
-        print_json(_whole(scenario, run))
-        return
-    for line in description(scenario, run):
+    for line in description(*_found(name, project, scenarios)):
         click.echo(line)
 
 
 @scenarios.command("validate")
 @click.argument("files", metavar="[FILE|DIR]...", nargs=-1, type=click.Path(path_type=Path))
-@_offline()
+@options(OFFLINE)
 def _validate(files: tuple[Path, ...], project: Path | None, scenarios: Path | None) -> None:
     """Check scenario files: one line for each problem and status 1, or 'fine'.
 
@@ -279,21 +261,3 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
         "purpose": scenario.purpose,
         "passes": scenario.passes or None,
     }
-
-
-def _whole(scenario: Scenario, run: Run) -> dict[str, Any]:
-    shown = [
-        {
-            "at": duration_text(one.simulated.at),
-            "by": "client" if one.simulated.step is None else "scenario",
-            "do": one.simulated.do,
-            "with": {} if one.simulated.step is None else dict(one.simulated.step.arguments),
-            "possible": one.simulated.possible,
-            "status": one.simulated.status,
-            "others": list(one.simulated.others),
-            "events": list(one.events),
-        }
-        for one in step_views(run)
-    ]
-    document: Mapping[str, Any] = scenario.document
-    return {**_summary(scenario), "document": dict(document), "steps": shown}

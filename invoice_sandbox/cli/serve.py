@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text
-from invoice_sandbox.base.errors import close_words
 from invoice_sandbox.http.edge import MEMBERS, REQUESTS
 from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS
 from invoice_sandbox.project.inference import NOTHING
@@ -76,21 +74,6 @@ def _settings(texts: Mapping[str, str | None]) -> Settings:
         raise SettingError(f"{_variable(option)}: {error}") from None
 
 
-def _misspelt_variables(environment: Iterable[str]) -> Iterator[str]:
-    """A line for each variable that is almost a setting. Others may belong to other programs."""
-    names = {_variable(one.name) for one in SETTINGS}
-    known = {one.removeprefix(ENVIRONMENT_PREFIX) for one in names}
-    for name in sorted(environment):
-        if name.startswith(f"{ENVIRONMENT_PREFIX}_") and name not in names:
-            own = name.removeprefix(ENVIRONMENT_PREFIX)[:_LONGEST_NAME]
-            for close in close_words(own, known, _ALMOST):
-                yield f"{name} is no setting; did you mean {ENVIRONMENT_PREFIX}{close}?"
-
-
-_ALMOST: Final = 0.85
-_LONGEST_NAME: Final = 100
-
-
 class JsonLines(logging.Formatter):
     """A JSON object for each record: time, level, message, and what a request had."""
 
@@ -126,8 +109,6 @@ def serve(**texts: str | None) -> None:
             handler.setFormatter(JsonLines())
     if settings.log is not None:
         REQUESTS.setLevel(logging.INFO)
-    for problem in _misspelt_variables(os.environ):
-        log.warning(problem)
 
     def print_ready(engine: Engine) -> None:
         if settings.log == "json":  # others may read the log, so no key that somebody has chosen

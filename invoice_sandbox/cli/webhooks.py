@@ -10,7 +10,6 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.cli.options import (
     FILE,
     FOLDER,
@@ -128,11 +127,7 @@ def _record(sandbox: ControlClient, type_: str, subject: str | None) -> Any:
                 "its control API has no POST /sandbox/events; "
                 "docs/handlers.md, 'Webhooks', shows how to add it"
             ) from None
-        known = sandbox.event_types() if error.status == HTTPStatus.BAD_REQUEST else []
-        if not known or type_ in known:
-            raise
-        advice = suggestion(type_, known, where=sandbox.lists_events)
-        raise click.ClickException(f"unknown event type '{type_}'; {advice}") from None
+        raise
 
 
 def _show_triggered(triggered: Row) -> None:

@@ -13,21 +13,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
-from invoice_sandbox.base.errors import ERRORS, InputProblem, InputProblems, ended
+from invoice_sandbox.base.errors import ERRORS
 from invoice_sandbox.openapi.security import Carried, Scheme, carried
 
 if TYPE_CHECKING:
     from email.message import Message
-    from http.client import HTTPConnection, HTTPResponse
-    from urllib.request import OpenerDirector, Request
+    from http.client import HTTPResponse
+    from urllib.request import OpenerDirector
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
 _PATIENCE: Final = 60.0
-_CONNECT_SECONDS: Final = 5.0
-"""A server accepts a connection at once, however long its response takes."""
-
 _CONTROL: Final = ("/sandbox/", "/openapi.json")
 """What paths of the control API and of pages that its credentials open begin with."""
 
@@ -128,68 +125,6 @@ def path(template: str, **names: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Sent:
-    """What a request consisted of, for errors to repeat."""
-
-    method: str = ""
-    path: str = ""
-    body: Any = field(default=None, repr=False)
-
-    def label(self, problem: InputProblem) -> str:
-        """An input with the text or number that was sent for it. One of a wrong length is not
-        repeated: it may be a password."""
-        label, value = problem.label(), self._value(problem)
-        is_shown = problem.keyword in _SHOWN and isinstance(value, str | int | float)
-        return f"{label} {shown_value(value)}" if is_shown else label
-
-    def _value(self, problem: InputProblem) -> Any:
-        name, *below = problem.steps or [""]
-        if problem.place == "query" and not below:
-            return "".join(parse_qs(urlsplit(self.path).query).get(name, [])[:1]) or None
-        found = self.body if problem.place == "body" else None
-        for step in problem.steps:
-            if isinstance(found, list) and step.isdecimal() and int(step) < len(found):
-                found = found[int(step)]
-            else:
-                found = found.get(step) if isinstance(found, dict) else None
-        return found
-
-
-_SHOWN: Final = frozenset(
-    {
-        *("enum", "const", "pattern", "format", "type", "multipleOf"),
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-    }
-)
-"""Keywords that say something about the value itself."""
-
-
-def shown_value(value: Any) -> str:
-    """A value that was sent, for an error."""
-    return repr(value[:_LONGEST_SHOWN] if isinstance(value, str) else value)
-
-
-def _input(row: Any) -> InputProblem:
-    """One of them. Raises LookupError or TypeError."""
-    place, pointer, text, keyword = (
-        str(row[one]) for one in ("in", "pointer", "problem", "keyword")
-    )
-    return InputProblem(place, pointer, text, keyword, row.get("isSentence") is True)
-
-
-def _inputs(found: Any) -> InputProblems | None:
-    """The problems of inputs in an error response."""
-    match found:
-        case {"count": int(count), "listed": [*rows]} if rows:
-            try:
-                listed = tuple(map(_input, rows))
-            except (LookupError, TypeError):
-                return None
-            return InputProblems(listed, count)
-    return None
-
-
-@dataclass(frozen=True)
 class ControlClient:
     """Sends requests to the sandbox at ``url``, with ``key``; None sends no credential.
 
@@ -218,13 +153,13 @@ class ControlClient:
         """The data and the headers of the response. Raises SandboxError like ``ask``."""
         __tracebackhide__ = True
         status, headers, content = self._exchange(method, path, body)
-        return Reply(self.data_of(status, content, _Sent(method, path, body)), headers)
+        return Reply(self.data_of(status, content, f"{method} {path}"), headers)
 
     def content(self, method: str, path: str, body: Any = None) -> Any:
         """The data of an operation of the API, or its whole body. Raises SandboxError."""
         __tracebackhide__ = True
         status, _, content = self._exchange(method, path, body)
-        return self.content_of(status, content, _Sent(method, path, body))
+        return self.content_of(status, content, f"{method} {path}")
 
     def whole(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """The JSON object of a response that need not have our envelope: a contract, for example.
@@ -237,7 +172,7 @@ class ControlClient:
         if _is_success(status) and found:
             return found
         if "mode" in found:
-            raise self._error(status, found, _Sent(method, path, body))
+            raise self._error(status, found, f"{method} {path}")
         raise SandboxError(f"{method} {path} returned {status} at {self.url}", status)
 
     def events(self, path: str) -> Iterator[ServerEvent]:
@@ -247,7 +182,7 @@ class ControlClient:
         """
         with self._opened("GET", path, None, accept="text/event-stream") as reply:
             if not _is_success(reply.status):
-                self.data_of(reply.status, reply.read(), _Sent("GET", path))
+                self.data_of(reply.status, reply.read(), f"GET {path}")
             name = ""
             for line in reply:
                 field, _, text = line.decode(errors="replace").rstrip("\n").partition(": ")
@@ -321,36 +256,31 @@ class ControlClient:
             path += ("&" if "?" in path else "?") + urlencode(own.query)
         return path, {**headers, **own.headers}
 
-    def data_of(self, status: int, content: bytes, sent: _Sent = _Sent()) -> Any:
+    def data_of(self, status: int, content: bytes, request: str = "") -> Any:
         """The ``data`` of a response with that status and body. Raises SandboxError."""
         envelope = self._object(content)
         if _is_success(status) and {"data", "mode"} <= envelope.keys():
             return envelope["data"]
-        raise self._error(status, envelope, sent)
+        raise self._error(status, envelope, request)
 
-    def content_of(self, status: int, content: bytes, sent: _Sent = _Sent()) -> Any:
+    def content_of(self, status: int, content: bytes, request: str = "") -> Any:
         """Like ``data_of``, of an operation of the API, whose body may have no envelope."""
         found = self._object(content)
         if _is_success(status) and found and "data" not in found:
             return found
-        return self.data_of(status, content, sent)
+        return self.data_of(status, content, request)
 
     def unreachable(self, reason: str) -> SandboxError:
         """The error for a server that sends no response."""
         return SandboxError(f"no sandbox responds at {self.url} ({reason}); {_ADVICE}")
 
-    def _error(self, status: int, envelope: Mapping[str, Any], sent: _Sent) -> SandboxError:
+    def _error(self, status: int, envelope: Mapping[str, Any], request: str) -> SandboxError:
         match envelope:
             case {"mode": _, "error": {"message": str(text), "code": str(code)} as error} if (
                 status >= _ERRORS
             ):
-                inputs = _inputs(error.get("problems"))
-                if inputs is not None:
-                    place = f"{self.url}/sandbox/openapi.json"
-                    labels = [sent.label(one) for one in inputs.listed]
-                    text = f"{ended(inputs.text(labels))} The contract is at {place}."
                 if text.startswith(ERRORS["unknown_path"].text):
-                    text = f"{sent.method} {sent.path[:_LONGEST_SHOWN]}: {text}"
+                    text = f"{request[:_LONGEST_SHOWN]}: {text}"
                 text = text.replace(self.key, "[key]") if self.key else text
                 if status == HTTPStatus.INTERNAL_SERVER_ERROR and "requestId" in error:
                     text = f"{text} Request id: {error['requestId']}"
@@ -414,55 +344,20 @@ _ADVICE: Final = (
 
 def _opener(url: str) -> OpenerDirector:
     """Opens requests, follows no redirect: a sandbox has none, and the key must stay with it."""
-    from http.client import HTTPConnection, HTTPSConnection
     from urllib import request
 
-    class Handler(request.AbstractHTTPHandler):
-        """Opens connections that must be there soon."""
+    class NoRedirects(request.HTTPRedirectHandler):
+        """Leaves a redirect as the response that it is."""
 
-        http_request = https_request = request.AbstractHTTPHandler.do_request_
+        def redirect_request(self, *_: Any) -> None:
+            """Return no request to follow."""
 
-        def http_open(self, req: Request) -> HTTPResponse:
-            """Send the request on a new connection."""
-            return self.do_open(_soon(HTTPConnection), req)
-
-        def https_open(self, req: Request) -> HTTPResponse:
-            """Send the request on a new connection with TLS."""
-            return self.do_open(_soon(HTTPSConnection), req)
-
-    opener = request.OpenerDirector()
-    for handler in (Handler(), request.HTTPErrorProcessor(), request.HTTPDefaultErrorHandler()):
-        opener.add_handler(handler)
-    if uses_proxy(url):
-        opener.add_handler(request.ProxyHandler())
-    return opener
-
-
-def _soon(make: Callable[..., HTTPConnection]) -> Any:
-    """Makes connections that have a time-out of their own until they are there."""
-
-    def made(host: str, **options: Any) -> HTTPConnection:
-        connection = make(host, **options)
-        patience, connect = float(options["timeout"]), connection.connect
-
-        def connect_soon() -> None:
-            connection.timeout = min(patience, _CONNECT_SECONDS)
-            connect()
-            connection.timeout = patience
-            connection.sock.settimeout(patience)
-
-        connection.connect = connect_soon  # type: ignore[method-assign]  # of this one alone
-        return connection
-
-    return made
+    proxies = request.ProxyHandler(None if uses_proxy(url) else {})
+    return request.build_opener(NoRedirects, proxies)
 
 
 def _reason(error: Exception, patience: float) -> str:
-    from urllib.error import URLError
-
     cause = getattr(error, "reason", error)
-    if isinstance(error, URLError) and isinstance(cause, TimeoutError):
-        return f"no connection within {min(patience, _CONNECT_SECONDS):g} seconds"
     if isinstance(cause, TimeoutError):
         return f"no response within {patience:g} seconds"
     return str(getattr(cause, "strerror", None) or cause).lower() or "the connection was closed"

@@ -41,7 +41,7 @@ async def add_fault(call: ControlCall) -> Record:
         )
     problem = response_problem(project.contract, call.body)
     if problem is not None:
-        inputs = InputProblems((InputProblem("body", "", problem, is_sentence=True),), 1)
+        inputs = InputProblems((InputProblem(problem, is_sentence=True),), 1)
         raise reject_inputs("schema_violated", inputs, [""])
     async with call.engine.store.transaction(call.workspace.id) as state:
         workspace = await state.workspace()

@@ -19,7 +19,6 @@ from urllib.parse import unquote_plus, unquote_to_bytes
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import (
-    REQUIRED,
     ApiError,
     InputProblem,
     InputProblems,
@@ -297,7 +296,7 @@ class _Reading:
             found = parameter.find(source) if source.pairs else None
             if found is None:
                 if parameter.required:
-                    lack = parameter.problem("is required", REQUIRED)
+                    lack = InputProblem("is required", is_missing=True)
                     missing.append(_Wrong(parameter, lack, parameter.name))
             elif found.problem is not None:
                 problems.append(_Wrong(parameter, found.problem, found.label))
@@ -357,9 +356,9 @@ class _Reading:
         why["problems"] = [{"pointer": one.pointer, "problem": one.clause} for one in problems]
         hint = next(iter(hints), "")
         listed = (
-            InputProblem("body", one.pointer, hint, one.keyword, is_sentence=True)
+            InputProblem(hint, is_sentence=True)
             if hint and one.is_undeclared and not one.member
-            else InputProblem("body", one.pointer, one.text, self._keyword(one))
+            else InputProblem(one.text, one.is_missing)
             for one in problems
         )
         labels = [one.label(_BODY) for one in problems]
@@ -367,12 +366,10 @@ class _Reading:
 
     def _is_secret(self, problem: Problem) -> bool:
         names = {short_name(name) for name in self.operation.secrets}
-        steps = InputProblem("body", problem.pointer, "").steps
+        steps = [
+            step.replace("~1", "/").replace("~0", "~") for step in problem.pointer.split("/")[1:]
+        ]
         return self.operation.is_secret or not names.isdisjoint(steps)
-
-    def _keyword(self, problem: Problem) -> str:
-        """The keyword for clients, which repeat a value by it: none of a secret that was sent."""
-        return "" if self._is_secret(problem) and not problem.is_missing else problem.keyword
 
     def _in_contract(self, schema_path: str, declared: str) -> str:
         """A pointer into the contract: a schema that is no component is in the operation itself."""

@@ -18,7 +18,6 @@ from invoice_sandbox.base.errors import (
     ERRORS,
     ApiError,
     ErrorType,
-    InputProblems,
     code_for,
     suggestion,
 )
@@ -61,11 +60,6 @@ JSON_ERROR: Final = ErrorFormat(
         "mode": "{mode}",
     },
 )
-_WITH_INPUTS: Final = ErrorFormat(
-    JSON, {**JSON_ERROR.body, "error": {**JSON_ERROR.body["error"], "problems": "{problems}"}}
-)
-"""That of the control API, whose clients word the problems of inputs for their users."""
-
 PROBLEM: Final = ErrorFormat(
     PROBLEM_JSON,
     {"type": "about:blank", "title": "{title}", "status": "{status}", "detail": "{message}"},
@@ -174,33 +168,16 @@ class Conventions:
             "status": status,
             "requestId": request_id,
             "mode": self.mode,
-            "problems": _as_data(error.inputs),
         }
         return ((one.media_type, fill(one.body, values)) for one in self.error_formats)
 
     def for_control(self) -> Conventions:
         """The conventions of the control API in this project."""
-        return replace(self, envelope=ENVELOPE, error_formats=(_WITH_INPUTS,), access="keys")
+        return replace(self, envelope=ENVELOPE, error_formats=(JSON_ERROR,), access="keys")
 
     def _worded(self, error: ApiError) -> ApiError:
         own = self.texts.get(error.type.name)
         return error if own is None else replace(error, type=own)
-
-
-def _as_data(inputs: InputProblems | None) -> Any:
-    if inputs is None:
-        return ABSENT
-    listed = [
-        {
-            "in": one.place,
-            "pointer": one.pointer,
-            "problem": one.text,
-            "keyword": one.keyword,
-            "isSentence": one.is_sentence,
-        }
-        for one in inputs.listed
-    ]
-    return {"count": inputs.total, "listed": listed}
 
 
 ABSENT: Final = object()

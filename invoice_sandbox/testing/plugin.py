@@ -108,14 +108,14 @@ def invoice_sandbox(
     Its ids are the same in every run. See invoice_sandbox.testing.InvoiceSandbox.
     """
     from invoice_sandbox.control.client import SandboxError
-    from invoice_sandbox.testing.report import begin
+    from invoice_sandbox.testing.report import Used
     from invoice_sandbox.testing.workspace import new_workspace
 
     server, parent = _invoice_sandbox_server
     seed = _seed(request.node.nodeid)
     try:
         with new_workspace(parent, _scenario(request), seed=seed) as sandbox:
-            request.node.stash[_USED] = begin(sandbox, server)
+            request.node.stash[_USED] = Used(sandbox, server)
             yield sandbox
     except SandboxError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None

@@ -13,7 +13,6 @@ from invoice_sandbox.testing.workspace import InvoiceSandbox
 
 _MAX_LINES: Final = 20
 _MAX_RECORDS: Final = 5
-_MAX_REJECTED: Final = 100
 _MAX_NAME: Final = 150
 _MAX_CHARACTERS: Final = 240
 _SHOWN_ELSEWHERE: Final = frozenset({"operation", "scenario", "clock", "problems", "failure"})
@@ -21,27 +20,10 @@ _ERRORS: Final = 400
 
 
 class Used(NamedTuple):
-    """The workspace of a test, and its server; ``rejected`` is the id of the last request with an
-    invalid key before the test, if any."""
+    """The workspace of a test, and its server."""
 
     sandbox: InvoiceSandbox
     server: ControlClient
-    rejected: str | None
-
-
-def begin(sandbox: InvoiceSandbox, server: ControlClient) -> Used:
-    """The workspace at the beginning of a test."""
-    last = next((one["requestId"] for one in _rejected(server, 1)), None)
-    return Used(sandbox, server, last)
-
-
-def _rejected(server: ControlClient, limit: int) -> list[dict[str, Any]]:
-    """The last requests whose credential the server rejected, newest first; none if its key may not
-    read them."""
-    try:
-        return list(server.ask("GET", f"/requests?status=401&limit={limit}"))
-    except SandboxError:
-        return []
 
 
 def server_log(used: Used) -> str:
@@ -60,8 +42,7 @@ def server_log(used: Used) -> str:
 
 
 def journal(used: Used) -> str:
-    """The last requests to the workspace, their responses, and why; and those that were rejected
-    during the test."""
+    """Return the last requests to the workspace, their responses, and why."""
     sandbox = used.sandbox
     try:
         clock, entries, deliveries = sandbox.clock, sandbox.requests, sandbox.deliveries
@@ -72,16 +53,8 @@ def journal(used: Used) -> str:
     if left_out > 0:
         lines.append(f"({left_out} earlier requests are left out)")
     lines += [_line(entry) for entry in entries[-_MAX_LINES:]]
-    rejected = _rejected(used.server, _MAX_REJECTED)
-    known = [one["requestId"] for one in rejected]
-    rejected = rejected[: known.index(used.rejected) if used.rejected in known else None]
     if not entries:
-        beside = " with the key of this workspace" if rejected else ""
-        lines.append(f"There were no requests to the API{beside}.")
-    if rejected:
-        requests = "1 request" if len(rejected) == 1 else f"{len(rejected)} requests"
-        lines.append(f"{requests} with an invalid key came to the server during the test:")
-        lines += [_line(entry) for entry in reversed(rejected[:_MAX_LINES])]
+        lines.append("There were no requests to the API.")
     lines += [_failure(row) for row in deliveries if _has_failed(row)][-_MAX_LINES:]
     return "\n".join(lines)
 

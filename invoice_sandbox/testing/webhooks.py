@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from invoice_sandbox.base.errors import suggestion
@@ -117,7 +117,6 @@ class Webhooks:
         reason = self._reason(event_type, same)
         lines += [reason, "Received:"]
         types = {one["id"]: one["type"] for one in recorded}
-        lines[2:2] = _misspelt(event_type, members, messages)
         shown = [_line(one, types, self._expected, members) for one in messages]
         lines += [f"  {line}" for line in shown] or ["  nothing"]
         due = self._clock()["nextDue"]
@@ -168,16 +167,6 @@ def _fits(event: Event, event_type: str, members: Mapping[str, Any]) -> bool:
     if event.get("type") != event_type or not isinstance(data, dict):
         return False
     return all(name in data and data[name] == value for name, value in members.items())
-
-
-def _misspelt(
-    event_type: str, wanted: Iterable[str], messages: Iterable[Mapping[str, Any]]
-) -> Iterator[str]:
-    """What is said of members that no event of the type has."""
-    events = [one for one in map(_event_in, messages) if one and one["type"] == event_type]
-    known = dict.fromkeys(name for one in events for name in one["data"])
-    for name in [one for one in wanted if one not in known] if known else ():
-        yield f"No {event_type} has the member '{name}'; {suggestion(name, known)}"
 
 
 def _line(

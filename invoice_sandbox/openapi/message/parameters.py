@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from invoice_sandbox.base.errors import InputProblem
 from invoice_sandbox.base.jsonio import dumps
-from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.message.styles import (
     DEEP,
@@ -89,7 +88,7 @@ class Parameter:
         try:
             candidates = self.candidates(given)
         except TextError as error:
-            return Found(None, self.problem(str(error)), self.name)
+            return Found(None, InputProblem(str(error)), self.name)
         for value in candidates:
             if self.checker.is_valid(value):
                 return Found(value)
@@ -98,12 +97,8 @@ class Parameter:
         found, _ = self.checker.first_problem(candidates[0])
         if self.secret:  # whose value nobody repeats, no client either
             found = replace(found, typed="", schema_path="")
-        problem = self.problem(found.text, found.keyword, found.pointer)
+        problem = InputProblem(found.text, found.is_missing)
         return Found(None, problem, _label(self.name, found))
-
-    def problem(self, text: str, keyword: str = "", below: str = "") -> InputProblem:
-        """What is wrong with it, or at a pointer ``below`` it."""
-        return InputProblem(self.location, pointer_text([self.name]) + below, text, keyword)
 
 
 def compile_parameter(

@@ -51,14 +51,12 @@ has none."""
 class KnownKeys:
     """How callers of one operation are identified: by keys and sessions that were issued here.
 
-    ``schemes`` are those that the operation declares, by name, in the order of the document, those
-    in the query apart; ``requirements`` are alternatives, each with the names of all schemes that
-    it requires.
+    ``schemes`` are those that the operation declares, by name, in the order of the document;
+    ``requirements`` are alternatives, each with the names of all schemes that it requires.
     """
 
     engine: Engine
     schemes: Sequence[tuple[str, Scheme]]
-    in_query: Sequence[tuple[str, Scheme]]
     requirements: Sequence[frozenset[str]]
     is_optional: bool
 
@@ -76,9 +74,7 @@ class KnownKeys:
             frozenset(one.scheme for one in requirement if one.scheme in known)
             for requirement in operation.security.requirements
         ]
-        in_head = [one for one in found if one[1].location != "query"]
-        in_query = [one for one in found if one[1].location == "query"]
-        return cls(engine, in_head, in_query, requirements, operation.security.optional)
+        return cls(engine, found, requirements, operation.security.optional)
 
     async def identify(self, request: Request) -> Caller | None:
         """The caller; None when the request needs and carries no credential.
@@ -88,10 +84,7 @@ class KnownKeys:
         callers: list[Caller] = []
         errors: list[ApiError] = []
         valid: set[str] = set()
-        carried: Sequence[_Carried] = request.head.known(self._in_head)
-        if self.in_query:
-            carried = [*carried, *self._carried_in_query(request)]
-        for name, presented in carried:
+        for name, presented in self._carried(request):
             outcome = await _outcome(self.engine, request, presented)
             if isinstance(outcome, ApiError):
                 errors.append(outcome)
@@ -108,21 +101,11 @@ class KnownKeys:
             return caller
         raise reject("no_credential" if caller is None else "credential_missing")
 
-    def _carried_in_query(self, request: Request) -> Iterator[_Carried]:
-        for name, scheme in self.in_query:
-            for secret in _query(request, scheme.name):
-                yield name, Presented("api_key", secret)
-
-    def _in_head(self, head: Head) -> tuple[_Carried, ...]:
-        return tuple(
-            (name, one)
-            for name, scheme in self.schemes
-            for one in _presented(head, scheme, has_basic=self._has_basic)
-        )
-
-    @property
-    def _has_basic(self) -> bool:
-        return any(scheme.location == BASIC for _, scheme in self.schemes)
+    def _carried(self, request: Request) -> Iterator[_Carried]:
+        has_basic = any(scheme.location == BASIC for _, scheme in self.schemes)
+        for name, scheme in self.schemes:
+            for presented in _presented(request, scheme, has_basic=has_basic):
+                yield name, presented
 
 
 @dataclass(frozen=True)
@@ -204,12 +187,14 @@ def _in_common_places(request: Request) -> Iterator[str]:
         yield from (secret for secret in secrets_of(request, scheme) if secret)
 
 
-def _presented(head: Head, scheme: Scheme, *, has_basic: bool) -> list[Presented | str]:
-    """The secrets in the headers as ``scheme`` says, and the problem of one without its name.
+def _presented(request: Request, scheme: Scheme, *, has_basic: bool) -> list[Presented | str]:
+    """The secrets of a request as ``scheme`` says, and the problem of one without its name.
     ``has_basic``: the operation takes Basic, too."""
     kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
-    found: list[Presented | str] = [Presented(kind, one) for one in _secrets_in(head, scheme)]
-    problem = _problem_of_bearer(head, has_basic=has_basic) if scheme.location == BEARER else None
+    found: list[Presented | str] = [Presented(kind, one) for one in secrets_of(request, scheme)]
+    if scheme.location != BEARER:
+        return found
+    problem = _problem_of_bearer(request.head, has_basic=has_basic)
     if problem is not None:
         return [*(one for one in found if isinstance(one, Presented) and one.secret), problem]
     return found
@@ -306,7 +291,7 @@ async def workspace_of_caller(engine: Engine, request: Request) -> Workspace | N
         await _outcome(engine, request, presented)
         for scheme in engine.project.contract.schemes.values()
         if scheme.location in {"bearer", "basic", "header"}
-        for presented in _presented(request.head, scheme, has_basic=True)
+        for presented in _presented(request, scheme, has_basic=True)
     ]
     callers = [one for one in outcomes if not isinstance(one, ApiError)]
     try:
@@ -324,12 +309,8 @@ def secrets_of(request: Request, scheme: Scheme) -> list[str]:
     """
     if scheme.location == "query":
         return _query(request, scheme.name)
-    return _secrets_in(request.head, scheme)
-
-
-def _secrets_in(head: Head, scheme: Scheme) -> list[str]:
     extract = _EXTRACTORS.get(scheme.location)
-    return [] if extract is None else extract(head, scheme.name)
+    return [] if extract is None else extract(request.head, scheme.name)
 
 
 def _bearer(head: Head, name: str) -> list[str]:

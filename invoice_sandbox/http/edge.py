@@ -14,7 +14,6 @@ import logging
 import re
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping
-from functools import partial
 from http import HTTPStatus
 from itertools import chain
 from typing import Any, Final
@@ -106,7 +105,7 @@ class Edge:
         self._engine = engine
         self._note = note
         self._in_flight = 0
-        self._host_of = partial(_host_of, hosts)
+        self._hosts = hosts
         self._control_path = f"{engine.project.control.base_path}/"
         self._clock = engine.system_clock
         self._is_persistent = engine.store.is_persistent
@@ -173,7 +172,7 @@ class Edge:
         """Raise ApiError 400, 421, 431, 503."""
         if request.invalid is not None:
             raise request.invalid
-        request.head.known(self._host_of)
+        _check_host(self._hosts, request.head)
         if self._in_flight > MAX_REQUESTS and request.path not in _HEALTH:
             raise reject("busy", ("Retry-After", "1"))
 
@@ -308,8 +307,8 @@ def _failure(error: Exception) -> str:
     return f"{type(error).__name__} at {place_of_error(error) or 'no place in the project'}"
 
 
-def _host_of(hosts: frozenset[str] | None, head: Head) -> str:
-    """The host that a request names. Raises ApiError 400, 421, 431."""
+def _check_host(hosts: frozenset[str] | None, head: Head) -> None:
+    """Check the host that a request names. Raises ApiError 400, 421, 431."""
     if head.length > _HEADER_LIMIT:
         raise reject("headers_too_large", limit=_HEADER_LIMIT)
     found = _HOST.fullmatch(head.first.get("host", ""))
@@ -318,7 +317,6 @@ def _host_of(hosts: frozenset[str] | None, head: Head) -> str:
     host = found["name"].strip("[]").rstrip(".").lower()
     if hosts is not None and host not in hosts:
         raise reject("wrong_host")
-    return host
 
 
 def _preflight(reply: Reply) -> Reply:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
@@ -254,7 +254,7 @@ def origin_of(engine: Engine, parsed: ParsedRequest) -> Origin:
         actor_id=credential.subject if credential else None,
         request_id=request.trace.request_id,
         ip=client_address(request.scope) or None,
-        user_agent=request.head.known(engine.journal.user_agent),
+        user_agent=engine.journal.redactor.user_agent(request.head.headers),
     )
 
 
@@ -337,20 +337,12 @@ async def _explain(trace: Trace, call: Call, machine: Machine, data: Mapping[str
         trace.why["step"] = step
 
 
-class _Declared(NamedTuple):
-    """The JSON response of a status."""
-
-    media_type: str
-    checker: Checker | None
-
-
 class JsonResponses:
     """Writes the responses of one operation as JSON, and validates them."""
 
     def __init__(self, operation: Operation, conventions: Conventions) -> None:
         self._operation = operation
         self._conventions = conventions
-        self._declared: dict[tuple[int, bool, str | None], _Declared] = {}
 
     def reply(self, result: Any) -> Reply:
         """A response, in the envelope of the conventions unless it is bare.
@@ -359,18 +351,13 @@ class JsonResponses:
         """
         given = result if isinstance(result, Response) else Response(result)
         status = given.status or int(self._operation.success)
-        key = status, given.bare, given.media_type
-        declared = self._declared.get(key)
-        if declared is None:
-            response = _response(self._operation, status)
-            if given.data is None and (not response.content or status in WITHOUT_BODY):
-                return Reply(status, headers=given.headers)
-            name = _json_type(self._operation, status, response, given.media_type)
-            declared = _Declared(concrete(name), response.content[name])
-            self._declared[key] = declared
+        response = _response(self._operation, status)
+        if given.data is None and (not response.content or status in WITHOUT_BODY):
+            return Reply(status, headers=given.headers)
+        name = _json_type(self._operation, status, response, given.media_type)
         body = given.data if given.bare else self._conventions.success_body(given.data)
-        _check(self._operation, status, declared.checker, body)
-        return Reply(status, jsonio.dumps(body), declared.media_type, given.headers)
+        _check(self._operation, status, response.content[name], body)
+        return Reply(status, jsonio.dumps(body), concrete(name), given.headers)
 
 
 def _response(operation: Operation, status: int) -> DeclaredResponse:

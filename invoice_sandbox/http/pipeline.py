@@ -12,14 +12,13 @@ from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
-    Hashable,
     Iterable,
     Mapping,
     MutableMapping,
 )
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -36,8 +35,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = tuple[tuple[str, str], ...]
-
-T = TypeVar("T")
 
 
 class ClientGoneError(Exception):
@@ -181,7 +178,7 @@ class Head:
     that shows that a proxy passed the request on; None: there is none.
     """
 
-    __slots__ = ("_read", "first", "forwarding", "headers", "length")
+    __slots__ = ("first", "forwarding", "headers", "length")
 
     def __init__(self, headers: Headers = ()) -> None:
         self.headers = headers
@@ -189,22 +186,12 @@ class Head:
         self.length = sum(len(name) + len(value) for name, value in headers)
         shown = (one for one in self.first if one in _FORWARDING or one.startswith("x-forwarded"))
         self.forwarding = next(shown, None)
-        self._read: dict[Hashable, Any] = {}
 
     def values(self, name: str) -> list[str]:
         """Every header of that name."""
         if name not in self.first:
             return []
         return [value for key, value in self.headers if key == name]
-
-    def known(self, read: Callable[[Head], T]) -> T:
-        """What ``read`` makes of these headers alone. It is called once, so nobody may modify the
-        result."""
-        if read in self._read:
-            found: T = self._read[read]
-            return found
-        value = self._read[read] = read(self)
-        return value
 
 
 def head_of(raw: Iterable[tuple[bytes, bytes]]) -> Head:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property, lru_cache
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_plus
 
 from msgspec import Struct, structs
@@ -101,11 +101,6 @@ _OF_LISTENERS: Final = frozenset({CREATE_LISTENER, "deleteListener"})
 """Control operations that fail for reasons that no recording has, such as who is connected."""
 
 Headers = tuple[tuple[str, str], ...]
-
-
-class _Head(Protocol):
-    @property
-    def headers(self) -> Headers: ...
 
 
 class Body(Struct, frozen=True, gc=False):
@@ -224,10 +219,6 @@ class Journal:
         line = re.sub(r"[^\x20-\x7e]", "?", "  ".join(map(str, parts)))
         members = {"requestId": entry.request_id} | {name: shown[name] for name in _LOGGED}
         return line, members | found | ({"hints": hints} if hints else {})
-
-    def user_agent(self, head: _Head) -> str | None:
-        """The User-Agent of a request for other records, cut, and as the journal shows it."""
-        return self.redactor.user_agent(head.headers)
 
     async def newest(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from invoice_sandbox.base.clock import FIRST, ClockState, SystemClock, clock_at, instant_text
+from invoice_sandbox.base.clock import ClockState, SystemClock, clock_at, instant_text
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import key_digest, new_secret, random_seed, resource_id, seed_token
 from invoice_sandbox.project.loader import Project
@@ -48,13 +48,6 @@ class WorkspaceOptions:
     maker: str | None = None
 
 
-@dataclass
-class _Uses:
-    """Every workspace but the first one was used at this instant or later."""
-
-    since: datetime = FIRST
-
-
 @dataclass(frozen=True)
 class Workspaces:
     """All workspaces of a server: at most ``most``, each deleted after ``idle`` without a request
@@ -72,7 +65,6 @@ class Workspaces:
     clock: ClockState
     scenario: str
     local: bool = False
-    uses: _Uses = field(default_factory=_Uses)
     responses: dict[str, Counter[tuple[str, int]]] = field(default_factory=dict)
 
     async def first(self, key: str, options: WorkspaceOptions) -> Workspace:
@@ -279,17 +271,10 @@ class Workspaces:
     async def _delete_idle(self) -> None:
         if self.idle is None:
             return
-        now = self.system_clock.now()
-        latest = now - self.idle
-        if latest < self.uses.since:
-            return
-        kept = [now]
+        latest = self.system_clock.now() - self.idle
         for workspace, used in await self.store.workspaces():
             if workspace.made_by is not None and used <= latest:
                 await self._delete(workspace)
-            elif workspace.made_by is not None:
-                kept.append(used)
-        self.uses.since = min(kept)
 
     async def _free_id(self, wanted: str) -> str:
         """``wanted``, with a number if it is in use: two workspaces may have the same seed."""

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invoice_sandbox.openapi.message.parts import MAX_FIELDS
-from invoice_sandbox.openapi.operation import compile_contract
 from tests.toy import serving_contract
 
 URLENCODED = "application/x-www-form-urlencoded"
@@ -352,28 +351,3 @@ def test_whatever_comes_is_returned(
     server: httpx.Client, path: str, media_type: str, body: bytes
 ) -> None:
     assert post(server, path, media_type, body).status_code in {204, 400}
-
-
-NOTES: dict[str, tuple[dict[str, Any], str]] = {
-    "XML with a structure": (
-        {"application/xml": {"schema": PERSON_HERE}},
-        "bodies of application/xml are taken as bytes and not checked",
-    ),
-    "headers of parts": (
-        {MULTIPART: {"schema": PERSON_HERE, "encoding": {"photo": {"headers": {"X": {}}}}}},
-        "photo: headers of a part are not checked",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", NOTES)
-def test_what_is_not_checked_is_reported_with_its_place(name: str) -> None:
-    content, text = NOTES[name]
-    (note,) = compile_contract(document({"/p": content})).notes
-    assert note.pointer == ("paths", "/p", "post", "requestBody")
-    assert text in note.text
-
-
-def test_bytes_are_no_limitation() -> None:
-    binary = {"application/pdf": {"schema": {"type": "string", "format": "binary"}}}
-    assert compile_contract(document({"/p": binary})).notes == ()

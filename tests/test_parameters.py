@@ -445,34 +445,6 @@ def test_a_thousand_brackets_are_read_like_one(server: httpx.Client) -> None:
     assert send(server, f"{PATHS['numbered brackets']}?{query}").status_code == 400
 
 
-UNREAD: dict[str, tuple[dict[str, Any], str]] = {
-    "another media type": (
-        {"content": {"application/xml": {"schema": TEXT}}},
-        "'application/xml' is not read; the parameter is checked as a text",
-    ),
-    "another media type, of what is no text": (
-        {"content": {"application/xml": {"schema": OBJECT}}},
-        "'application/xml' is not read; the parameter is not checked, as its schema allows no text",
-    ),
-    "a text, of what is none": (
-        {"content": {"text/csv": {"schema": LIST}}},
-        "'text/csv' is not read; the parameter is not checked, as its schema allows no text",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", UNREAD)
-def test_a_media_type_that_is_not_read_is_reported_with_its_place(name: str) -> None:
-    members, text = UNREAD[name]
-    other = {"name": "other", "in": "query", "schema": TEXT}
-    asked = {"name": "color", "in": "query", **members}
-    contract = compile_contract(document({"/p": {"get": operation(other, asked)}}))
-    (note,) = contract.notes
-    assert note.pointer == ("paths", "/p", "get", "parameters", 1)
-    assert note.text.startswith("color: ")
-    assert text in note.text
-
-
 @pytest.mark.parametrize(
     "schema",
     [

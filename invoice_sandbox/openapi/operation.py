@@ -12,7 +12,6 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.model import node, walk
 from invoice_sandbox.openapi.load.operations import (
-    Note,
     base_path,
     named_operations,
     parameter_key,
@@ -20,9 +19,8 @@ from invoice_sandbox.openapi.load.operations import (
 from invoice_sandbox.openapi.load.pointers import ContractError, at_pointer, dereference
 from invoice_sandbox.openapi.load.validate import Invalid
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
-from invoice_sandbox.openapi.message.media_types import JSON, concrete, is_json, is_text, parse
+from invoice_sandbox.openapi.message.media_types import JSON, concrete
 from invoice_sandbox.openapi.message.parameters import IGNORED_HEADERS, Parameter, compile_parameter
-from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.schema.annotations import Passwords
 from invoice_sandbox.openapi.schema.compile import (
     Checker,
@@ -118,8 +116,7 @@ class Operation:
 class Contract:
     """A served OpenAPI document and its compiled operations, by operationId.
 
-    ``webhooks`` are the events that it declares, by their type; ``notes`` are about what is read
-    in a way that OpenAPI does not define, or not checked.
+    ``webhooks`` are the events that it declares, by their type.
     """
 
     document: Mapping[str, Any]
@@ -128,7 +125,6 @@ class Contract:
     schemes: Mapping[str, Scheme]
     schemas: Schemas
     webhooks: Mapping[str, WebhookEvent] = field(default_factory=dict)
-    notes: tuple[Note, ...] = ()
 
     @property
     def secret_parameters(self) -> frozenset[str]:
@@ -209,13 +205,8 @@ def _compile(document: dict[str, Any]) -> Contract:
     except SchemaError as error:
         found = [(id(schema), reason) for schema, reason in error.found]
         raise UncompilableError(str(error), _located(document, dict(found))) from None
-    notes = tuple(
-        note
-        for name, declared in named.items()
-        for note in _notes(document, schemas.response, operations[name], *declared)
-    )
     at = base_path(document)
-    return Contract(document, at, operations, schemes, schemas.response, webhooks, notes)
+    return Contract(document, at, operations, schemes, schemas.response, webhooks)
 
 
 def _located(document: Mapping[str, Any], reasons: Mapping[int, str]) -> list[Invalid]:
@@ -338,39 +329,6 @@ def _body(
         return None
     body = dereference(document, raw["requestBody"])
     return compile_body(body, schemas, f"{name}, request body")
-
-
-def _notes(
-    document: Mapping[str, Any],
-    schemas: Schemas,
-    operation: Operation,
-    path: str,
-    method: str,
-    raw: Mapping[str, Any],
-) -> Iterator[Note]:
-    """What is reported about one operation at start-up."""
-    noted = [one for one in operation.parameters if one.notes]
-    known = _raw_parameters(document, path, method, raw) if noted else ()
-    pointers = {(one["in"], one["name"]): pointer for pointer, one in known}
-    for parameter in noted:
-        for text in parameter.notes:
-            yield Note(pointers[parameter.location, parameter.name], f"{parameter.name}: {text}")
-    here = ("paths", path, method)
-    for text in operation.body.notes if operation.body is not None else ():
-        yield Note((*here, "requestBody"), text)
-    for status, response in operation.responses.items():
-        for declared, media in response.media.items():
-            if not _can_be_written(declared, media, schemas):
-                text = f"responses of {declared} are empty, as it has no example"
-                yield Note((*here, "responses", status), text)
-
-
-def _can_be_written(declared: str, media: Mapping[str, Any], schemas: Schemas) -> bool:
-    """Whether there is a response of a media type: its example, or one generated for its schema."""
-    if is_json(declared) or is_text(declared) or "*" in parse(declared).name:
-        return True
-    is_bytes = Shape(media.get("schema", True), schemas).is_plain
-    return is_bytes or "example" in media or bool(media.get("examples"))
 
 
 def _webhook(

@@ -12,10 +12,7 @@ from invoice_sandbox.openapi.load.documents import load_document, place_of
 from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import (
-    OWN_PAGES,
     Note,
-    hidden_paths,
-    without_names,
 )
 from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
 from invoice_sandbox.openapi.load.reading import (
@@ -164,20 +161,6 @@ def members_for_tools(
     return {name: value for name, value in named.items() if value is not None}
 
 
-def shadowed(contract: Contract, control: Contract) -> Iterator[Note]:
-    """Yield the operations that are shadowed by the control API, and paths by pages."""
-    hidden = hidden_paths(contract.document)
-    yield from (Note(("paths", path), OWN_PAGES) for path in sorted(hidden))
-    control_routes = {
-        (one.method, without_names(control.base_path + one.path))
-        for one in control.operations.values()
-    }
-    for one in contract.operations.values():
-        if (one.method, without_names(contract.base_path + one.path)) in control_routes:
-            place = ("paths", one.path, one.method.lower())
-            yield Note(place, "this path is shadowed by the control API")
-
-
 def _without_conventions(folder: Path) -> Iterator[str]:
     if not (folder / CONVENTIONS_FILE).exists():
         yield (
@@ -202,7 +185,7 @@ def contract_warnings(
     ``handlers`` are the operations that do not need a response from the contract.
     """
     unanswerable = _unanswerable(contract, handlers)
-    for note, more in _first_few([*read.warnings, *contract.notes, *unanswerable]):
+    for note, more in _first_few([*read.warnings, *unanswerable]):
         rest = f" (and {more} more like this)" if more else ""
         yield f"{read.place(note.pointer)}: {note.text}{rest}"
 

@@ -32,7 +32,6 @@ from invoice_sandbox.project.contracts import (
     merged_document,
     project_warnings,
     read_project,
-    shadowed,
     webhook_place,
 )
 from invoice_sandbox.project.conventions import (
@@ -230,7 +229,6 @@ def load_contract(
         words = {"operations": list(contract.operations), "mode": [conventions.mode]}
         named = members_for_tools(contract, conventions, None)
         control = control_contract(None, words, for_tools=named)
-        read = replace(read, warnings=(*read.warnings, *shadowed(contract, control)))
         warnings = contract_warnings(read, contract)
         found = inferred(contract) if stateful else ()
         conventions = replace(conventions, collections=found)

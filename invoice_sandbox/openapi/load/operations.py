@@ -14,7 +14,7 @@ from invoice_sandbox.openapi.load.pointers import dereference
 
 @dataclass(frozen=True)
 class Note:
-    """Something in a document that is not served as declared, or that OpenAPI does not define.
+    """Something in a document that is not served as declared.
 
     ``pointer`` has the steps to its place, ``text`` is a clause for people.
     """
@@ -49,19 +49,6 @@ _UNKNOWN_ORIGIN: Final = re.compile(r"^(?:\$?\{[^{}/]*\}|\{\{[^{}/]*\}\})(://)?"
 
 DOCS: Final = "/docs"
 CONSOLE: Final = "/console"
-
-OWN_PAGES: Final = "the sandbox has pages of its own at this path"
-"""What is noted of a path whose GET is that of a page of the sandbox."""
-
-_OWN_PAGES: Final = re.compile(
-    r"/(?:openapi\.(?:json|yaml)|(?:docs|console)(?:/.*)?|sandbox/openapi\..*)"
-)
-
-
-def hidden_paths(document: Mapping[str, Any]) -> frozenset[str]:
-    """Return the paths at which the sandbox has pages of its own."""
-    base, paths = base_path(document), document.get("paths", {})
-    return frozenset(path for path in paths if _OWN_PAGES.fullmatch(base + path))
 
 
 def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -12,8 +12,6 @@ from invoice_sandbox.openapi.message.media_types import (
     URLENCODED,
     MediaType,
     declared_for,
-    is_json,
-    is_text,
     parse,
 )
 from invoice_sandbox.openapi.message.texts import Shape
@@ -27,7 +25,7 @@ class RequestBody:
     """``checkers`` by media type or range, ``required`` as declared, ``limit`` in bytes.
 
     ``forms`` and ``texts`` are those of the media types that are read as such. The limit is
-    BODY_LIMIT unless ``x-max-bytes`` declares another. ``notes`` are what is not checked.
+    BODY_LIMIT unless ``x-max-bytes`` declares another.
     """
 
     required: bool
@@ -35,7 +33,6 @@ class RequestBody:
     limit: int
     forms: Mapping[tuple[str, str], Form] = field(default_factory=dict)
     texts: Mapping[str, Shape] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     def declared_for(self, given: MediaType) -> str | None:
         """The declared media type, or range, that a body of this type has, or None."""
@@ -62,22 +59,10 @@ def compile_body(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Reques
         for declared, media in content.items()
         if "schema" in media
     }
-    notes = [note for (one, type_), form in forms.items() if one == type_ for note in form.notes]
-    notes += [
-        f"bodies of {declared} are taken as bytes and not checked"
-        for declared, shape in shapes.items()
-        if not _is_read(declared) and not shape.is_plain
-    ]
     return RequestBody(
         required=bool(raw.get("required", False)),
         checkers=checkers,
         limit=int(raw.get("x-max-bytes", BODY_LIMIT)),
         forms=forms,
         texts=shapes,
-        notes=tuple(notes),
     )
-
-
-def _is_read(declared: str) -> bool:
-    name = parse(declared).name
-    return "*" in name or is_json(name) or is_text(name) or name in {URLENCODED, MULTIPART}

@@ -51,13 +51,12 @@ class _Styled:
 @dataclass(frozen=True)
 class Form:
     """The fields that a schema describes. ``content_types`` are those that a field may have, where
-    the contract declares it; ``notes`` are what is not checked."""
+    the contract declares it."""
 
     shape: Shape
     checker: Checker
     styled: tuple[_Styled, ...] = ()
     content_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     def read(self, raw: bytes, content_type: str) -> Any:
         """The object that a body stands for; of two readings the valid one. Raises FormError."""
@@ -128,10 +127,8 @@ def compile_form(
     """The form that a Media Type Object describes. Raises SchemaError."""
     shape = Shape(media.get("schema", True), schemas)
     encodings: Mapping[str, Mapping[str, Any]] = media.get("encoding", {})
-    styled, notes = [], []
+    styled = []
     for name, encoding in encodings.items():
-        if "headers" in encoding:
-            notes.append(f"{name}: headers of a part are not checked")
         if not any(word in encoding for word in _STYLED):
             continue
         style_name = encoding.get("style", FORM)
@@ -146,7 +143,7 @@ def compile_form(
         for name, encoding in encodings.items()
         if "contentType" in encoding
     }
-    return Form(shape, checker, tuple(styled), content_types, tuple(notes))
+    return Form(shape, checker, tuple(styled), content_types)
 
 
 def _multipart(raw: bytes, content_type: str) -> list[Part]:

@@ -60,7 +60,7 @@ class Parameter:
     Pointer to its schema in the document. ``in_raw_path``: its text must be
     taken from the path as it was sent, ``in_many`` that its parts are texts of their own, maybe
     under ``other_names``. ``members`` are the names of its members if they are parameters of their
-    own; None: any name. ``notes`` are what is not checked about it. ``write`` returns the
+    own; None: any name. ``write`` returns the
     names and texts of a query that are read as a value.
     """
 
@@ -77,7 +77,6 @@ class Parameter:
     in_many: bool = False
     other_names: bool = False
     members: tuple[str, ...] | None = ()
-    notes: tuple[str, ...] = ()
 
     def find(self, given: Given) -> Found | None:
         """The parameter in what its location gives; None when it was not sent."""
@@ -298,9 +297,6 @@ def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Param
     def write(value: Any) -> list[Pair]:
         return style.written(dumps(value).decode() if is_read else value)
 
-    how = "checked as a text" if is_checked else "not checked, as its schema allows no text"
-    is_plain = is_checked and media_type.lower().startswith("text/")
-    note = f"'{media_type}' is not read; the parameter is {how}"
     return Parameter(
         name=name,
         location=location,
@@ -308,7 +304,6 @@ def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Param
         checker=schemas.checker(schema if is_checked else True, place),
         candidates=candidates,
         write=write,
-        notes=() if is_plain or is_read else (note,),
     )
 
 

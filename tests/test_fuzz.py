@@ -174,14 +174,6 @@ def test_a_finding_ends_with_the_status_of_schemathesis_and_the_command_that_rep
 
 
 @pytest.mark.process
-def test_the_control_api_is_fuzzed_with_prepared_resources(tmp_path: Path) -> None:
-    chosen = ("--include-operation-id", "removeFault", "--phases", "examples,coverage")
-    ended = run("invoice-sandbox", "fuzz", "--control-api", *chosen, *QUICK, folder=tmp_path)
-    assert ended.returncode == 0, ended.stdout
-    assert "Missing test data" not in ended.stdout
-
-
-@pytest.mark.process
 def test_ctrl_c_stops_it(tmp_path: Path) -> None:
     with subprocess.Popen(
         [BIN / "invoice-sandbox", "fuzz", "--max-examples", "1000"],
@@ -244,20 +236,3 @@ def test_without_schemathesis_it_reports_how_to_install_it() -> None:
     )
     assert done.returncode == 2
     assert "pip install 'schemathesis>=4.32,<5'" in done.stderr
-
-
-def test_make_runs_all_seeds_and_fails_with_those_that_found_something(tmp_path: Path) -> None:
-    command = tmp_path / "invoice-sandbox"
-    command.write_text('#!/bin/sh\nfor seed; do :; done\nexit "$seed"\n')
-    command.chmod(0o755)
-    variables = [f"BIN={tmp_path}", "SEEDS=0 1 0", f"READY={command}", "SERVING="]
-    made = subprocess.run(
-        ["make", "--silent", "fuzz-seeds", *variables],  # noqa: S607
-        check=False,
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    last = "something was found with seeds: 1 1"
-    assert (made.returncode, made.stdout.splitlines()[-1]) == (2, last)

@@ -168,7 +168,6 @@ def test_every_example_is_understood(server: Running, key: str, example: str) ->
         ("clock advanc P1D", "there is no command 'advanc'; did you mean advance?"),
         ("snapshot go", "there is no command 'go'; known: delete, list, restore"),
         ("scenarios kyb-hold", "a name comes after 'use', as in 'invoice-sandbox scenarios use"),
-        ("--url http://127.0.0.1:1 clock", "--url comes after the command, as in 'invoice-sandbox"),
         ("clock --jsno", "No such option '--jsno'. Did you mean '--json'?"),
         ("reset now", "Got unexpected extra argument (now)"),
         ("workspace delete ''", "Invalid value for 'ID': it must not be empty"),

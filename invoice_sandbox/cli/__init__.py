@@ -54,7 +54,6 @@ _COMMANDS: Final = {
 """The help of the whole imports no module of a command."""
 
 _INTERRUPTED: Final = 130
-_AFTER_COMMANDS: Final = ("--url", "--key", "--json")
 
 
 class _Misuse(click.ClickException):
@@ -76,15 +75,6 @@ class _Main(Commands):
 
     def summaries(self, ctx: click.Context) -> Mapping[str, str]:  # noqa: ARG002
         return {name: place.summary for name, place in _COMMANDS.items()}
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            name = error.option_name
-            if name in _AFTER_COMMANDS:
-                ctx.fail(f"{name} comes after the command, as in 'invoice-sandbox clock {name}'")
-            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

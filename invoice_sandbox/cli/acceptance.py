@@ -39,9 +39,18 @@ from invoice_sandbox.cli.acceptance_run import (
     status_of,
     write_reports,
 )
-from invoice_sandbox.cli.acceptance_status import show_task, status_commands
-from invoice_sandbox.cli.options import FILE, Commands, options
-from invoice_sandbox.control.client import ControlClient
+from invoice_sandbox.cli.options import (
+    FILE,
+    ID,
+    Commands,
+    WholeNumber,
+    client,
+    options,
+    print_data,
+    with_connection,
+)
+from invoice_sandbox.cli.output import Row, Table, plain, print_lines, print_table
+from invoice_sandbox.control.client import ControlClient, path
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.settings import is_loopback
 
@@ -88,10 +97,6 @@ def acceptance() -> None:
     """Judge a client against an acceptance plan."""
 
 
-for _status_command in status_commands:
-    acceptance.add_command(_status_command)
-
-
 @acceptance.command()
 @options(_EXEC | OPTIONS)
 def run(command: str, **given: Any) -> None:
@@ -107,11 +112,11 @@ def run(command: str, **given: Any) -> None:
     """
     chosen, parts = Chosen(**given), _command(command)
 
-    def client(_: Progress, declared: frozenset[str]) -> CommandClient:
+    def client_of(_: Progress, declared: frozenset[str]) -> CommandClient:
         return CommandClient(parts, declared, chosen.out)
 
     with server_of(chosen) as control:
-        status = run_checks(chosen, control, client)
+        status = run_checks(chosen, control, client_of)
     sys.exit(status)
 
 
@@ -144,11 +149,11 @@ def serve(
         text = "--host, --port and --public-url cannot be used with --server, which has started"
         raise click.UsageError(text)
 
-    def client(progress: Progress, declared: frozenset[str]) -> RemoteClient:
+    def client_of(progress: Progress, declared: frozenset[str]) -> RemoteClient:
         if "webhooks" in declared and webhook_url is None:
             raise UserError("--declare webhooks needs --webhook-url")
         click.echo(f"Run {progress.id} at {address}")
-        waiting = partial(show_task, progress.id)
+        waiting = partial(_show_task, progress.id)
         return RemoteClient(progress, declared, patience, waiting, address, webhook_url or "")
 
     with server_of(chosen, **settings) as started:
@@ -157,7 +162,7 @@ def serve(
             _started(address, started)
             if public_url is None and host is not None and not is_loopback(host):
                 click.echo("Warning: clients elsewhere need --public-url", err=True)
-        status = run_checks(chosen, PatientClient(started.url, started.key), client)
+        status = run_checks(chosen, PatientClient(started.url, started.key), client_of)
         if chosen.server is None and status != INTERRUPTED and grace:
             click.echo(f"The server responds for another {grace:g} s; Ctrl-C ends it.")
             with suppress(KeyboardInterrupt):
@@ -234,3 +239,108 @@ def _command(text: str) -> list[str]:
     if not parts or shutil.which(parts[0]) is None:
         raise UserError(f"--exec: there is no command '{parts[0] if parts else ''}'")
     return parts
+
+
+_RUNS: Final = Table(
+    {
+        "run": "id",
+        "started at": "startedAt",
+        "plan": "plan",
+        "state": "state",
+        "verdict": "verdict",
+        "waiting for you": lambda row: (row["waitingFor"] or {}).get("text"),
+    },
+    empty="No acceptance runs.",
+)
+_CHECKS: Final = Table(
+    {"verdict": lambda row: row["verdict"] or row["state"], "check": "id", "summary": "summary"},
+    empty="No checks.",
+)
+
+
+def _show_task(run: str, task: Row) -> None:
+    """Print what a run waits for, and how to report it."""
+    until = f", until {task['deadline']}" if "deadline" in task else ""
+    number = task["task"]
+    print_lines([f"waiting for you: {task['text']} (task {number}, {task['check']}{until})"])
+    for name, text in task["environment"].items():
+        click.echo(f"  {plain(name)}={plain(text)}")
+    state = "ready" if task.get("webhooks") else "done"
+    _show_how(run, number, state)
+
+
+def _show_how(run: str, number: int, state: str) -> None:
+    click.echo(f"  when {state}: invoice-sandbox acceptance {state} {run} --task {number}")
+
+
+def _show_run(run: Row) -> None:
+    print_lines([run["id"], run["plan"], run["state"], run["verdict"] or "no verdict yet"])
+    print_table(_CHECKS, run["checks"])
+    waiting, reported = run["waitingFor"], run["reported"] or {}
+    if waiting is None:
+        return
+    click.echo()
+    if reported.get("task") != waiting["task"]:
+        _show_task(run["id"], waiting)
+        return
+    click.echo(f"task {reported['task']} is reported as {reported['state']}")
+    if reported["state"] == "ready":
+        _show_how(run["id"], reported["task"], "done")
+
+
+_RUN: Final = click.argument("run_id", metavar="RUN", type=ID)
+_TASK: Final = click.option(
+    "--task", metavar="N", type=WholeNumber(1), required=True, help="Number of the task."
+)
+
+
+@acceptance.command("list")
+@with_connection
+def list_runs() -> None:
+    """List acceptance runs.
+
+    The acceptance runs of the workspace, newest first, with what they wait for. The newest 20 are
+    kept, until the workspace is reset.
+    """
+    print_data(client().ask("GET", "/acceptance/runs"), lambda rows: print_table(_RUNS, rows))
+
+
+@acceptance.command("show")
+@_RUN
+@with_connection
+def show_run(run_id: str) -> None:
+    """Show an acceptance run.
+
+    The run with its checks, and what the client must do next, with the environment that it needs
+    for it.
+    """
+    print_data(client().ask("GET", path("/acceptance/runs/{id}", id=run_id)), _show_run)
+
+
+def _report(run_id: str, task: int, state: str) -> None:
+    place = path("/acceptance/runs/{id}/task", id=run_id)
+    print_data(client().ask("PUT", place, {"task": task, "state": state}), _show_run)
+
+
+@acceptance.command("ready")
+@_RUN
+@_TASK
+@with_connection
+def report_ready(run_id: str, task: int) -> None:
+    """Report that the client receives webhooks.
+
+    It has the secret of the task. The command fails in a task that receives no webhooks.
+    """
+    _report(run_id, task, "ready")
+
+
+@acceptance.command("done")
+@_RUN
+@_TASK
+@with_connection
+def report_done(run_id: str, task: int) -> None:
+    """Report that the client is done with its task.
+
+    The run goes on at once, not after the time for the task.
+    """
+    _report(run_id, task, "done")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ from invoice_sandbox.cli.options import (
     with_connection,
 )
 from invoice_sandbox.cli.output import Cell, Row, Table, plain, print_lines, print_table
-from invoice_sandbox.control.client import ControlClient, SandboxError, path
+from invoice_sandbox.control.client import ControlClient, path
 
 _FAULTS: Final = (
     *("fail", "duplicate", "late", "bad-signature", "stale-timestamp", "changed-body"),
@@ -118,16 +117,7 @@ def _record(sandbox: ControlClient, type_: str, subject: str | None) -> Any:
         if sandbox.project.subject is None:
             raise click.UsageError("events of this project have no --subject")
         body[sandbox.project.subject] = subject
-    try:
-        return sandbox.ask("POST", "/events", body)
-    except SandboxError as error:
-        if error.status == HTTPStatus.NOT_FOUND and sandbox.lacks("/events"):
-            raise click.ClickException(
-                f"the project at {sandbox.url} records no events on request: "
-                "its control API has no POST /sandbox/events; "
-                "docs/handlers.md, 'Webhooks', shows how to add it"
-            ) from None
-        raise
+    return sandbox.ask("POST", "/events", body)
 
 
 def _show_triggered(triggered: Row) -> None:

@@ -222,13 +222,6 @@ class ControlClient:
         """Where the types of the webhook events are listed."""
         return f"{self.url}/openapi.json lists all of them, under 'webhooks'"
 
-    def lacks(self, path: str) -> bool:
-        """Whether the control API of the server is known to have no such path of its contract."""
-        try:
-            return path not in self.whole("GET", "/sandbox/openapi.json").get("paths", {})
-        except SandboxError:
-            return False
-
     def registration_path(self) -> str:
         """The path of the operation that registers webhook endpoints. Raises SandboxError."""
         if self.project.register is None:

@@ -15,9 +15,10 @@ Event = dict[str, Any]
 _MAX_EVENTS: Final = 1000
 _PAUSE: Final = 0.05
 _EVERYTHING: Final = "*"
-_NEVER_RECORDED: Final = "Nothing is due, and no such event was recorded: {causes} records one."
-_CAUSES: Final = "emit() in a handler or a step of a scenario"
-_CAUSES_ON_REQUEST: Final = "emit() in a handler, a step of a scenario or 'invoice-sandbox trigger'"
+_NEVER_RECORDED: Final = (
+    "Nothing is due, and no such event was recorded: "
+    "emit() in a handler, a step of a scenario or 'invoice-sandbox trigger' records one."
+)
 
 
 class NotReceivedError(AssertionError):
@@ -123,9 +124,7 @@ class Webhooks:
         if due:
             lines.append(f"The next step is due at {due}; advance the clock.")
         else:
-            causes = _CAUSES if self._control.lacks("/events") else _CAUSES_ON_REQUEST
-            never = _NEVER_RECORDED.format(causes=causes)
-            lines.append("Nothing is due." if reason or same else never)
+            lines.append("Nothing is due." if reason or same else _NEVER_RECORDED)
         return "\n".join(line for line in lines if line)
 
     def _reason(self, event_type: str, recorded: list[dict[str, Any]]) -> str:

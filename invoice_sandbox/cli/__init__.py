@@ -29,7 +29,7 @@ _COMMANDS: Final = {
     "contract": _Place("contract", "Print the served contract, or compare the next version."),
     "key": _Place("key", "Print a new API key for 'serve --key'."),
     "init": _Place("init", "Create a project for a contract in DIR."),
-    "scenarios": _Place("scenarios", "List, choose, validate and draw scenarios."),
+    "scenarios": _Place("scenarios", "List, choose and validate scenarios."),
     "clock": _Place("clock", "Show or move the clock of the workspace."),
     "agenda": _Place("clock", "Show due and finished steps."),
     "workspace": _Place("workspace", "Create, list and delete workspaces."),

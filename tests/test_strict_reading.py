@@ -195,11 +195,18 @@ def test_a_schema_that_cannot_be_compiled_has_its_place(tmp_path: Path) -> None:
 def test_a_document_that_is_nested_too_deeply_is_one_line(tmp_path: Path) -> None:
     for file, text in (
         ("a.json", '{"a":' * 500 + "1" + "}" * 500),
-        ("a.yaml", "[" * 5000 + "]" * 5000),
+        ("a.yaml", "[" * 100_000 + "]" * 100_000),  # which ends a process inside libyaml
     ):
         (tmp_path / file).write_text(text)
         with pytest.raises(ProjectError, match=r"^[^\n]*nested too deeply[^\n]*$"):
             load_contract(tmp_path / file)
+
+
+def test_aliases_that_multiply_are_one_line(tmp_path: Path) -> None:
+    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    (tmp_path / "a.yaml").write_text("\n".join(["a0: &a0 [1]", *levels]))
+    with pytest.raises(ProjectError, match=r"^[^\n]*more than 1,000,000 values[^\n]*$"):
+        load_contract(tmp_path / "a.yaml")
 
 
 def _written(folder: Path, content: Any) -> Path:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from invoice_sandbox.base.errors import UserError
+
+MAX_VALUES: Final = 1_000_000
+"""Values of a YAML file, aliases expanded."""
 
 
 @dataclass

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
 
 from invoice_sandbox.openapi.load import text as texts
-from invoice_sandbox.openapi.load.text import DocumentError, finite
+from invoice_sandbox.openapi.load.text import MAX_VALUES, DocumentError, finite
 
 try:
     from yaml import CSafeLoader as _BaseLoader
@@ -54,7 +55,8 @@ def parse_yaml(text: str, name: str) -> Any:
     Raises DocumentError.
     """
     try:
-        return _value(yaml.compose(text, Loader=_Loader), name)
+        _reject_depth(text, name)
+        return _Builder(name).value(yaml.compose(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         advice = _NO_TABS if mark and text[mark.index : mark.index + 1] == "\t" else ""
@@ -101,53 +103,63 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Mark, yaml.Nod
     return None
 
 
-def _value(node: yaml.Node | None, name: str) -> Any:
-    """Return what ``node`` stands for: None, bool, int, float, str, list or dict."""
-    if node is None:
-        return None
-    if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
-        return _mapping(node, name)
-    if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
-        return [_value(item, name) for item in node.value]
-    if isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
-        return _scalar(node, name)
-    raise _at(name, node.start_mark, f"the tag '{node.tag}' has no place in JSON")
+@dataclass
+class _Builder:
+    """Turns composed nodes into plain data, and counts them: an alias may repeat a lot."""
 
+    name: str
+    nodes: int = 0
 
-def _mapping(node: yaml.MappingNode, name: str) -> dict[str, Any]:
-    """Return the members in order, those merged by ``<<`` first; keys are the text as written."""
-    merged: dict[str, Any] = {}
-    members: dict[str, Any] = {}
-    for key, child in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            raise _at(name, key.start_mark, "a key must be text")
-        if key.tag == _TAG + "merge":
-            merged |= _merged(key, child, name)
-            continue
-        if key.value in members:
-            raise _at(name, key.start_mark, f"duplicate key '{key.value}'")
-        members[key.value] = _value(child, name)
-    return {**merged, **members}
+    def value(self, node: yaml.Node | None) -> Any:
+        """Return what ``node`` stands for: None, bool, int, float, str, list or dict."""
+        if node is None:
+            return None
+        self.nodes += 1
+        if self.nodes > MAX_VALUES:
+            problem = f"more than {MAX_VALUES:,} values, aliases expanded"
+            raise _at(self.name, node.start_mark, problem)
+        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+            return self.mapping(node)
+        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+            return [self.value(item) for item in node.value]
+        if isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
+            return self.scalar(node)
+        raise _at(self.name, node.start_mark, f"the tag '{node.tag}' has no place in JSON")
 
+    def mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
+        """Return the members in order, those merged by ``<<`` first; keys are the text as
+        written."""
+        merged: dict[str, Any] = {}
+        members: dict[str, Any] = {}
+        for key, child in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _at(self.name, key.start_mark, "a key must be text")
+            if key.tag == _TAG + "merge":
+                merged |= self.merged(key, child)
+                continue
+            if key.value in members:
+                raise _at(self.name, key.start_mark, f"duplicate key '{key.value}'")
+            members[key.value] = self.value(child)
+        return {**merged, **members}
 
-def _merged(key: yaml.Node, node: yaml.Node, name: str) -> dict[str, Any]:
-    """Return the members that ``<<`` names; of a list, those of the first object count."""
-    members: dict[str, Any] = {}
-    for source in reversed(node.value if isinstance(node, yaml.SequenceNode) else [node]):
-        if not isinstance(source, yaml.MappingNode):
-            raise _at(name, key.start_mark, "'<<' must name an object, or a list of objects")
-        members |= _mapping(source, name)
-    return members
+    def merged(self, key: yaml.Node, node: yaml.Node) -> dict[str, Any]:
+        """Return the members that ``<<`` names; of a list, those of the first object count."""
+        members: dict[str, Any] = {}
+        for source in reversed(node.value if isinstance(node, yaml.SequenceNode) else [node]):
+            if not isinstance(source, yaml.MappingNode):
+                problem = "'<<' must name an object, or a list of objects"
+                raise _at(self.name, key.start_mark, problem)
+            members |= self.mapping(source)
+        return members
 
-
-def _scalar(node: yaml.ScalarNode, name: str) -> Any:
-    """Return a scalar by its tag, which the rules above or the document itself gave it."""
-    try:
-        return _SCALARS[node.tag](node.value)
-    except ValueError:
-        expected = node.tag.removeprefix(_TAG)
-        problem = f"'{node.value[:40]}' is not a valid {expected}"
-        raise _at(name, node.start_mark, problem) from None
+    def scalar(self, node: yaml.ScalarNode) -> Any:
+        """Return a scalar by its tag, which the rules above or the document itself gave it."""
+        try:
+            return _SCALARS[node.tag](node.value)
+        except ValueError:
+            expected = node.tag.removeprefix(_TAG)
+            problem = f"'{node.value[:40]}' is not a valid {expected}"
+            raise _at(self.name, node.start_mark, problem) from None
 
 
 def _bool(text: str) -> bool:
@@ -179,6 +191,28 @@ def _at(name: str, mark: Any, problem: str, advice: str = "") -> DocumentError:
 
 
 _NO_TABS: Final = "this is a tab; YAML indents with spaces"
+
+
+def _reject_depth(text: str, name: str) -> None:
+    """Deep nesting ends the process inside libyaml's composer; nobody writes 256 levels.
+
+    Counting exactly means reading the document twice, so only one that might be deep is counted.
+    """
+    if text.count("[") + text.count("{") <= _MAX_LEVELS and not _DEEP_BLOCK.search(text):
+        return
+    level = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            level += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            level -= 1
+        if level > _MAX_LEVELS:
+            problem = f"nested too deeply: more than {_MAX_LEVELS} levels"
+            raise _at(name, event.start_mark, problem)
+
+
+_MAX_LEVELS: Final = 256
+_DEEP_BLOCK: Final = re.compile(rf"^(?:[ ]{{{_MAX_LEVELS}}}|[ ]*(?:[-?][ ]+){{100}})", re.MULTILINE)
 
 
 def yaml_text(document: Any) -> str:

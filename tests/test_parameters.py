@@ -150,8 +150,6 @@ CORNERS = {
         None,
         {"allowReserved": True},
     ),
-    "commas that a client encoded": Row("query", None, False, "color=1%2C2", [1, 2], NUMBERS),
-    "commas of a path, encoded": Row("path", None, None, "1%2C2", [1, 2], NUMBERS),
     # Types.
     "numbers in a list": Row("query", None, None, "color=1&color=2", [1, 2], NUMBERS),
     "numbers behind commas": Row("query", None, False, "color=1,2", [1, 2], NUMBERS),

@@ -126,16 +126,15 @@ class Snapshot:
 
 
 class Contents(NamedTuple):
-    """What a workspace, or a snapshot of it, holds: records by collection, oldest first, counters,
-    and the number of requests. ``records`` is None if they take more than was asked for.
-
-    ``logged`` is how many entries each log of the workspace has had when this was read."""
+    """What a workspace, or a snapshot of it, holds: records by collection, oldest first; None if
+    they take more than MAX_CONTENTS."""
 
     workspace: Workspace
     records: Mapping[str, Sequence[Record]] | None
-    numbers: Mapping[str, int]
-    requests: int
-    logged: Mapping[str, int]
+
+
+MAX_CONTENTS: Final = 8 * MEBIBYTE
+"""Bytes of records that a recording has."""
 
 
 OUTCOMES_LOG: Final = "outcomes"
@@ -435,13 +434,10 @@ class Store(Protocol):
         """The credentials that are valid after restoring the snapshot. Raises KeyError."""
         ...
 
-    async def contents(
-        self, workspace_id: str, snapshot_id: str | None = None, most: int = 8 * MEBIBYTE
-    ) -> Contents:
+    async def contents(self, workspace_id: str, snapshot_id: str | None = None) -> Contents:
         """What the workspace holds, or held when the snapshot was taken.
 
-        Without the records if they take more than ``most`` bytes. Raises KeyError for an unknown
-        snapshot.
+        Raises KeyError for an unknown snapshot.
         """
         ...
 

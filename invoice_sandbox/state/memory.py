@@ -15,7 +15,7 @@ from invoice_sandbox.base.clock import ClockState, in_milliseconds
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.state import (
-    MEBIBYTE,
+    MAX_CONTENTS,
     USERS,
     Capacity,
     Condition,
@@ -381,24 +381,21 @@ class MemoryStore:
         """The credentials that are valid after restoring the snapshot."""
         return tuple(_after_restoring(self._space(workspace_id), snapshot_id).values())
 
-    async def contents(
-        self, workspace_id: str, snapshot_id: str | None = None, most: int = 8 * MEBIBYTE
-    ) -> Contents:
+    async def contents(self, workspace_id: str, snapshot_id: str | None = None) -> Contents:
         """What the workspace holds, or held when the snapshot was taken."""
         space = await self.lock(workspace_id)
         try:
             state = space.state if snapshot_id is None else space.snapshots[snapshot_id][1]
             state = state.copy()
-            logged = {name: log.last for name, log in space.logs.items()}
         finally:
             space.lock.release()
         records = None
-        if state.size <= most:
+        if state.size <= MAX_CONTENTS:
             records = {}
             for name, collection in sorted(state.collections.items()):
                 records[name] = [*collection.page(None, None, (), oldest_first=True).records]
                 await asyncio.sleep(0)  # others go on
-        return Contents(state.workspace, records, state.numbers, state.requests, logged)
+        return Contents(state.workspace, records)
 
     async def append(
         self,

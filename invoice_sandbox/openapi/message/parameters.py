@@ -204,9 +204,7 @@ def _lists(style: Style, shape: Shape, given: Given) -> list[Any]:
     if not texts:
         return []
     parts = style.items(texts)
-    encoded = style.items_of_encoded(texts)
     values = [_list(parts, shape, literally=literally) for literally in (False, True)]
-    values += [_list(encoded, shape, literally=False)] if encoded else []
     return [*values, []] if parts == [""] else values
 
 

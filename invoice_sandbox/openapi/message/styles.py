@@ -63,13 +63,6 @@ class Style:
         """The values of a list. Raises TextError."""
         return [self.decode(part) for part in self._parts(texts)]
 
-    def items_of_encoded(self, texts: Sequence[str]) -> list[str]:
-        """The values of a list whose commas were encoded too, as many clients do; else none."""
-        is_plain = self.style == "simple" or (self.style == FORM and not self.explode)
-        if not is_plain or len(texts) != 1 or "%2c" not in texts[0].lower() or "," in texts[0]:
-            return []
-        return self.decode(texts[0]).split(",")
-
     def members(self, texts: Sequence[str]) -> list[Pair]:
         """The members of an object that stands in one text. Raises TextError."""
         if self.explode and self.style in _EXPLODED_BY:

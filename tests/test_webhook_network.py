@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import ip_address, ip_network
@@ -18,7 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from invoice_sandbox.webhooks.dns import LOOKUPS, Names
+from invoice_sandbox.webhooks.dns import LOOKUPS_OF_A_WORKSPACE, WORKSPACE, Names
 from invoice_sandbox.webhooks.network import ForbiddenAddressError, Network, url_problem
 from invoice_sandbox.webhooks.transport import (
     TRIED,
@@ -818,46 +819,37 @@ class DeadNameServer:
         return ["203.0.113.1"]
 
 
-def looking_up(names: Names, host: str) -> asyncio.Task[Sequence[str]]:
-    return asyncio.get_running_loop().create_task(names.resolve(host, 80))
+def looking_up(names: Names, workspace: str, host: str) -> asyncio.Task[Sequence[str]]:
+    context = copy_context()
+    context.run(WORKSPACE.set, workspace)
+    return asyncio.get_running_loop().create_task(names.resolve(host, 80), context=context)
 
 
-def test_no_more_names_are_looked_up_at_a_time_than_there_are_threads() -> None:
+async def given_up(server: DeadNameServer) -> tuple[list[str], Sequence[str]]:
+    """What was looked up of ten dead names and one that lives, by one workspace, and by another.
+
+    The first workspace has given up when the other one begins.
+    """
+    names = Names(server.look_up)
+    dead = [looking_up(names, "a", f"dead{number}.test") for number in range(10)]
+    dead.append(looking_up(names, "a", "alive.test"))
+    for _ in range(LOOKUPS_OF_A_WORKSPACE):
+        assert await asyncio.to_thread(server.begun.acquire, timeout=PATIENCE)
+    for task in dead:
+        task.cancel()
+    await asyncio.wait(dead)
+    waiting = looking_up(names, "a", "alive.test")
+    found = await looking_up(names, "b", "alive.test")
+    asked = list(server.asked)
+    assert not waiting.done()
+    server.end.set()
+    assert await waiting == found
+    return asked, found
+
+
+def test_dead_names_take_only_the_share_of_their_workspace() -> None:
+    """Also once nobody waits for them any more."""
     server = DeadNameServer()
-
-    async def asked() -> int:
-        names = Names(server.look_up)
-        dead = [looking_up(names, f"dead{number}.test") for number in range(LOOKUPS + 4)]
-        for _ in range(LOOKUPS):
-            assert await asyncio.to_thread(server.begun.acquire, timeout=PATIENCE)
-        await asyncio.sleep(0)
-        before = len(server.asked)
-        server.end.set()
-        await asyncio.gather(*dead)
-        return before
-
-    assert asyncio.run(asked()) == LOOKUPS
-    assert len(server.asked) == LOOKUPS + 4
-
-
-def test_a_lookup_that_was_given_up_leaves_its_place() -> None:
-    """While it waited for the others, or while it was under way: then its end is no error."""
-    server = DeadNameServer()
-    errors: list[object] = []
-
-    async def found() -> Sequence[str]:
-        asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
-        names = Names(server.look_up)
-        dead = [looking_up(names, f"dead{number}.test") for number in range(LOOKUPS)]
-        for _ in dead:
-            assert await asyncio.to_thread(server.begun.acquire, timeout=PATIENCE)
-        waiting = [looking_up(names, "alive.test") for _ in range(LOOKUPS)]
-        await asyncio.sleep(0)
-        for task in (*dead, *waiting):
-            task.cancel()
-        await asyncio.wait([*dead, *waiting])
-        server.end.set()
-        return await asyncio.wait_for(looking_up(names, "alive.test"), PATIENCE)
-
-    assert asyncio.run(found()) == ["203.0.113.1"]
-    assert errors == []
+    asked, found = asyncio.run(given_up(server))
+    assert sorted(asked) == ["alive.test", *(f"dead{one}.test" for one in range(4))]
+    assert found == ["203.0.113.1"]

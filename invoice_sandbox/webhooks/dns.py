@@ -1,7 +1,8 @@
-"""Looks up the addresses of receivers, in a bounded number of threads.
+"""Looks up the addresses of receivers, with a bounded number of threads.
 
 A name server that does not respond holds a thread for as long as the operating system is patient,
-also after the delivery was given up. The threads do not keep the process from ending.
+also after the delivery was given up. So each workspace has only a share of the threads, and they
+do not keep the process from ending.
 """
 
 from __future__ import annotations
@@ -10,12 +11,18 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
-from typing import Final
+from contextvars import ContextVar
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 LOOKUPS: Final = 32
 """Names that are looked up at a time."""
+
+LOOKUPS_OF_A_WORKSPACE: Final = 4
+
+WORKSPACE: Final = ContextVar("WORKSPACE", default="")
+"""The workspace whose delivery is being made."""
 
 _NOWHERE: Final = frozenset({"example", "invalid"})
 
@@ -23,7 +30,7 @@ LookUp = Callable[[str, int], Sequence[str]]
 
 
 def look_up(host: str, port: int) -> Sequence[str]:
-    """Return the addresses that the operating system has for a host, without duplicates."""
+    """The addresses that the operating system returns for a host, without duplicates."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
@@ -33,27 +40,45 @@ class Names:
 
     def __init__(self, look_up: LookUp = look_up) -> None:
         self._look_up = look_up
-        self._free = asyncio.Semaphore(LOOKUPS)
+        self._all = asyncio.Semaphore(LOOKUPS)
+        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """Return the addresses of a host, once a thread is free. Raises OSError, UnicodeError.
+        """The addresses of a host, once the workspace has a thread. Raises OSError, UnicodeError.
 
         Names reserved for documentation (RFC 6761) are not looked up.
         """
         if host.rstrip(".").rpartition(".")[2].lower() in _NOWHERE:
             raise socket.gaierror(socket.EAI_NONAME, "the name is reserved and has no address")
-        await self._free.acquire()
+        share = self._shares.setdefault(WORKSPACE.get(), asyncio.Semaphore(LOOKUPS_OF_A_WORKSPACE))
+        await share.acquire()
+        try:
+            await self._all.acquire()
+        except BaseException:
+            share.release()
+            raise
+        return await self._in_thread(host, port, (share, self._all))
+
+    def _in_thread(
+        self, host: str, port: int, held: Sequence[asyncio.Semaphore]
+    ) -> asyncio.Future[Sequence[str]]:
         loop = asyncio.get_running_loop()
-        result: Future[Sequence[str]] = Future()
-        result.set_running_or_notify_cancel()  # a caller that gives up leaves the thread alone
+        result: asyncio.Future[Sequence[str]] = loop.create_future()
+
+        def end(set_result: Callable[[Any], None], value: Any) -> None:
+            for one in held:
+                one.release()
+            if not result.done():
+                set_result(value)
 
         def run() -> None:
+            outcome: tuple[Callable[[Any], None], Any]
             try:
-                result.set_result(self._look_up(host, port))
+                outcome = result.set_result, self._look_up(host, port)
             except (OSError, UnicodeError) as error:
-                result.set_exception(error)
+                outcome = result.set_exception, error
             with suppress(RuntimeError):  # the server has stopped meanwhile
-                loop.call_soon_threadsafe(self._free.release)
+                loop.call_soon_threadsafe(end, *outcome)
 
         threading.Thread(target=run, daemon=True, name="names").start()
-        return await asyncio.wrap_future(result)
+        return result

@@ -20,6 +20,7 @@ from invoice_sandbox.base.clock import SystemClock, instant_text
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.state import OUTCOMES_LOG, NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import TIMEOUT, Attempt, Outcome, Outgoing, note, prepare
+from invoice_sandbox.webhooks.dns import WORKSPACE
 from invoice_sandbox.webhooks.inbox import SENT_AT
 
 SIDE_BY_SIDE: Final = 384
@@ -155,6 +156,7 @@ class Lanes:
 
     async def _work(self, key: _Lane) -> None:
         workspace_id, lane = key
+        WORKSPACE.set(workspace_id)
         reached: datetime | None = None
         while not self._is_closing:
             async with self._turn:

@@ -197,7 +197,7 @@ def status(block: Locator) -> str:
     )
 
 
-@pytest.mark.parametrize(("host", "path"), [("127.0.0.1", "/docs"), ("localhost", "/docs/")])
+@pytest.mark.parametrize(("host", "path"), [("127.0.0.1", "/docs")])
 @pytest.mark.process
 def test_an_operation_can_be_tried_out_at_once(
     browser: Browser, server: Running, host: str, path: str
@@ -209,7 +209,7 @@ def test_an_operation_can_be_tried_out_at_once(
         assert '"mode": "sandbox_mock"' in block.locator(".live-responses-table").inner_text()
 
 
-@pytest.mark.parametrize("example", ["complete", "minimal"])
+@pytest.mark.parametrize("example", ["complete"])
 @pytest.mark.process
 def test_each_execute_registers_an_invoice_that_is_no_duplicate(
     browser: Browser, server: Running, example: str
@@ -269,21 +269,6 @@ def test_what_is_ours_is_marked_as_an_assumption(browser: Browser, server: Runni
         body.locator(".tablinks", has_text="Schema").click()
         body.locator(".json-schema-2020-12-expand-deep-button").nth(1).click()
         body.get_by_text("x-assumption").first.wait_for()
-
-
-@pytest.mark.process
-def test_a_key_that_the_visitor_chose_stays(browser: Browser, server: Running) -> None:
-    key = server.new_workspace()
-    with visiting(browser, f"{server.url}/docs") as page:
-        page.locator(".auth-wrapper .authorize.locked").click()
-        bearer = page.locator(".auth-container", has_text="bearerAuth")
-        bearer.get_by_role("button", name="Remove authorization").click()
-        bearer.locator("input").fill(key)
-        bearer.get_by_role("button", name="Apply credentials").click()
-        page.reload()
-        block = executed(page, "invoices", "listInvoices")
-        assert status(block) == "200"
-        assert f"Authorization: Bearer {key}" in block.locator(".curl-command").inner_text()
 
 
 @pytest.mark.process

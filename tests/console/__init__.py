@@ -1,1 +1,1 @@
-"""Screenshots of the console for the documentation, and how fast it is: ``make console-shots``."""
+"""Screenshots of the console for the documentation: ``make console-shots``."""

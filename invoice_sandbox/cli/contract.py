@@ -163,7 +163,7 @@ def compare(folder: Path, file: Path) -> Iterator[Finding]:
 def _apply_overlay(folder: Path, theirs: dict[str, Any]) -> bool:
     """Whether every action fits. What does not is the overlay's own, and no change for a client."""
     overlay = overlay_document(folder)
-    return overlay is None or not list(overlay_problems(theirs, overlay, apply=True))
+    return overlay is None or not list(overlay_problems(theirs, overlay))
 
 
 def _event_findings(file: Path, theirs: dict[str, Any]) -> Iterator[Finding]:

@@ -27,18 +27,14 @@ from invoice_sandbox.openapi.load.model import (
     Pointer,
     node,
     walk,
-    word_for,
 )
-from invoice_sandbox.openapi.load.pointers import at_pointer, identified, node_at, steps_of
-from invoice_sandbox.openapi.load.pointers import named as find
+from invoice_sandbox.openapi.load.pointers import at_pointer, node_at, steps_of
 from invoice_sandbox.openapi.load.text import DocumentError
 
 Origins = Mapping[tuple[str, ...], tuple[str, Pointer]]
 """Where a place of the bundle came from: the file, and the pointer within it."""
 
 _FILE: Final = re.compile(r"[^#]*\.(?:ya?ml|json)(?:#.*)?|[^#]+#/.*")
-_BUILT_IN: Final = "https://json-schema.org/draft/"
-"""What addresses of the official dialects begin with, which the validator has."""
 
 _COMPONENT: Final = re.compile("#/components/(?!x-)[^/]*/[^/]*")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -111,30 +107,9 @@ def _lost(document: Mapping[str, Any], references: Sequence[Node]) -> Iterator[t
         if target is None or target.value is None:
             yield here.pointer, f"cannot resolve reference '{reference}'"
         elif here.type != "other" and target.type not in {here.type, DATA, "other"}:
-            problem = f"the reference '{reference}' does not name {_a(here.type)}"
-            yield here.pointer, problem
+            yield here.pointer, f"the reference '{reference}' names an object of another type"
         elif _is_circle(here, named):
             yield here.pointer, f"the reference '{reference}' leads back to itself"
-    yield from _lost_dynamic(document, references)
-
-
-def _a(type_: str) -> str:
-    word = word_for(type_)
-    if word == "part":
-        return "a part of this type"
-    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
-
-
-def _lost_dynamic(
-    document: Mapping[str, Any], references: Sequence[Node]
-) -> Iterator[tuple[Pointer, str]]:
-    dynamic = [one for one in references if one.is_schema and "$dynamicRef" in one.value]
-    known = identified(document) if dynamic else {}
-    for here in dynamic:
-        reference = str(here.value["$dynamicRef"])
-        is_built_in = reference.startswith(_BUILT_IN)
-        if not is_built_in and find(reference, here.base, known) is None:
-            yield here.pointer, f"cannot resolve reference '{reference}'"
 
 
 def _is_circle(here: Node, named: Callable[[str], Node | None]) -> bool:

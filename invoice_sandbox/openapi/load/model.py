@@ -100,11 +100,6 @@ _VALUES: Final = frozenset({"const", "enum", "default", "example", "examples"})
 _UNKNOWN: Final = {DATA: DATA, SCHEMA: DATA, "callback": "pathItem", FILE: FILE}
 
 
-def word_for(type_: str) -> str:
-    """The word for a type in a message: its name if OpenAPI has objects of it, else ``part``."""
-    return type_ if type_ in OBJECTS or type_ in SECTIONS else "part"
-
-
 class Node(NamedTuple):
     """A value in a document: its ``type``, the steps to it, and the address (``base``) that
     references in it start from, which a schema changes by ``$id`` (JSON Schema Core 8.2.1)."""

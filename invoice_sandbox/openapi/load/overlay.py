@@ -66,20 +66,17 @@ def apply_overlay(document: dict[str, Any], overlay: dict[str, Any]) -> dict[str
     Raises OverlayError for the first action that is malformed or whose target matches nothing.
     """
     merged = copy.deepcopy(document)
-    for problem in overlay_problems(merged, overlay, apply=True):
+    for problem in overlay_problems(merged, overlay):
         raise problem
     return merged
 
 
-def overlay_problems(
-    document: dict[str, Any], overlay: dict[str, Any], *, apply: bool = False
-) -> Iterator[OverlayError]:
-    """Every action that does not fit, applying those that do (to ``document`` if ``apply``)."""
-    working = document if apply else copy.deepcopy(document)
+def overlay_problems(document: dict[str, Any], overlay: dict[str, Any]) -> Iterator[OverlayError]:
+    """Every action that does not fit; those that do are applied to ``document``."""
     yield from _header_problems(overlay)
     actions = overlay.get("actions")
     for index, action in enumerate(actions if isinstance(actions, list) else []):
-        problem = _apply_action(working, action)
+        problem = _apply_action(document, action)
         if problem:
             target = action.get("target", "") if isinstance(action, dict) else ""
             yield OverlayError(problem, index, str(target))

@@ -945,3 +945,13 @@ def test_a_reference_to_a_file_may_be_to_a_list_of_parameters(tmp_path: Path) ->
     assert warnings(tmp_path, content) == []
     with serving_contract(tmp_path, content) as client:
         assert [client.get(one).status_code for one in ("/a?q=1", "/a")] == [200, 400]
+
+
+@pytest.mark.parametrize("path", ["/sandbox", "/console", "/docs/v1"])
+def test_operations_are_apart_from_the_pages_of_the_sandbox(tmp_path: Path, path: str) -> None:
+    servers = [{"url": f"https://api.example.com{path}"}]
+    content = document({"/clock": {"get": OK}}, servers=servers)
+    with serving_contract(tmp_path, content) as client:
+        assert client.get(f"/api{path}/clock").status_code == 200
+        assert client.get("/sandbox/clock").status_code == 200
+        assert client.get("/openapi.json").json()["servers"][0]["url"].endswith(f"/api{path}")

@@ -13,6 +13,7 @@ from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import (
     Note,
+    served_base_path,
 )
 from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
 from invoice_sandbox.openapi.load.reading import (
@@ -86,15 +87,16 @@ def read_project(folder: Path) -> ReadContract:
 
 
 def compile_apart(read: ReadContract) -> Contract:
-    """Return the compiled contract.
+    """Return the compiled contract, below a base path that the sandbox does not need itself.
 
     Raises ContractError, or DocumentError with the places of schemas that cannot be compiled.
     """
     try:
-        return compile_contract(read.document)
+        contract = compile_contract(read.document)
     except UncompilableError as error:
         reject_all(read.place(()), (found.error(read.place) for found in error.found))
         raise
+    return replace(contract, base_path=served_base_path(read.document))
 
 
 def control_names(folder: Path) -> dict[str, str]:

@@ -35,6 +35,14 @@ def base_path(document: Mapping[str, Any]) -> str:
     return "/".join(["", *(step for step in path.split("/") if step)])
 
 
+def served_base_path(document: Mapping[str, Any]) -> str:
+    """The base path that a project's operations are served below: with ``/api`` before it where
+    the sandbox has pages or the control API of its own."""
+    path = base_path(document)
+    is_ours = path == "/sandbox" or f"{path}/".startswith((f"{DOCS}/", f"{CONSOLE}/"))
+    return f"/api{path}" if is_ours else path
+
+
 def _server_url(document: Mapping[str, Any]) -> str:
     """The URL of the first server, its variables at their defaults."""
     servers = document.get("servers") or [{"url": "/"}]

@@ -219,7 +219,7 @@ def test_a_number_that_was_posted_is_not_made_again(tmp_path: Path) -> None:
         assert keys == [2, 3, 4]
 
 
-CONFLICTS = {"409": (("422", "409"), 409), "422": (("422",), 422), "neither": ((), 201)}
+CONFLICTS = {"declared": (("409",), 409), "not declared": ((), 201)}
 
 
 @pytest.mark.parametrize(("declared", "status"), CONFLICTS.values(), ids=CONFLICTS)
@@ -230,14 +230,6 @@ def test_a_second_record_with_an_id_is_a_conflict_if_that_is_declared(
         assert client.post("/pets", json={"id": "a", "name": "Rex"}).status_code == 201
         assert client.post("/pets", json={"id": "a", "name": "Tom"}).status_code == status
         assert client.get("/pets/a").json()["name"] == ("Tom" if status == 201 else "Rex")
-
-
-@pytest.mark.parametrize(("declared", "status"), [("404", 404), ("410", 410), ("400", 400)])
-def test_an_unknown_id_has_the_status_that_is_declared(
-    tmp_path: Path, declared: str, status: int
-) -> None:
-    with served(tmp_path, document(errors=(declared,))) as client:
-        assert client.get("/pets/unknown").status_code == status
 
 
 @pytest.mark.parametrize("is_sent_in_it", [True, False])
@@ -315,17 +307,17 @@ def test_what_one_of_several_alternatives_requires_is_as_in_the_example(tmp_path
 
 
 def test_a_list_has_the_records_with_the_value_of_a_member(tmp_path: Path) -> None:
-    several = parameter("tags", schema={"type": "array", "items": {"type": "string"}})
+    several = parameter("name", schema={"type": "array", "items": {"type": "string"}})
     with served(tmp_path, document(query=(parameter("kind"), several))) as client:
-        for name, kind, tags in (("Rex", "dog", ["a"]), ("Tom", "cat", ["b"]), ("Ida", "dog", [])):
-            client.post("/pets", json={"name": name, "kind": kind, "tags": tags})
+        for name, kind in (("Rex", "dog"), ("Tom", "cat"), ("Ida", "dog")):
+            client.post("/pets", json={"name": name, "kind": kind})
 
         def names(query: str) -> list[str]:
             return [one["name"] for one in client.get(f"/pets?{query}").json()]
 
         assert names("kind=dog") == ["Rex", "Ida"]
-        assert names("kind=dog&tags=a") == ["Rex"]
-        assert names("tags=a&tags=b") == ["Rex", "Tom"]
+        assert names("kind=dog&name=Rex") == ["Rex"]
+        assert names("name=Rex&name=Tom") == ["Rex", "Tom"]
         assert names("kind=bird") == []
 
 
@@ -394,18 +386,11 @@ def test_an_envelope_called_like_the_parameter_is_not_the_id(tmp_path: Path) -> 
         assert client.get(f"/pets/{made['pet']['id']}").json() == made
 
 
-def test_an_id_may_be_a_text_in_one_response_and_a_number_in_another(tmp_path: Path) -> None:
-    content = document(with_members(id={"type": "integer"}))
-    content["paths"]["/pets"]["post"]["responses"] = response(PET, "201")
-    with served(tmp_path, content) as client:
-        assert client.post("/pets", json={"name": "Rex"}).json()["id"] == "1"
-        assert client.get("/pets/1").json() == {"id": 1, "name": "Rex"}
-
-
 @pytest.mark.parametrize("key", ["204", "default"])
 def test_a_post_may_declare_no_content_or_the_default_only(tmp_path: Path, key: str) -> None:
-    made = document(with_members(id={"type": "integer"}))
-    made["paths"]["/pets"]["post"]["responses"] = response(PET, key)
+    pet = with_members(id={"type": "integer"})
+    made = document(pet)
+    made["paths"]["/pets"]["post"]["responses"] = response(pet, key)
     with served(tmp_path, made) as client:
         reply = client.post("/pets", json={"name": "Rex"})
         assert reply.status_code == (204 if key == "204" else 200)
@@ -443,11 +428,12 @@ def test_what_no_response_can_have_is_not_kept_and_that_is_reported(tmp_path: Pa
     fixed = {"enum": [{"id": "x", "name": "Fixed"}], **PET}
     content = document(fixed, listed={"type": "array", "items": PET})
     with served(tmp_path, content) as client:
-        for name in ("Rex", "Tom"):
-            assert client.post("/pets", json={"name": name}).json() == {"id": "x", "name": "Fixed"}
-        assert client.get("/pets").json() == [{"id": "x", "name": "Fixed"}]
+        assert client.post("/pets", json={"name": "Rex"}).json() == {"id": "x", "name": "Fixed"}
+        assert client.get("/pets").json() == []
         entry, *_ = client.get("/sandbox/requests?operation=post_pets").json()["data"]
-        assert entry["why"]["hints"] == ["nothing was kept: the responses cannot have the record"]
+        assert entry["why"]["hints"] == [
+            "nothing was kept: the body is a list, or the responses cannot have it"
+        ]
 
 
 NO_COLLECTION = {

@@ -20,7 +20,7 @@ from invoice_sandbox.http.prefer import from_contract
 from invoice_sandbox.openapi.load.operations import named_examples
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.responses import Choice
-from invoice_sandbox.project.declared import is_valid, members, properties
+from invoice_sandbox.project.bodies import is_valid, members, properties
 from invoice_sandbox.runtime.engine import Engine
 
 REASON: Final = "X-Sandbox-Error"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.operations import named_examples
-from invoice_sandbox.openapi.load.pointers import steps_of
+from invoice_sandbox.openapi.load.pointers import ContractError, dereference, steps_of
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import (
     WITHOUT_BODY,
@@ -19,18 +19,54 @@ from invoice_sandbox.openapi.responses import (
     json_type,
 )
 from invoice_sandbox.openapi.schema.compile import Checker
-from invoice_sandbox.project.declared import (
-    ABSENT,
-    Document,
-    is_valid,
-    items,
-    keyword,
-    members,
-    properties,
-    required,
-)
 
+Document = Mapping[str, Any]
+
+ABSENT: Final = object()
+"""The value of a member that is not there."""
 _VIEWS: Final = 256
+_COMPOSED: Final = ("allOf", "oneOf", "anyOf")
+
+
+def properties(document: Document, schema: Any) -> dict[str, Any]:
+    """Return the schema of each declared member. One that is declared twice has an ``allOf``."""
+    found: dict[str, list[Any]] = {}
+    for part in parts(document, schema):
+        for name, member in part.get("properties", {}).items():
+            found.setdefault(name, []).append(member)
+    return {
+        name: every[0] if len(every) == 1 else {"allOf": every} for name, every in found.items()
+    }
+
+
+def keyword(document: Document, schema: Any, name: str, default: Any = None) -> Any:
+    """Return what the schema, or one of its ``allOf``, declares for a keyword."""
+    every = parts(document, schema, ("allOf",))
+    return next((part[name] for part in every if name in part), default)
+
+
+def parts(
+    document: Document, schema: Any, keywords: tuple[str, ...] = _COMPOSED
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the schema and what it is composed of, each once."""
+    waiting, seen = [schema], set[int]()
+    for part in waiting:
+        with suppress(ContractError):
+            found = dereference(document, part)
+            if isinstance(found, Mapping) and id(found) not in seen:
+                seen.add(id(found))
+                waiting += [inner for name in keywords for inner in found.get(name, [])]
+                yield found
+
+
+def members(value: Any) -> Mapping[str, Any]:
+    """Return the members of an object; none of anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def is_valid(checker: Checker | None, value: Any) -> bool:
+    """True if the schema allows the value; without a schema every value is allowed."""
+    return checker is None or checker.is_valid(value)
 
 
 @dataclass(frozen=True)
@@ -47,52 +83,45 @@ class Part:
         return properties(self.document, self.schema)
 
     @cached_property
+    def required(self) -> list[str]:
+        """The names of the members that every value has, in their order."""
+        every = parts(self.document, self.schema, ("allOf",))
+        return [name for part in every for name in part.get("required", [])]
+
+    @cached_property
     def members(self) -> dict[str, Part]:
         """Its members: those that are declared, required, or in the example."""
-        names = (*self.properties, *required(self.document, self.schema), *members(self.example))
+        own, shown = self.properties, members(self.example)
         return {
-            name: Part(
-                self.document,
-                self.properties.get(name, True),
-                members(self.example).get(name, ABSENT),
-            )
-            for name in names
+            name: Part(self.document, own.get(name, True), shown.get(name, ABSENT))
+            for name in (*own, *self.required, *shown)
         }
 
     @cached_property
     def item(self) -> Part | None:
         """An item of the list that it is; None if it is not a list."""
-        schema, listed = items(self.document, self.schema), self.example
-        first = listed[0] if isinstance(listed, list) and listed else ABSENT
-        if schema is None and not isinstance(listed, list):
-            return None
-        return Part(self.document, True if schema is None else schema, first)
+        every = (part["items"] for part in parts(self.document, self.schema) if "items" in part)
+        shown = self.example if isinstance(self.example, list) else None
+        schema = next(every, None if shown is None else True)
+        return None if schema is None else Part(self.document, schema, (shown or [ABSENT])[0])
 
     @cached_property
     def of_server(self) -> frozenset[str]:
         """The names of the members that a record has though nobody sent them."""
-        needed = required(self.document, self.schema)
-        own = (name for name, one in self.members.items() if one.has_mark("readOnly"))
-        return frozenset((*needed, *own)) - self.of_client
+        return (frozenset(self.required) | self.marked("readOnly")) - self.marked("writeOnly")
 
-    @cached_property
-    def of_client(self) -> frozenset[str]:
-        """The names of the members that no response shows."""
-        return frozenset(name for name, one in self.members.items() if one.has_mark("writeOnly"))
-
-    def has_mark(self, mark: str) -> bool:
-        """True if it is declared as ``readOnly``, or ``writeOnly``."""
-        return keyword(self.document, self.schema, mark, default=False) is True
-
-    @property
-    def is_instant(self) -> bool:
-        """True if it is a date and time."""
-        return bool(keyword(self.document, self.schema, "format") == "date-time")
+    def marked(self, mark: str) -> frozenset[str]:
+        """Return the names of the members that are ``readOnly``, or ``writeOnly``."""
+        every = self.members.items()
+        return frozenset(
+            name for name, one in every if keyword(self.document, one.schema, mark) is True
+        )
 
     def initial(self, now: str) -> Any:
         """Return the value of a member that nobody sent, or ABSENT."""
+        is_instant = keyword(self.document, self.schema, "format") == "date-time"
         choices = keyword(self.document, self.schema, "enum") or [self.example]
-        usual = now if self.is_instant else choices[0]
+        usual = now if is_instant else choices[0]
         return keyword(self.document, self.schema, "default", usual)
 
 
@@ -103,7 +132,7 @@ def visible(part: Part, value: Any) -> Any:
         return [visible(part.item, item) for item in value]
     if not isinstance(value, Mapping):
         return value
-    names = (part.properties or value).keys() - part.of_client
+    names = (part.properties or value).keys() - part.marked("writeOnly")
     return {
         name: visible(part.members[name], member) if name in part.members else member
         for name, member in value.items()
@@ -117,13 +146,11 @@ def completed(part: Part, value: Any, now: str) -> Any:
         return [completed(part.item, one, now) for one in value]
     if not isinstance(value, Mapping):
         return value
-    found = {
+    initial = {name: part.members[name].initial(now) for name in part.of_server - value.keys()}
+    found = {name: one for name, one in initial.items() if one is not ABSENT} | {
         name: completed(part.members[name], one, now) if name in part.members else one
         for name, one in value.items()
     }
-    for name in part.of_server - found.keys():
-        if (initial := part.members[name].initial(now)) is not ABSENT:
-            found[name] = initial
     return {name: found[name] for name in (*part.members, *found) if name in found}
 
 
@@ -144,13 +171,10 @@ class View:
         """Return the record as the response has it; None if it cannot have it."""
         if self.part is None:
             return None
-        for key in spellings(record[identity]):
-            own = completed(self.part, visible(self.part, {**record, identity: key}), now)
-            example = members(self.part.example)
-            allowed = self._allowed(own)
-            for shown in (own, allowed, {**example, **allowed}, {**example, identity: key}):
-                if is_valid(self.of_part, shown) and shown.get(identity) == key:
-                    return shown
+        own = self._allowed(completed(self.part, visible(self.part, record), now))
+        for shown in (own, {**members(self.part.example), **own}):
+            if is_valid(self.of_part, shown) and shown.get(identity) == record[identity]:
+                return shown
         return None
 
     def _allowed(self, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,13 +196,6 @@ class View:
         """Return the body with a record or a list at its place; None if that is not allowed."""
         whole = {**members(self.example.body), self.place: shown} if self.place else shown
         return whole if is_valid(self.checker, whole) else None
-
-
-def spellings(key: Any) -> Iterator[Any]:
-    """Yield an id as members and paths may have it: as it is, as text, and as a number."""
-    yield from (key, str(key))
-    if re.fullmatch("[1-9][0-9]{0,17}", str(key)):
-        yield int(key)
 
 
 @lru_cache(maxsize=_VIEWS)
@@ -247,15 +264,12 @@ def response_part(contract: Contract, operation: Operation) -> Part | None:
     declared = None if response is None or name is None else response.declared_for(name)
     if response is None or declared is None or not is_success(operation.success):
         return None
-    return _part(contract.document, response.media[declared])
+    media = response.media[declared]
+    shown = (value for _, value in named_examples(contract.document, media))
+    example = media.get("example", next(shown, ABSENT))
+    return Part(contract.document, media.get("schema", True), example)
 
 
 def is_success(key: str) -> bool:
     """True if a response with this key may be one of a success: ``201``, ``2XX`` or ``default``."""
     return key.startswith("2") or key == "default"
-
-
-def _part(document: Document, media: Mapping[str, Any]) -> Part:
-    named = (value for _, value in named_examples(document, media))
-    example = media.get("example", next(named, ABSENT))
-    return Part(document, media.get("schema", True), example)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
@@ -14,14 +15,10 @@ from invoice_sandbox.base.errors import ERRORS, reject
 from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.openapi.load.operations import path_names
 from invoice_sandbox.openapi.operation import Contract, Operation
-from invoice_sandbox.openapi.responses import (
-    Choice,
-    NoResponseError,
-    allowed_headers,
-    contract_response,
-)
-from invoice_sandbox.project.bodies import View, spellings, view_of
-from invoice_sandbox.project.declared import is_valid, members
+from invoice_sandbox.openapi.responses import NoResponseError, allowed_headers
+from invoice_sandbox.openapi.schema.compile import SchemaError
+from invoice_sandbox.openapi.schema.generate import CannotGenerate, generate
+from invoice_sandbox.project.bodies import View, is_valid, members, view_of
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.state import Transaction, Workspace
 
@@ -30,18 +27,16 @@ CREATE, LIST, GET, REPLACE, CHANGE, DELETE, SHOW = ROLES = (
 )
 """What an operation does with the records of a collection."""
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
-_ABSENT_STATUSES: Final = (404, 410, 400)
-"""Statuses that documents declare for an unknown record, the closest first."""
-_CONFLICT_STATUSES: Final = (409, 422)
-"""The same for an id that another record has."""
-_SAMPLES: Final = 5
 _MAX_LISTED: Final = 1000
 _OF_PAGES: Final = frozenset({"limit", "offset", "cursor"})
 """Query parameters that ask for a page."""
 _MAX_DIGITS: Final = 15
+_CONFLICT: Final = ERRORS["conflict"]
+_KNOWN: Final = "There is already a record with this id"
+_ADVICE: Final = "Send another one, or change the record."
+_SAMPLES: Final = 5
 _EXAMPLE: Final = "the response is the example of the document, as it cannot have the record"
-_SEVERAL: Final = "nothing was kept: a list was sent"
-_NOT_KEPT: Final = "nothing was kept: the responses cannot have the record"
+_NOT_KEPT: Final = "nothing was kept: the body is a list, or the responses cannot have it"
 
 
 class _Call(Protocol):
@@ -92,7 +87,7 @@ class Collection:
     async def create(self, call: _Call) -> Response:
         """Keep the body as a record, with an id unless it has one."""
         if isinstance(call.body, list):
-            return self._response(call, self._view(call), None, hints=(_SEVERAL,))
+            return self._not_kept(call)
         name, sent = self._name(call), self._sent(call)
         number = await call.state.next_number(name)
         while await call.state.get(name, str(number)) is not None:
@@ -101,24 +96,20 @@ class Collection:
             if await call.state.get(name, str(key)) is not None:
                 if key != sent.get(self.identity):
                     continue
-                self._reject_known(call)
+                if call.operation.response_for(_CONFLICT.status) is not None:
+                    raise reject(_CONFLICT, problem=_KNOWN, advice=_ADVICE)
             found = await self._kept(call, {**sent, self.identity: key})
             if found is not None:
                 return found
-        return self._response(call, self._view(call), None, hints=(_NOT_KEPT,))
+        return self._not_kept(call)
 
     async def list(self, call: _Call) -> Response:
         """Return the records that match the query, the oldest first."""
-        view, wanted = self._view(call), {}
-        if view.part is not None:
-            names = view.part.members.keys() - _OF_PAGES
-            wanted = {name: value for name, value in call.query.items() if name in names}
+        view = self._view(call)
+        names = (view.part.members if view.part else {}).keys() - _OF_PAGES
+        wanted = {name: value for name, value in call.query.items() if name in names}
         every = (await call.state.page(self._name(call), oldest_first=True)).records
-        records = [
-            record
-            for record in every
-            if all(_is_equal(record.get(name), value) for name, value in wanted.items())
-        ]
+        records = [one for one in every if _matches(one, wanted)]
         start, end = _page(call.query)
         shown = [view.shown(one, self.identity, call.timestamp) for one in records[start:end]]
         body = view.body([one for one in shown if one is not None])
@@ -156,7 +147,10 @@ class Collection:
     ) -> Response:
         """Keep the record as it is now, with the id that it had."""
         kept = await self._kept(call, {**after, self.identity: before[self.identity]})
-        return kept or self._response(call, self._view(call), None, hints=(_NOT_KEPT,))
+        return kept or self._not_kept(call)
+
+    def _not_kept(self, call: _Call) -> Response:
+        return self._response(call, self._view(call), None, hints=(_NOT_KEPT,))
 
     async def _kept(self, call: _Call, record: Mapping[str, Any]) -> Response | None:
         """Keep the record with the other members of its responses; None if they cannot have it."""
@@ -223,31 +217,26 @@ class Collection:
         return dict(members(call.body if inner is None else inner))
 
     def _ids(self, call: _Call, sent: Mapping[str, Any], number: int) -> Iterator[Any]:
-        """Ids of a new record, the best first: the one that was sent, then usual ones, then those
-        that are generated for the schema."""
+        """Ids of a new record that its path can have, the best first: the one that was sent, a
+        UUID, a number, and those that are generated for the schema."""
+        get = self._showing(call)[-1]
         unique = f"{call.workspace.token}{self._name(call)}/{number}"
-        posted = sent.get(self.identity)
-        usual = (posted, str(uuid5(NAMESPACE_URL, unique)), number, str(number))
-        texts = (key for key in usual if type(key) in {str, int} and key)
-        yield from (key for key in texts if self._is_in_path(call, key))
-        first = self._showing(call)[-1]
-        for attempt in range(_SAMPLES):
-            seed = f"{call.workspace.seed}/{number}/{attempt}"
-            body = contract_response(call.contract, first, seed, Choice(dynamic=True)).body
-            key = members(members(body).get(self.record, body)).get(self.identity)
-            if isinstance(key, str | int) and key and self._is_in_path(call, key):
+        usual = (sent.get(self.identity), str(uuid5(NAMESPACE_URL, unique)), number, str(number))
+        in_path = (one for one in get.parameters if one.name == self._parameter(get))
+        checker = next((one.checker for one in in_path if one.location == "path"), None)
+        for key in (*usual, *self._generated(call, get, number)):
+            is_usual = type(key) in {str, int} and key
+            if is_usual and (is_valid(checker, key) or is_valid(checker, str(key))):
                 yield key
 
-    def _is_in_path(self, call: _Call, key: Any) -> bool:
-        """True if the paths of items can have the id."""
-        operations = map(call.contract.operations.__getitem__, self.operations)
-        every = [
-            one.checker
-            for operation in operations
-            for one in operation.parameters
-            if (one.location, one.name) == ("path", self._parameter(operation))
-        ]
-        return all(any(map(one.is_valid, spellings(key))) for one in every)
+    def _generated(self, call: _Call, get: Operation, number: int) -> Iterator[Any]:
+        """Values for the schema of the id, if there are any."""
+        part = self._view(call, get).part
+        schema = part.properties.get(self.identity, True) if part else True
+        with suppress(CannotGenerate, SchemaError):
+            for attempt in range(_SAMPLES):
+                seed = f"{call.workspace.seed}/{number}/{attempt}"
+                yield generate(call.contract.schemas, schema, seed, dynamic=True)
 
     def _parameter(self, operation: Operation) -> str | None:
         """Return the parameter of an operation's path that has the id of a record."""
@@ -268,18 +257,8 @@ class Collection:
         kept = await call.state.get(self._name(call), self._key(call))
         if kept is not None:
             return kept
-        error = ERRORS["unknown_record"]
-        status = _first_declared(call.operation, _ABSENT_STATUSES) or error.status
         member = self._parameter(call.operation) or self.identity
-        raise reject(replace(error, status=status), member=member, value=self._key(call))
-
-    def _reject_known(self, call: _Call) -> None:
-        """Raises ApiError 409 or 422, if one is declared."""
-        status = _first_declared(call.operation, _CONFLICT_STATUSES)
-        if status is not None:
-            problem = f"There is already a record with this {self.identity}"
-            advice = "Send another one, or change the record."
-            raise reject(replace(ERRORS["conflict"], status=status), problem=problem, advice=advice)
+        raise reject("unknown_record", member=member, value=self._key(call))
 
 
 def _filled(path: str, call: _Call) -> str:
@@ -290,15 +269,14 @@ def _filled(path: str, call: _Call) -> str:
 
 def _page(query: Mapping[str, Any]) -> tuple[int, int]:
     """Return the positions of the first record of a page and of the one after its last."""
-    start, size = _number(query, "offset", "cursor"), _number(query, "limit")
-    return start, start + min(size or _MAX_LISTED, _MAX_LISTED)
+    start = _number(query.get("offset")) or _number(query.get("cursor"))
+    return start, start + min(_number(query.get("limit")) or _MAX_LISTED, _MAX_LISTED)
 
 
-def _number(query: Mapping[str, Any], *names: str) -> int:
-    """Return the number of the first of these parameters that has one, else 0."""
-    texts = (str(query.get(name)) for name in names)
-    numbers = (int(text[:_MAX_DIGITS]) for text in texts if text.isascii() and text.isdigit())
-    return next(numbers, 0)
+def _number(value: Any) -> int:
+    """Return the number that a query parameter has, else 0."""
+    text = str(value)[:_MAX_DIGITS]
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _with_page(view: View, body: Any, following: int | None, total: int) -> Any:
@@ -318,13 +296,7 @@ def _with_page(view: View, body: Any, following: int | None, total: int) -> Any:
     return body
 
 
-def _is_equal(own: Any, wanted: Any) -> bool:
-    """True if a member has the value of a filter, or one of its values."""
-    if isinstance(wanted, list):
-        return any(_is_equal(own, one) for one in wanted)
-    values = own if isinstance(own, list) else [own]
-    return any(one == wanted or str(one) == str(wanted) for one in values)
-
-
-def _first_declared(operation: Operation, statuses: Sequence[int]) -> int | None:
-    return next((one for one in statuses if operation.response_for(one) is not None), None)
+def _matches(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """True if each member has the value of its filter, or one of its values."""
+    several = {name: one if isinstance(one, list) else [one] for name, one in wanted.items()}
+    return all(str(record.get(name)) in map(str, values) for name, values in several.items())

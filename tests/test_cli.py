@@ -167,14 +167,6 @@ def test_misuse_is_one_line_on_stderr_and_exit_status_2(arguments: list[str], re
     assert rejected.stderr.count("\n") == 1
 
 
-def test_a_wrong_environment_variable_is_named_as_the_option_it_is() -> None:
-    rejected = run("serve", env={"INVOICE_SANDBOX_RATE_LIMIT": "fast"})
-    assert rejected.exit_code == 2
-    assert "INVOICE_SANDBOX_RATE_LIMIT: --rate-limit is a whole number from 1" in rejected.stderr
-    rejected = run("serve", "--port", "x", env={"INVOICE_SANDBOX_RATE_LIMIT": "5"})
-    assert rejected.stderr.startswith("Error: --port is a whole number")
-
-
 @pytest.mark.parametrize("arguments", [["--nope"], ["extra"], ["--port"]], ids=" ".join)
 def test_what_is_no_option_is_misuse(arguments: list[str]) -> None:
     assert run("serve", *arguments).exit_code == 2

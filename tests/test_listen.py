@@ -624,21 +624,7 @@ def test_the_end_of_the_workspace_is_its_end(client: httpx.Client, receiver: Rec
 # --- its end
 
 
-@pytest.mark.process
-def test_it_outlives_its_terminal_under_nohup(client: httpx.Client, receiver: Receiver) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with listening(str(client.base_url), receiver.url) as (listener, _):
-            listener.popen.send_signal(signal.SIGHUP)
-            fire(client)
-            settle(client)
-            until(lambda: is_all_delivered(client), "it has ended")
-            assert listener.end(signal.SIGTERM) == 0
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.process
 def test_it_leaves_nothing_behind(
     client: httpx.Client, receiver: Receiver, name: signal.Signals

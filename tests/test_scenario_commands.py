@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from jsonschema import Draft202012Validator
 
 from invoice_sandbox.cli import main
 from invoice_sandbox.cli.scenarios import description
@@ -30,13 +28,6 @@ steps:
   - {on: start, after: PT6S, do: make-offer}
   - {on: offer.received, after: P1D, do: transition, with: {trigger: decline-offer}}
 """
-
-
-def test_the_schema_of_a_file_is_printed_and_holds_for_those_that_are_shipped() -> None:
-    schema = json.loads(fine("schema"))
-    checker = Draft202012Validator(schema)
-    assert all(checker.is_valid(document) for document in SHIPPED.values())
-    assert not checker.is_valid({"name": "mine"})
 
 
 def words(name: str) -> str:

@@ -37,7 +37,6 @@ _COMMANDS: Final = {
     "reset": _Place("workspace", "Reset the workspace."),
     "fault": _Place("fault", "Inject faults into responses."),
     "transition": _Place("lifecycle", "Move an invoice, or list its legal transitions."),
-    "offer": _Place("lifecycle", "List the offers on an invoice; accept, decline or withdraw one."),
     "users": _Place("users", "Add, list and disable the users of a workspace."),
     "session": _Place("users", "List sessions of users, or end one."),
     "requests": _Place("requests", "List requests and responses."),

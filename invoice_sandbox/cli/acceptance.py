@@ -9,9 +9,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from socket import getaddrinfo
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import click
 
@@ -43,7 +41,6 @@ from invoice_sandbox.cli.options import (
     FILE,
     ID,
     Commands,
-    WholeNumber,
     client,
     options,
     print_data,
@@ -52,7 +49,6 @@ from invoice_sandbox.cli.options import (
 from invoice_sandbox.cli.output import Row, Table, plain, print_lines, print_table
 from invoice_sandbox.control.client import ControlClient, path
 from invoice_sandbox.project.loader import default_project
-from invoice_sandbox.settings import is_loopback
 
 _EXEC: Final[dict[str, dict[str, Any]]] = {
     "--exec command": {
@@ -160,8 +156,6 @@ def serve(
         address = (public_url or started.url).rstrip("/")
         if chosen.server is None:
             _started(address, started)
-            if public_url is None and host is not None and not is_loopback(host):
-                click.echo("Warning: clients elsewhere need --public-url", err=True)
         status = run_checks(chosen, PatientClient(started.url, started.key), client_of)
         if chosen.server is None and status != INTERRUPTED and grace:
             click.echo(f"The server responds for another {grace:g} s; Ctrl-C ends it.")
@@ -171,15 +165,9 @@ def serve(
 
 
 def _started(address: str, started: ControlClient) -> None:
-    """Print how clients and commands reach a started server, and what is wrong with that."""
+    """Print how clients and commands reach a started server."""
     click.echo(f"Sandbox at {address} with the key {started.key}; the commands need:")
     click.echo(f"  export INVOICE_SANDBOX_URL={address} INVOICE_SANDBOX_KEY={started.key}")
-    host = urlsplit(address).hostname
-    try:
-        getaddrinfo(host, None)
-    except (OSError, UnicodeError):
-        text = f"Warning: '{host}' does not resolve here; on this machine use {started.url}"
-        click.echo(text, err=True)
 
 
 def _seconds(text: str) -> float:
@@ -241,17 +229,6 @@ def _command(text: str) -> list[str]:
     return parts
 
 
-_RUNS: Final = Table(
-    {
-        "run": "id",
-        "started at": "startedAt",
-        "plan": "plan",
-        "state": "state",
-        "verdict": "verdict",
-        "waiting for you": lambda row: (row["waitingFor"] or {}).get("text"),
-    },
-    empty="No acceptance runs.",
-)
 _CHECKS: Final = Table(
     {"verdict": lambda row: row["verdict"] or row["state"], "check": "id", "summary": "summary"},
     empty="No checks.",
@@ -290,19 +267,8 @@ def _show_run(run: Row) -> None:
 
 _RUN: Final = click.argument("run_id", metavar="RUN", type=ID)
 _TASK: Final = click.option(
-    "--task", metavar="N", type=WholeNumber(1), required=True, help="Number of the task."
+    "--task", metavar="N", type=click.IntRange(1), required=True, help="Number of the task."
 )
-
-
-@acceptance.command("list")
-@with_connection
-def list_runs() -> None:
-    """List acceptance runs.
-
-    The acceptance runs of the workspace, newest first, with what they wait for. The newest 20 are
-    kept, until the workspace is reset.
-    """
-    print_data(client().ask("GET", "/acceptance/runs"), lambda rows: print_table(_RUNS, rows))
 
 
 @acceptance.command("show")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -79,8 +79,8 @@ def clock(context: click.Context) -> None:
         print_data(client().ask("GET", "/clock"), _show_clock)
 
 
-def _set(**members: Any) -> None:
-    print_data(client().ask("PUT", "/clock", members), _show_advance)
+def _set(mode: str) -> None:
+    print_data(client().ask("PUT", "/clock", {"mode": mode}), _show_advance)
 
 
 @clock.command()
@@ -90,7 +90,7 @@ def freeze() -> None:
 
     It keeps the instant that it shows, until it is advanced or released.
     """
-    _set(mode="frozen")
+    _set("frozen")
 
 
 @clock.command()
@@ -100,22 +100,7 @@ def release() -> None:
 
     It continues from the instant that it shows.
     """
-    _set(mode="live")
-
-
-@clock.command("set")
-@click.argument("instant", type=INSTANT)
-@with_connection
-def set_command(instant: str) -> None:
-    """Set the clock to INSTANT.
-
-    Every step that falls due before INSTANT runs. A clock never goes backwards; take a
-    snapshot before, to come back to it.
-
-    \b
-    invoice-sandbox clock set 2026-12-24T18:00:00Z
-    """
-    _set(now=instant)
+    _set("live")
 
 
 @clock.command()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from invoice_sandbox.cli.options import FAILED, FILE, OFFLINE, OneOf
+from invoice_sandbox.cli.options import FAILED, FILE, OFFLINE
 from invoice_sandbox.cli.output import Table, print_json, print_table
 from invoice_sandbox.openapi.diff import differences
 from invoice_sandbox.openapi.examples import bad_examples
@@ -38,7 +38,7 @@ from invoice_sandbox.project.loader import default_project
 @click.option(
     "--format",
     "form",
-    type=OneOf(["yaml", "json"]),
+    type=click.Choice(["yaml", "json"]),
     default="yaml",
     show_default=True,
     help="Format of the output.",

@@ -7,7 +7,7 @@ import sys
 import click
 
 from invoice_sandbox.base.coverage import lines, shortfall
-from invoice_sandbox.cli.options import FAILED, Number, client, print_data, with_connection
+from invoice_sandbox.cli.options import FAILED, client, print_data, with_connection
 from invoice_sandbox.cli.output import Row, plain
 
 
@@ -16,7 +16,7 @@ from invoice_sandbox.cli.output import Row, plain
     "--fail-under",
     "least",
     metavar="PERCENT",
-    type=Number(0, 100),
+    type=click.FloatRange(0, 100),
     default=0,
     help="Exit with status 1 if the coverage is below PERCENT.",
 )

@@ -13,9 +13,6 @@ from invoice_sandbox.cli.options import (
     JSON,
     NULL,
     Commands,
-    Number,
-    OneOf,
-    WholeNumber,
     client,
     options,
     passed,
@@ -52,7 +49,7 @@ def _show_faults(rows: Sequence[Row]) -> None:
     print_table(_FAULTS, rows)
 
 
-class _Count(WholeNumber):
+class _Count(click.IntRange):
     """A number, or ``forever`` for null."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -91,13 +88,13 @@ def list_faults() -> None:
             "help": "The operationId. Default is every operation of the API.",
         },
         "--kind": {
-            "type": OneOf(_KINDS),
+            "type": click.Choice(_KINDS),
             "required": True,
             "help": "What the fault does to the response.",
         },
         "--status": {
             "metavar": "N",
-            "type": WholeNumber(200, 599),
+            "type": click.IntRange(200, 599),
             "help": "Status for error (one that the operation declares, default 429), for status "
             "(default 503), for html (default 502) and for response (default is the success).",
         },
@@ -116,7 +113,7 @@ def list_faults() -> None:
             "help": "Longest delay for latency; the seed chooses a time between delay and this.",
         },
         "--when": {
-            "type": OneOf(["before", "after"]),
+            "type": click.Choice(["before", "after"]),
             "help": "Before or after the request takes effect. Default is after for truncate, "
             "malformed, drip, content-type and patch, which need the response; before for the "
             "others.",
@@ -136,7 +133,7 @@ def list_faults() -> None:
             "help": "How often it takes effect. Default is 1.",
         },
         "--probability": {
-            "type": Number(0, 1),
+            "type": click.FloatRange(0, 1),
             "help": "Share of the requests, chosen by the seed. Default is 1.",
         },
     }

@@ -45,8 +45,8 @@ _SHARE_OF_TIME: Final = 0.9
 """The share of the time that the server waits for a response which the receiver has."""
 
 _MAX_KNOWN: Final = 1000
-_ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
-"""Signals that end it: from the keyboard, of a supervisor, and when the terminal is closed."""
+_ENDS: Final = (signal.SIGINT, signal.SIGTERM)
+"""Signals that end it: from the keyboard, and of a supervisor."""
 
 _CLOCK: Final[SystemClock] = OperatingSystemClock()
 
@@ -113,19 +113,12 @@ class _EndedError(BaseException):
 
 @contextmanager
 def _until_signalled() -> Iterator[None]:
-    """Run the block until a signal of _ENDS. A SIGHUP that this process was started to ignore, as
-    by ``nohup``, does not end it."""
+    """Run the block until a signal of _ENDS."""
 
     def end(*_: object) -> None:
         raise _EndedError
 
-    before = {
-        name: signal.getsignal(name)
-        for name in _ENDS
-        if name != signal.SIGHUP or signal.getsignal(name) != signal.SIG_IGN
-    }
-    for name in before:
-        signal.signal(name, end)
+    before = {name: signal.signal(name, end) for name in _ENDS}
     try:
         with suppress(_EndedError):
             yield
@@ -184,8 +177,6 @@ class _Printer:
             "retry": is_retry,
         }
         self._print(data, "  ".join(map(plain, texts)))
-        if response.status == HTTPStatus.GONE:
-            self.note("the receiver responded 410 Gone, so the sandbox has disabled the endpoint")
 
     def note(self, text: str) -> None:
         """Print something that is not about one delivery."""
@@ -246,12 +237,7 @@ class _Forwarder:
             self._leave()
 
     def _work(self) -> None:
-        try:
-            self._prepare()
-        except SandboxError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            raise SandboxError(f"{self.sandbox.url} has no listeners") from None
+        self._prepare()
         is_prepared = True
         while not self._is_replaced:
             try:
@@ -278,10 +264,6 @@ class _Forwarder:
             return
         made = self._register()
         self.reported.clear()
-        if made["secret"] != self.identity.secret:
-            self.printer.note(
-                "This project chooses the signing secret itself: it may differ each time."
-            )
         self.endpoint = made
         self._check(made)
         self._is_new = True

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration, parse_instant
-from invoice_sandbox.base.errors import did_you_mean, number_within, suggestion
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.cli.output import print_json
 from invoice_sandbox.control.client import (
     DEFAULT_URL,
@@ -34,9 +34,6 @@ Command = Callable[..., None]
 
 class Commands(click.Group):
     """A group of commands: suggestions for misspelt ones, and whole sentences in its help."""
-
-    hint: str = ""
-    """Advice for a word that is not close to any of its commands."""
 
     def summaries(self, ctx: click.Context) -> Mapping[str, str]:
         """The first sentence of the help of each command, by name."""
@@ -59,7 +56,7 @@ class Commands(click.Group):
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             lists_all = f"'{ctx.command_path} --help' lists all of them"
-            advice = suggestion(name, self.list_commands(ctx), self.hint, lists_all)
+            advice = suggestion(name, self.list_commands(ctx), where=lists_all)
             ctx.fail(f"there is no command '{name}'; {advice}")
         return super().resolve_command(ctx, args)
 
@@ -68,39 +65,6 @@ _ANY: Final = 1000
 
 
 # Types of options and arguments
-
-
-class OneOf(click.Choice[str]):
-    """One of several words, with a suggestion for a misspelt one."""
-
-    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:  # noqa: ARG002 - click's signature
-        return f"Choose from: {', '.join(map(str, self.choices))}"
-
-    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        advice = did_you_mean(str(value), map(str, self.choices))
-        if not advice:
-            return super().get_invalid_choice_message(value, ctx)
-        return f"'{value}' is unknown; {advice}"
-
-
-class WholeNumber(click.IntRange):
-    """A whole number within limits, whose errors call it so."""
-
-    name = "whole number"
-
-
-class Number(click.FloatRange):
-    """A number within limits, whose errors call it so, and repeat what was typed."""
-
-    name = "number"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        try:
-            return number_within(str(value), self.min, self.max)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 class _Text(click.ParamType[str]):

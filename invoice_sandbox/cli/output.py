@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from shutil import get_terminal_size
-from textwrap import wrap
 from typing import Any, Final
 
 import click
@@ -72,38 +68,16 @@ def _on_one_line(value: Any) -> str:
 
 
 def print_table(table: Table, rows: Sequence[Row]) -> None:
-    """Print a table without its empty columns. A terminal folds prose; identifiers stay whole."""
+    """Print a table without its empty columns."""
     if not rows:
         click.echo(table.empty)
         return
     columns = zip(table.columns, zip(*map(table.cells, rows), strict=True), strict=True)
     filled = {title: cells for title, cells in columns if set(cells) != {NOTHING}}
     widths = [max(map(len, (title, *cells))) for title, cells in filled.items()]
-    if sys.stdout.isatty():
-        widths = _fitting(widths, filled, get_terminal_size().columns)
     click.secho(_line(filled, widths), bold=True)
     for row in zip(*filled.values(), strict=True):
-        folded = [_folded(text, width) for text, width in zip(row, widths, strict=True)]
-        for texts in zip_longest(*folded, fillvalue=""):
-            click.echo(_line(texts, widths))
-
-
-def _fitting(widths: list[int], columns: Mapping[str, Sequence[str]], most: int) -> list[int]:
-    """Return widths of columns with which a line has at most ``most`` characters, as far as titles
-    and words stay whole."""
-    least = [
-        max(len(title), *(len(word) for text in texts for word in text.split(" ")))
-        for title, texts in columns.items()
-    ]
-    while sum(widths) + len(_GAP) * (len(widths) - 1) > most and widths != least:
-        spare = [width if width > some else 0 for width, some in zip(widths, least, strict=True)]
-        widest = spare.index(max(spare))
-        widths = [width - (place == widest) for place, width in enumerate(widths)]
-    return widths
-
-
-def _folded(text: str, width: int) -> list[str]:
-    return [text] if len(text) <= width else wrap(text, width, break_on_hyphens=False)
+        click.echo(_line(row, widths))
 
 
 def _line(texts: Iterable[str], widths: Iterable[int]) -> str:

@@ -10,8 +10,6 @@ import click
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.cli.options import (
-    OneOf,
-    WholeNumber,
     client,
     passed,
     print_data,
@@ -23,30 +21,32 @@ from invoice_sandbox.cli.options import (
 from invoice_sandbox.cli.output import Row, Table, plain, print_json, print_lines, print_table
 
 _USUAL_LIMIT: Final = 20
-_COLUMNS: Final = {
-    **{name: name for name in ("at", "method", "path", "status", "operation")},
-    "fault": "why.fault",
-    "request": "requestId",
-}
-_REQUESTS: Final = Table(_COLUMNS, empty="No requests.")
-_MATCHING: Final = Table(_COLUMNS, empty="No request matches these options.")
+_REQUESTS: Final = Table(
+    {
+        **{name: name for name in ("at", "method", "path", "status", "operation")},
+        "fault": "why.fault",
+        "request": "requestId",
+    },
+    empty="No requests.",
+)
 
 
 @click.command()
 @click.option(
     "--show",
     metavar="REQUEST_ID",
-    help="Show one request in full: headers, bodies, and why it got its response.",
+    help="Show one request in full: headers, bodies, and why it got its response. It may be one "
+    "to the control API that changed the workspace, since the server started.",
 )
 @click.option("--follow", "-f", is_flag=True, help="Print new requests until Ctrl-C.")
 @click.option("--operation", metavar="ID", help="Only requests to this operation.")
 @click.option(
     "--method",
-    type=OneOf([str(method) for method in HTTPMethod], case_sensitive=False),
+    type=click.Choice([str(method) for method in HTTPMethod], case_sensitive=False),
     help="Only requests with this method.",
 )
 @click.option(
-    "--status", metavar="N", type=WholeNumber(100, 599), help="Only requests with this status."
+    "--status", metavar="N", type=click.IntRange(100, 599), help="Only requests with this status."
 )
 @click.option(
     "--fault/--no-fault",
@@ -54,17 +54,13 @@ _MATCHING: Final = Table(_COLUMNS, empty="No request matches these options.")
     help="Only requests with an injected fault, or only requests without one.",
 )
 @click.option(
-    "--id",
-    metavar="REQUEST_ID",
-    help="Only the request with this id. With the scope sandbox:control, it may be a request to "
-    "the control API that changed the workspace, since the server started.",
-)
-@click.option(
     "--text",
     metavar="TEXT",
     help="Only requests with this text in the path or a body, as the journal shows them.",
 )
-@click.option("--limit", metavar="N", type=WholeNumber(1, 1000), help="Maximum number of requests.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 1000), help="Maximum number of requests."
+)
 @with_connection
 def requests(show: str | None, follow: bool, limit: int | None, **filters: Any) -> None:
     """List requests and responses.
@@ -80,16 +76,14 @@ def requests(show: str | None, follow: bool, limit: int | None, **filters: Any) 
     query = passed(**filters)
     if show is not None and (follow or limit is not None or query):
         raise click.UsageError("--show takes the id of one request; leave out other options")
-    if follow and (limit is not None or "id" in query):
-        raise click.UsageError("--follow prints all new requests; leave out --limit and --id")
+    if follow and limit is not None:
+        raise click.UsageError("--follow prints all new requests; leave out --limit")
     if show is not None:
         print_data(_request(show), _show_request)
     elif follow:
         with suppress(KeyboardInterrupt):
             _follow(query)
     else:
-        if "id" in query:
-            _request(query["id"])
         _list(query, limit or _USUAL_LIMIT)
 
 
@@ -98,7 +92,7 @@ def _list(query: Row, limit: int) -> None:
     if wants_json():
         print_json(reply.data)
         return
-    print_table(_MATCHING if query else _REQUESTS, reply.data)
+    print_table(_REQUESTS, reply.data)
     total = int(reply.headers.get("x-total-count", 0))
     dropped = int(reply.headers.get("x-journal-dropped", 0))
     if total > len(reply.data):

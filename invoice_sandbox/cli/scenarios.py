@@ -27,7 +27,7 @@ from invoice_sandbox.cli.output import Row, Table, marker, print_lines, print_ta
 from invoice_sandbox.openapi.load.documents import load_document, place_of
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import default_project, load_project, load_vocabulary
-from invoice_sandbox.scenarios.checks import SCHEMA, scenario_file_problems
+from invoice_sandbox.scenarios.checks import scenario_file_problems
 from invoice_sandbox.scenarios.library import check_beginning, scenario_files
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
@@ -61,9 +61,6 @@ def scenarios(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         print_data(client().ask("GET", "/scenarios"), lambda rows: print_table(_SERVED, rows))
-
-
-scenarios.hint = "a name comes after 'use', as in 'invoice-sandbox scenarios use NAME'"
 
 
 @scenarios.command("use")
@@ -158,16 +155,6 @@ def _validate(files: tuple[Path, ...], project: Path | None, scenarios: Path | N
     ]
     click.echo("\n".join(problems) or "fine")
     sys.exit(FAILED if problems else 0)
-
-
-@scenarios.command("schema")
-def _schema() -> None:
-    """Print the JSON Schema of scenario files, for editors.
-
-    \b
-    invoice-sandbox scenarios schema > scenario.schema.json
-    """
-    click.echo(SCHEMA.read_text(encoding="utf-8"), nl=False)
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:

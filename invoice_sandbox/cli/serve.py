@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text
@@ -22,7 +21,6 @@ from invoice_sandbox.settings import (
     ENVIRONMENT_PREFIX,
     FLAG,
     SETTINGS,
-    SettingError,
     Settings,
     read_settings,
 )
@@ -61,19 +59,6 @@ def _joined(_context: click.Context, _option: click.Parameter, values: tuple[str
     return " ".join(values)
 
 
-def _settings(texts: Mapping[str, str | None]) -> Settings:
-    """The settings that were given. Raises SettingError, which names the variable if it is one."""
-    try:
-        return read_settings(texts)
-    except SettingError as error:
-        context = click.get_current_context()
-        option = str(error).removeprefix("--").split(maxsplit=1)[0].rstrip(":")
-        source = context.get_parameter_source(option.replace("-", "_"))
-        if source is not ParameterSource.ENVIRONMENT:
-            raise
-        raise SettingError(f"{_variable(option)}: {error}") from None
-
-
 class JsonLines(logging.Formatter):
     """A JSON object for each record: time, level, message, and what a request had."""
 
@@ -103,7 +88,7 @@ def serve(**texts: str | None) -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
     )
-    settings = _settings({name.replace("_", "-"): text for name, text in texts.items()})
+    settings = read_settings({name.replace("_", "-"): text for name, text in texts.items()})
     if settings.log == "json":
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())

@@ -12,7 +12,6 @@ import click
 from invoice_sandbox.cli.options import (
     ID,
     Commands,
-    OneOf,
     client,
     passed,
     print_data,
@@ -77,7 +76,7 @@ def list_users() -> None:
 @click.argument("email")
 @click.option(
     "--role",
-    type=OneOf(["seller", "partner", "auditor"]),
+    type=click.Choice(["seller", "partner", "auditor"]),
     required=True,
     help="What the user may do.",
 )

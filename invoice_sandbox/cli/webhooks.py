@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,13 +13,12 @@ from invoice_sandbox.cli.options import (
     FILE,
     FOLDER,
     ID,
-    OneOf,
     client,
     passed,
     print_data,
     with_connection,
 )
-from invoice_sandbox.cli.output import Cell, Row, Table, plain, print_lines, print_table
+from invoice_sandbox.cli.output import Row, Table, plain, print_lines, print_table
 from invoice_sandbox.control.client import ControlClient, path
 
 _FAULTS: Final = (
@@ -54,16 +53,19 @@ _TRIGGERED: Final = Table(
     },
     empty="No webhook endpoint subscribes to this event.",
 )
-_DELIVERIES: Final[Mapping[str, Cell]] = {
-    "attempted at": "attemptedAt",
-    "type": "eventType",
-    "status": "status",
-    "response": _last_response,
-    "attempts": lambda row: len(row["attempts"]),
-    "next attempt": "nextAttemptAt",
-    "endpoint": "endpointId",
-    "delivery": "id",
-}
+_DELIVERIES: Final = Table(
+    {
+        "attempted at": "attemptedAt",
+        "type": "eventType",
+        "status": "status",
+        "response": _last_response,
+        "attempts": lambda row: len(row["attempts"]),
+        "next attempt": "nextAttemptAt",
+        "endpoint": "endpointId",
+        "delivery": "id",
+    },
+    empty="No webhook deliveries yet.",
+)
 _INBOX: Final = Table(
     {
         "received at": "receivedAt",
@@ -148,16 +150,11 @@ def _show_inbox(inbox: Row) -> None:
 
 
 @click.command()
-@click.option("--failed", is_flag=True, help="Only those that no receiver has accepted.")
 @with_connection
-def deliveries(failed: bool) -> None:
+def deliveries() -> None:
     """List webhook deliveries, newest first.
 
     Prints the last attempt of each: its instant, and the status or error of the receiver.
-
-    \b
-    invoice-sandbox deliveries
-    invoice-sandbox deliveries --failed
     """
     sandbox = client()
     place = sandbox.project.deliveries
@@ -167,15 +164,15 @@ def deliveries(failed: bool) -> None:
             "name it in 'webhooks' of its conventions.yaml"
         )
     rows = sandbox.content("GET", place)["deliveries"]
-    shown = [row for row in rows if not failed or row["status"] in {"Failed", "Exhausted"}]
-    empty = "No webhook delivery has failed." if rows else "No webhook deliveries yet."
-    print_data(shown, lambda found: print_table(Table(_DELIVERIES, empty), found))
+    print_data(rows, lambda found: print_table(_DELIVERIES, found))
 
 
 @click.command()
 @click.argument("target", metavar="ID|FILE.zip", type=ID)
 @click.option(
-    "--fault", type=OneOf(_FAULTS), help="What is wrong with the next attempt. Default is nothing."
+    "--fault",
+    type=click.Choice(_FAULTS),
+    help="What is wrong with the next attempt. Default is nothing.",
 )
 @click.option("--project", metavar="DIR", type=FOLDER, help="Project of the bundle.")
 @click.option("--contract", metavar="FILE", type=FILE, help="Contract of the bundle.")

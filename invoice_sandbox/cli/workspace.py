@@ -11,8 +11,6 @@ from invoice_sandbox.cli.options import (
     ID,
     INSTANT,
     Commands,
-    OneOf,
-    WholeNumber,
     client,
     passed,
     print_data,
@@ -88,13 +86,13 @@ def list_workspaces() -> None:
 @click.option(
     "--seed",
     metavar="N",
-    type=WholeNumber(0, _MAX_SEED),
+    type=click.IntRange(0, _MAX_SEED),
     help="The same seed gives the same identifiers. Default is a random seed.",
 )
 @click.option("--scenario", metavar="NAME", help="Name of a scenario of the project.")
 @click.option(
     "--clock",
-    type=OneOf(["live", "frozen"]),
+    type=click.Choice(["live", "frozen"]),
     help="A live clock runs with real time; a frozen one stands still.",
 )
 @click.option("--now", type=INSTANT, metavar="INSTANT", help="First instant of the clock.")
@@ -166,17 +164,6 @@ def restore_snapshot(snapshot_id: str) -> None:
     """
     place = path("/snapshots/{id}/restore", id=snapshot_id)
     print_data(client().ask("POST", place), _show_workspace)
-
-
-@snapshot.command("delete")
-@click.argument("snapshot_id", metavar="ID", type=ID)
-@with_connection
-def delete_snapshot(snapshot_id: str) -> None:
-    """Delete a snapshot.
-
-    The workspace itself does not change.
-    """
-    print_data(client().ask("DELETE", path("/snapshots/{id}", id=snapshot_id)), show_deleted)
 
 
 @click.command()

@@ -9,7 +9,6 @@ rejects it, that place gets the next one.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,13 +16,11 @@ from functools import partial
 from itertools import islice
 from random import Random
 from typing import Any, Final
-from urllib.parse import urldefrag
 
 from invoice_sandbox.openapi.load.documents import pointer_text
-from invoice_sandbox.openapi.load.model import address
 from invoice_sandbox.openapi.load.pointers import named
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT, OF_THE_SERVER
-from invoice_sandbox.openapi.schema.compile import COMPONENTS, Schema, Schemas
+from invoice_sandbox.openapi.schema.compile import Schema, Schemas
 from invoice_sandbox.openapi.schema.problems import Problem, short_name
 from invoice_sandbox.openapi.schema.scalars import (
     NoScalarError,
@@ -42,32 +39,20 @@ _RICH_VALUES: Final = 500
 _DEEPEST: Final = 40
 _RICH_DEPTH: Final = 5
 _MOST_OPTIONAL: Final = 12
-_MOST_ITEMS: Final = 1_000
 _TRIES: Final = 5
 """Texts and numbers that are tried at one place."""
 
 _HINTS: Final[Mapping[str, Sequence[str]]] = {
-    "object": (
-        *("properties", "required", "additionalProperties", "patternProperties"),
-        *("minProperties", "propertyNames"),
-    ),
-    "array": ("items", "prefixItems", "contains", "minItems", "uniqueItems"),
+    "object": ("properties", "required", "additionalProperties"),
+    "array": ("items", "prefixItems", "minItems", "uniqueItems"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
 """Types by the keywords that only they have, for schemas without a type."""
 
 _TYPES: Final = ("string", "integer", "boolean", "object", "array", "number", "null")
-_SAYS_NOTHING: Final = frozenset(
-    {"$id", "$anchor", "$dynamicAnchor", "$schema", "$defs", "definitions", "$comment"}
-    | {"examples", "example", "default", "title", "description", "summary", "deprecated"}
-    | {"readOnly", "writeOnly", "$ref", "allOf"}
-)
 
-Part = tuple[Any, str]
-"""A schema, and the address that its references start from."""
-
-Applied = tuple[Mapping[str, Any], str]
-"""The same, of a schema that is no boolean."""
+Applied = Mapping[str, Any]
+"""A schema that is no boolean and that applies to a place."""
 
 
 class CannotGenerate(ValueError):  # noqa: N818 - the name is part of the interface
@@ -131,7 +116,7 @@ class _Place:
 
     def below(self, step: str | int, parts: Sequence[Applied]) -> _Place:
         """The place of a member or an item of this one, to which ``parts`` apply."""
-        around = self.around | {id(schema) for schema, _ in parts}
+        around = self.around | {id(schema) for schema in parts}
         number = self.number + step if isinstance(step, int) else self.number
         return _Place((*self.steps, step), around, number)
 
@@ -147,32 +132,30 @@ class _Reader:
         self._known = schemas.identified
         self.hidden = schemas.not_required
 
-    def applied(self, parts: Iterable[Part]) -> list[Applied] | None:
+    def applied(self, parts: Iterable[Schema]) -> list[Applied] | None:
         """Return the schemas with what they refer to and their ``allOf``; None if one is false."""
         found: list[Applied] = []
         waiting = [*parts]
         while waiting:
-            schema, base = waiting.pop(0)
+            schema = waiting.pop(0)
             if schema is False:
                 return None
-            if not isinstance(schema, Mapping) or any(schema is one for one, _ in found):
-                continue
-            if isinstance(schema.get("$id"), str) and self._known.get(base) is not schema:
-                base = urldefrag(address(schema["$id"], base)).url
-            found.append((schema, base))
-            waiting[:0] = [*self._referred(schema, base), *_listed(schema, "allOf", base)]
+            if isinstance(schema, Mapping) and not any(schema is one for one in found):
+                found.append(schema)
+                named_ones = [named(schema["$ref"], "", self._known)] if "$ref" in schema else []
+                waiting[:0] = [*named_ones, *schema.get("allOf", ())]
         return found
 
     def variants(
         self,
-        parts: Iterable[Part],
+        parts: Iterable[Schema],
         place: _Place,
         decided: frozenset[tuple[int, str]] = frozenset(),
     ) -> Iterator[list[Applied]]:
         """Yield the schemas that apply, for each way to choose among alternatives."""
         found = self.applied(parts)
-        for schema, base in found or ():
-            for keyword, alternatives in self._choices(schema, base, place):
+        for schema in found or ():
+            for keyword, alternatives in self._choices(schema, place):
                 key = (id(schema), keyword)
                 if key in decided:
                     continue
@@ -182,88 +165,47 @@ class _Reader:
         if found is not None:
             yield found
 
-    def leads_back(self, parts: Iterable[Part], place: _Place) -> bool:
+    def leads_back(self, parts: Iterable[Schema], place: _Place) -> bool:
         """True if a schema that applies also applies to something around the place."""
-        return any(id(schema) in place.around for schema, _ in self.applied(parts) or ())
+        return any(id(schema) in place.around for schema in self.applied(parts) or ())
 
-    def is_hidden(self, parts: Iterable[Part]) -> bool:
+    def is_hidden(self, parts: Iterable[Schema]) -> bool:
         """True if a member is readOnly in a request, or writeOnly in a response."""
-        found = self.applied(parts) or ()
         marks = (
             mark
-            for schema, _ in found
+            for schema in self.applied(parts) or ()
             for mark in (OF_THE_SERVER, OF_THE_CLIENT)
             if schema.get(mark) is True
         )
         return self.hidden is not None and next(marks, None) == self.hidden
 
-    def shown(self, parts: Iterable[Part]) -> Iterator[Any]:
-        """Yield examples and defaults; those of a part only where there is nothing but that."""
-        for schema, _ in self.applied(parts) or ():
-            examples = schema.get("examples", [])
-            yield from examples if isinstance(examples, list) else []
+    def shown(self, parts: Iterable[Schema]) -> Iterator[Any]:
+        """Yield examples and defaults; not those of a part of an object."""
+        for schema in self.applied(parts) or ():
+            yield from schema.get("examples", ())
             yield from (schema[key] for key in ("example", "default") if key in schema)
-            if schema.keys() - _SAYS_NOTHING or len(schema.get("allOf", ())) > 1:
+            if "properties" in schema or len(schema.get("allOf", ())) > 1:
                 return
 
-    def _referred(self, schema: Mapping[str, Any], base: str) -> Iterator[Part]:
-        reference = schema.get("$ref")
-        if isinstance(reference, str):
-            whole = _whole(reference, base)
-            yield named(whole, "", self._known), urldefrag(whole).url
-
     def _choices(
-        self, schema: Mapping[str, Any], base: str, place: _Place
-    ) -> Iterator[tuple[str, Iterable[list[Part]]]]:
-        """Yield the alternatives of one schema, by keyword; each is the schemas that apply."""
-        has_discriminator = isinstance(schema.get("discriminator"), Mapping)
-        for keyword in ("oneOf", "anyOf"):
-            listed = [[one] for one in _listed(schema, keyword, base)]
-            alternatives = [*_with_names(schema, listed), *listed] if has_discriminator else listed
-            if alternatives:
-                yield keyword, self._in_order(alternatives, place, keyword == "oneOf")
-        if "if" in schema:
-            met = [(schema["if"], base), (schema.get("then", True), base)]
-            yield "if", [met, [(schema.get("else", True), base)]]
+        self, schema: Applied, place: _Place
+    ) -> Iterator[tuple[str, Sequence[Sequence[Schema]]]]:
+        """Yield the alternatives of one schema, by keyword: null after others, and last what leads
+        back. Each is the schemas that apply."""
 
-    def _in_order(
-        self, alternatives: Sequence[list[Part]], place: _Place, is_exclusive: bool
-    ) -> Iterator[list[Part]]:
-        """Yield null after other alternatives, and last what leads back; then, if only one may
-        apply, each with what the others do not allow."""
-
-        def rank(parts: list[Part]) -> int:
-            first = parts[0][0]
+        def rank(parts: Sequence[Schema]) -> int:
+            first = parts[0]
             is_null = isinstance(first, Mapping) and first.get("type") == "null"
             return 2 * self.leads_back(parts, place) + is_null
 
-        ordered = sorted(alternatives, key=rank)
-        yield from ordered
-        for one in ordered if is_exclusive else ():
-            yield self._only(one, [other for other in alternatives if other[0] is not one[0]])
-
-    def _only(self, one: list[Part], others: Iterable[list[Part]]) -> list[Part]:
-        """Return an alternative with a member for each other one that this does not allow."""
-        own = {
-            name for schema, _ in self.applied(one) or () for name in schema.get("properties", ())
-        }
-        found = [*one]
-        for other in others:
-            wrong = (
-                (name, type_)
-                for schema, base in self.applied(other) or ()
-                for name, member in schema.get("properties", {}).items()
-                for type_ in ("string", "integer")
-                if name not in own and type_ not in self._types_of((member, base))
-            )
-            name, type_ = next(wrong, ("", ""))
-            if name:
-                member = {"required": [name], "properties": {name: {"type": type_}}}
-                found.append((member, ""))
-        return found
-
-    def _types_of(self, part: Part) -> list[str]:
-        return _types([schema for schema, _ in self.applied([part]) or ()])
+        for keyword in ("oneOf", "anyOf"):
+            listed = schema.get(keyword, ())
+            if listed:
+                alternatives = [*_with_names(schema, listed), *([one] for one in listed)]
+                yield keyword, sorted(alternatives, key=rank)
+        if "if" in schema:
+            met = [schema["if"], schema.get("then", True)]
+            yield "if", [met, [schema.get("else", True)]]
 
 
 class _Run:
@@ -279,13 +221,13 @@ class _Run:
         self._built: dict[str, int] = {}
         self._next: dict[str, int] = {}
         self._left = 0
-        self._too_deep = _DeadEndError()
+        self._too_deep = _DeadEndError("the value: it has too many members and items")
 
     def attempt(self, schema: Schema) -> Any:
         """Return the next value. Raises _DeadEndError."""
         self._left = _MOST_VALUES
         self._built.clear()
-        return self._build([(schema, "")], _Place())
+        return self._build([schema], _Place())
 
     def try_others(self, rejected: Iterable[str]) -> None:
         """Give the closest place around each rejected one its next candidate."""
@@ -303,7 +245,7 @@ class _Run:
             for one in [one for one in known if one.startswith(f"{pointer}/")]:
                 del known[one]
 
-    def _build(self, parts: Sequence[Part], place: _Place) -> Any:
+    def _build(self, parts: Sequence[Schema], place: _Place) -> Any:
         """Return a value for schemas that apply together. Raises _DeadEndError."""
         self._left -= 1
         if self._left < 0:
@@ -319,20 +261,21 @@ class _Run:
                 value = candidate()
             except _DeadEndError as error:
                 failure = error
+                self._next[place.pointer] = number + 1
                 self._forget_below(place.pointer)
                 continue
             self._built[place.pointer] = number
             return value
         raise failure
 
-    def _candidates(self, parts: Sequence[Part], place: _Place) -> Iterator[Callable[[], Any]]:
+    def _candidates(self, parts: Sequence[Schema], place: _Place) -> Iterator[Callable[[], Any]]:
         for shown in () if self._dynamic else self._reader.shown(parts):
             yield partial(copy.deepcopy, shown)
         for variant in self._reader.variants(parts, place):
-            constants = _constants([schema for schema, _ in variant])
+            constants = _constants(variant)
             for constant in _from(constants or (), place.number):
                 yield partial(copy.deepcopy, constant)
-            for type_ in _types([schema for schema, _ in variant]) if constants is None else ():
+            for type_ in _types(variant) if constants is None else ():
                 yield from self._of_type(type_, variant, place)
 
     def _of_type(
@@ -342,7 +285,8 @@ class _Run:
             yield partial(self._object, parts, place, _MOST_OPTIONAL)
             yield partial(self._object, parts, place, 0)
         elif type_ == "array":
-            yield partial(self._array, parts, place)
+            yield partial(self._array, parts, place, 1)
+            yield partial(self._array, parts, place, 0)
         elif type_ in {"boolean", "null"}:
             values = _from([True, False], place.number) if type_ == "boolean" else [None]
             yield from (partial(copy.copy, one) for one in values)
@@ -350,145 +294,84 @@ class _Run:
             yield from (partial(self._scalar, type_, parts, place, one) for one in range(_TRIES))
 
     def _scalar(self, type_: str, parts: Sequence[Applied], place: _Place, number: int) -> Any:
-        plain = [schema for schema, _ in parts]
         random = Random(f"{self._seed}{place.pointer}/{number}")  # noqa: S311 - no secret
         try:
             if type_ == "string":
-                return text_for(plain, place.name, place.number + number, random)
-            return number_for(plain, type_ == "integer", number, random)
+                return text_for(parts, place.name, place.number + number, random)
+            return number_for(parts, type_ == "integer", random)
         except NoScalarError as error:
             raise place.fail(str(error)) from None
 
     def _object(self, parts: Sequence[Applied], place: _Place, most: int) -> dict[str, Any]:
-        plain = [schema for schema, _ in parts]
-        required = [name for names in said(plain, "required") for name in names]
-        declared = dict.fromkeys(name for one in said(plain, "properties") for name in one)
-        room = at_most(plain, "maxProperties", _MOST_ITEMS) - len({*required})
-        optional = (
-            name
-            for name in declared
-            if name not in required
-            and self._is_wanted(_member(parts, name), place.below(name, parts))
-        )
-        names = [*required, *islice(optional, min(most, max(room, 0)))]
+        required = {name for names in said(parts, "required") for name in names}
+        declared = [*said(parts, "properties"), *said(parts, "required")]
+        room = at_most(parts, "maxProperties", len(required) + most) - len(required)
         value: dict[str, Any] = {}
-        for name in dict.fromkeys([*(one for one in declared if one in names), *names]):
-            try:
-                self._add(value, name, parts, place)
-            except _DeadEndError:
-                if name in required:
-                    raise
-        least = at_least(plain, "minProperties")
-        for name in (*declared, *(f"member{number}" for number in range(1, least + 1))):
-            if name not in value and len(value) < least:
+        for name in dict.fromkeys(name for names in declared for name in names):
+            member, below = _member(parts, name), place.below(name, parts)
+            if self._reader.is_hidden(member):
+                continue
+            if name in required:
+                value[name] = self._build(member, below)
+            elif room > 0 and self._is_wanted(member, below):
                 with suppress(_DeadEndError):
-                    self._add(value, name, parts, place)
-        if len(value) < least:
-            raise place.fail(f"no {least} members were found")
+                    value[name] = self._build(member, below)
+                    room -= 1
         return value
 
-    def _add(
-        self, value: dict[str, Any], name: str, parts: Sequence[Applied], place: _Place
-    ) -> None:
-        member = _member(parts, name)
-        if not self._reader.is_hidden(member):
-            value[name] = self._build(member, place.below(name, parts))
-
-    def _is_wanted(self, parts: Sequence[Part], place: _Place) -> bool:
+    def _is_wanted(self, parts: Sequence[Schema], place: _Place) -> bool:
         """True if a member or an item that is not required becomes part of the value."""
         is_small = _MOST_VALUES - self._left < _RICH_VALUES and len(place.steps) <= _RICH_DEPTH
         return is_small and not self._reader.leads_back(parts, place)
 
-    def _array(self, parts: Sequence[Applied], place: _Place) -> list[Any]:
-        plain = [schema for schema, _ in parts]
-        least = at_least(plain, "minItems")
-        most = at_most(plain, "maxItems", _MOST_ITEMS)
-        if least > most:
-            raise place.fail(f"it needs {least} items")
-        first = max((len(one.get("prefixItems", ())) for one in plain), default=1)
-        count = max(least, min(most, max(first, 1)))
-        plan = [_item(parts, index) for index in range(count)]
-        texts = set[str]() if any(said(plain, "uniqueItems")) else None
+    def _array(self, parts: Sequence[Applied], place: _Place, usual: int) -> list[Any]:
+        least, most = at_least(parts, "minItems"), at_most(parts, "maxItems", usual)
         items: list[Any] = []
-        for index, item in enumerate(plan):
-            try:
-                below = place.below(index, parts)
-                if index >= least and not self._is_wanted(item, below):
-                    break
-                items.append(self._item(item, below, texts))
-            except _DeadEndError:
-                if index < least:
-                    raise
+        for index in range(max(least, most)):
+            item, below = _item(parts, index), place.below(index, parts)
+            if index >= least and not self._is_wanted(item, below):
                 break
+            items.append(self._build(item, below))
         return items
 
-    def _item(self, parts: Sequence[Part], place: _Place, others: set[str] | None) -> Any:
-        """Return an item that is none of ``others``, to which its text is added."""
-        value = self._build(parts, place)
-        while others is not None and _text(value) in others:
-            self._next[place.pointer] = self._built[place.pointer] + 1
-            self._forget_below(place.pointer)
-            value = self._build(parts, place)
-        if others is not None:
-            others.add(_text(value))
-        return value
 
-
-def _whole(reference: str, base: str) -> str:
-    """The full address; components are those of the document, wherever they are referred to."""
-    return address(reference, "" if reference.startswith(COMPONENTS) else base)
-
-
-def _listed(schema: Mapping[str, Any], keyword: str, base: str) -> list[Part]:
-    listed = schema.get(keyword)
-    return [(one, base) for one in listed] if isinstance(listed, list) else []
-
-
-def _with_names(
-    schema: Mapping[str, Any], alternatives: Iterable[list[Part]]
-) -> Iterator[list[Part]]:
+def _with_names(schema: Applied, alternatives: Iterable[Schema]) -> Iterator[list[Schema]]:
     """Yield each alternative that is a reference with the name that the discriminator gives it."""
-    discriminator = schema["discriminator"]
+    discriminator = schema.get("discriminator", {})
     member, mapping = discriminator.get("propertyName"), discriminator.get("mapping", {})
-    for parts in alternatives:
-        reference = parts[0][0].get("$ref") if isinstance(parts[0][0], Mapping) else None
-        if isinstance(reference, str):
+    for alternative in alternatives if member else ():
+        reference = alternative.get("$ref") if isinstance(alternative, Mapping) else None
+        if reference:
             own = reference.rpartition("/")[2]
             names = (name for name, target in mapping.items() if target in {reference, own})
             constant = {"const": next(names, own)}
-            yield [*parts, ({"required": [member], "properties": {member: constant}}, "")]
+            yield [alternative, {"required": [member], "properties": {member: constant}}]
 
 
-def _member(parts: Iterable[Applied], name: str) -> list[Part]:
+def _member(parts: Iterable[Applied], name: str) -> list[Schema]:
     """Return the schemas of a member."""
-    found: list[Part] = []
-    for schema, base in parts:
-        own = [one for key, one in schema.get("properties", {}).items() if key == name]
-        if not own and "additionalProperties" in schema:
-            own = [schema["additionalProperties"]]
-        found += [(one, base) for one in own]
-    return found
+    return [
+        schema.get("properties", {}).get(name, schema.get("additionalProperties", True))
+        for schema in parts
+    ]
 
 
-def _item(parts: Iterable[Applied], index: int) -> list[Part]:
+def _item(parts: Iterable[Applied], index: int) -> list[Schema]:
     """Return the schemas of an item."""
-    found: list[Part] = []
-    for schema, base in parts:
+    found: list[Schema] = []
+    for schema in parts:
         prefix = schema.get("prefixItems", ())
-        found.append((prefix[index] if index < len(prefix) else schema.get("items", True), base))
+        found.append(prefix[index] if index < len(prefix) else schema.get("items", True))
     return found
 
 
-def _constants(schemas: Sequence[Mapping[str, Any]]) -> list[Any] | None:
-    """Return the values that every ``const`` and ``enum`` allows; None if there are none."""
+def _constants(schemas: Sequence[Applied]) -> list[Any] | None:
+    """Return the shortest list of values by ``const`` or ``enum``; None if there is none."""
     lists = [*said(schemas, "enum"), *([one] for one in said(schemas, "const"))]
-    if not lists:
-        return None
-    others = [{_text(one) for one in each} for each in lists[1:]]
-    return [one for one in lists[0] if all(_text(one) in each for each in others)]
+    return min(lists, key=len, default=None)
 
 
-def _types(schemas: Sequence[Mapping[str, Any]]) -> list[str]:
+def _types(schemas: Sequence[Applied]) -> list[str]:
     """Return the types that the schemas allow; what they hint at first, null last."""
     hinted = [type_ for type_, keys in _HINTS.items() if any(said(schemas, key) for key in keys)]
     found = [*dict.fromkeys([*hinted, *_TYPES])]
@@ -505,7 +388,3 @@ def _from(values: Sequence[Any], number: int) -> list[Any]:
     """Return the values from one of them on, and then the others."""
     turn = number % max(len(values), 1)
     return [*values[turn:], *values[:turn]]
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)

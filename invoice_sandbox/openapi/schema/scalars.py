@@ -6,12 +6,12 @@ import re
 import string
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
-from math import ceil, floor, lcm
+from math import ceil, floor
 from random import Random
 from re import _constants, _parser  # the parse tree of a pattern, which has no public name
 from typing import Any, Final
@@ -44,7 +44,7 @@ def text_for(schemas: Schemas, name: str, number: int, random: Random) -> str:
     words = next(iter(said(schemas, "title")), "") or _words(name) or "text"
     texts = [text for one in formats for text in _of_format(one, number, random)]
     texts += [_of_length(f"{words} {number}" if number else words, least, most)]
-    is_valid = _checker((*patterns,), (*said(schemas, "format"),), least, most)
+    is_valid = _checker(schemas)
     like = (text for one in patterns for text in texts_like(one, random, least))
     for text in chain(texts, like):
         if is_valid(text):
@@ -54,11 +54,14 @@ def text_for(schemas: Schemas, name: str, number: int, random: Random) -> str:
     raise NoScalarError(f"no text was found for {wanted}")
 
 
-def number_for(schemas: Schemas, whole: bool, number: int, random: Random) -> int | float:
-    """Return a number for all the schemas: a multiple of the roundest step of which there is one
-    between the bounds; not of 1 if ``number`` is large. Raises NoScalarError."""
-    steps = [*_steps(schemas, whole)]
-    for step in steps[min(number // 3, len(steps) - 1) :]:
+def number_for(schemas: Schemas, whole: bool, random: Random) -> int | float:
+    """Return a multiple of the roundest step that has one in the bounds. Raises NoScalarError."""
+    steps = [Fraction(1, 10**digits) for digits in range(1 if whole else 16)]
+    multiples = [Fraction(str(one)) for one in said(schemas, "multipleOf")]
+    if multiples:
+        step = max(multiples)
+        steps = [step * step.denominator if whole else step]
+    for step in steps:
         low, high = _multiples(schemas, step)
         if low <= high:
             value = step * random.randint(low, high)
@@ -91,33 +94,13 @@ def _of_length(text: str, least: int, most: int) -> str:
     return repeated[-most:] if 0 < most < len(repeated) else repeated[:most]
 
 
-@lru_cache(maxsize=1024)
-def _checker(
-    patterns: tuple[str, ...], formats: tuple[str, ...], least: int, most: int
-) -> Callable[[Any], bool]:
-    parts = [{"pattern": one} for one in patterns] + [{"format": one} for one in formats]
-    schema = (
-        {"allOf": parts, "minLength": least, "maxLength": most}
-        if parts
-        else {
-            "minLength": least,
-            "maxLength": most,
-        }
-    )
+def _checker(schemas: Schemas) -> Callable[[Any], bool]:
+    keywords = ("pattern", "format", "minLength", "maxLength")
+    parts = [{key: one[key] for key in keywords if key in one} for one in schemas]
     try:
-        return Draft202012Validator(schema, validate_formats=True).is_valid
+        return Draft202012Validator({"allOf": [{}, *parts]}, validate_formats=True).is_valid
     except ValueError as error:
         raise NoScalarError(str(error).splitlines()[0]) from None
-
-
-def _steps(schemas: Schemas, whole: bool) -> Iterator[Fraction]:
-    multiples = [Fraction(str(one)) for one in said(schemas, "multipleOf")]
-    if multiples:
-        scale = lcm(*(one.denominator for one in multiples))
-        step = Fraction(lcm(*(int(one * scale) for one in multiples)), scale)
-        yield step * step.denominator if whole else step
-    else:
-        yield from (Fraction(1, 10**digits) for digits in range(1 if whole else 16))
 
 
 def _multiples(schemas: Schemas, step: Fraction) -> tuple[int, int]:
@@ -192,22 +175,10 @@ def texts_like(pattern: str, random: Random, least: int = 0) -> Iterator[str]:
             yield from (text.ljust(least, "x"), text.rjust(least, "x"))
 
 
-_PROPERTY: Final = re.compile(r"\\p\{(?:\w+=)?(L|Lu|Ll|N|Nd|Letter|Number)\}")
-_LETTERS: Final = {"Lu": "A-Z", "Ll": "a-z", "N": "0-9", "Nd": "0-9", "Number": "0-9"}
-
-
 @lru_cache(maxsize=256)
 def _parsed(pattern: str) -> Any:
-    """The parse tree of an ECMA-262 pattern, as far as Python writes patterns alike."""
-
-    def letters(found: re.Match[str]) -> str:
-        is_in_class = pattern.rfind("[", 0, found.start()) > pattern.rfind("]", 0, found.start())
-        range_ = _LETTERS.get(found[1], "A-Za-z")
-        return range_ if is_in_class else f"[{range_}]"
-
-    text = _PROPERTY.sub(letters, pattern)
-    text = re.sub(r"\(\?<(?=\w)", "(?P<", text)
-    text = re.sub(r"\\u\{([0-9a-fA-F]+)\}", lambda found: re.escape(chr(int(found[1], 16))), text)
+    """Return the parse tree of an ECMA-262 pattern, as far as Python writes patterns alike."""
+    text = re.sub(r"\(\?<(?=\w)", "(?P<", pattern)
     try:
         with warnings.catch_warnings(action="ignore"):  # of what later versions may read otherwise
             return _parser.parse(text)
@@ -218,27 +189,26 @@ def _parsed(pattern: str) -> Any:
 
 
 _PRINTABLE: Final = "".join(map(chr, range(0x20, 0x7F)))
+_WORD: Final = string.ascii_letters + string.digits + "_"
 _CATEGORIES: Final = {
     _constants.CATEGORY_DIGIT: string.digits,
+    _constants.CATEGORY_NOT_DIGIT: string.ascii_letters,
     _constants.CATEGORY_SPACE: " ",
-    _constants.CATEGORY_WORD: string.ascii_letters + string.digits + "_",
+    _constants.CATEGORY_NOT_SPACE: _WORD,
+    _constants.CATEGORY_WORD: _WORD,
+    _constants.CATEGORY_NOT_WORD: " -.",
 }
-_NEGATED: Final = {
-    _constants.CATEGORY_NOT_DIGIT: _constants.CATEGORY_DIGIT,
-    _constants.CATEGORY_NOT_SPACE: _constants.CATEGORY_SPACE,
-    _constants.CATEGORY_NOT_WORD: _constants.CATEGORY_WORD,
-}
+"""Some characters of each category."""
 
 
 @dataclass
 class _Draw:
-    """One text for a pattern: how far open repeats go, what the groups captured, and how many
-    nodes are left until repeats end."""
+    """One text for a pattern: how far open repeats go, and how many nodes are left until repeats
+    end."""
 
     random: Random
     spread: int
     readable: bool
-    groups: dict[int, str] = field(default_factory=dict)
     left: int = 50_000
 
     def sequence(self, tree: Iterable[tuple[Any, Any]]) -> str:
@@ -256,8 +226,7 @@ class _Draw:
         if name == "BRANCH":
             return self.sequence(self.random.choice(value[1]))
         if name == "SUBPATTERN":
-            self.groups[value[0]] = text = self.sequence(value[3])
-            return text
+            return self.sequence(value[3])
         if name.endswith("_REPEAT"):
             least, most, inner = value
             more = self.random.randint(0, max(0, min(int(most) - least, self.spread)))
@@ -267,22 +236,17 @@ class _Draw:
                     break
                 text += self.sequence(inner)
             return text
-        return self.groups.get(value, "") if name == "GROUPREF" else ""
+        return ""
 
     def _one_of(self, characters: str) -> str:
         if not characters:
             raise NoScalarError("the pattern has a class with no characters")
         plain = [one for one in characters if one.isascii() and one.isalnum()]
-        if self.readable and plain:
-            return self.random.choice(plain)
-        groups = [string.ascii_lowercase, string.ascii_uppercase, string.digits]
-        kinds = [[one for one in characters if one in group] for group in groups]
-        kinds += [[one for one in characters if not one.isalnum()], [*characters]]
-        return self.random.choice(self.random.choice([one for one in kinds if one]))
+        return self.random.choice(plain if self.readable and plain else characters)
 
 
 def _characters(items: Sequence[tuple[Any, Any]]) -> str:
-    """The characters of a class."""
+    """Return characters of a class."""
     found = ""
     for operation, value in items:
         if operation == _constants.LITERAL:
@@ -290,10 +254,7 @@ def _characters(items: Sequence[tuple[Any, Any]]) -> str:
         elif operation == _constants.RANGE:
             found += "".join(map(chr, range(value[0], min(value[1], value[0] + 127) + 1)))
         elif operation == _constants.CATEGORY:
-            excluded = _CATEGORIES.get(_NEGATED.get(value), "")
-            found += _CATEGORIES.get(value) or _without(excluded)
-    return _without(found) if (_constants.NEGATE, None) in items else found
-
-
-def _without(excluded: str) -> str:
-    return "".join(one for one in _PRINTABLE if one not in excluded)
+            found += _CATEGORIES[value]
+    if (_constants.NEGATE, None) in items:
+        return "".join(one for one in _PRINTABLE if one not in found)
+    return found

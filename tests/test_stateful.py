@@ -543,12 +543,17 @@ def test_conventions_name_the_collections_that_the_rule_does_not_find(tmp_path: 
 
 
 WRONG = {
-    "an unknown key": ("    find: findDrafts\n", r"3:5: unknown key 'find'"),
-    "an unknown operation": ("    list: findDraft\n", r"3:\d+: unknown operation 'findDraft'"),
-    "no operation that makes records": ("  - list: findDrafts\n", r"3:\d+: .*create"),
+    "an unknown key": ("    find: findDrafts\n", r"4:5: unknown key 'find'"),
+    "an unknown operation": ("    list: findDraft\n", r"4:\d+: unknown operation 'findDraft'"),
+    "no operation that makes records": ("  - get: readDraft\n", r"4:\d+: .*'create'"),
+    "no operation that shows a record": ("  - create: saveDraft\n", r"4:\d+: .*'get'"),
+    "an item without an id in its path": (
+        "  - {create: saveDraft, get: findDrafts}\n",
+        r"4:\d+: /drafts/save and /drafts/search are not of one collection",
+    ),
     "paths that do not belong together": (
-        "    list: findDrafts\n  - {create: saveDraft, delete: dropNote}\n",
-        r"4:\d+: /drafts/save has fewer parameters than /notes/\{note\}",
+        "  - {create: saveDraft, get: readNote}\n",
+        r"4:\d+: /drafts/save and /notes/\{note\}/\{key\} are not of one collection",
     ),
 }
 
@@ -557,10 +562,10 @@ WRONG = {
 def test_a_wrong_collection_is_reported_with_its_place(
     tmp_path: Path, lines: str, problem: str
 ) -> None:
-    note: dict[str, Any] = {"delete": {"operationId": "dropNote", **GONE}}
+    note: dict[str, Any] = {"get": {"operationId": "readNote", **GONE}}
     note["parameters"] = [parameter(one, "path") for one in ("note", "key")]
     paths = {**DRAFTS["paths"], "/notes/{note}/{key}": note}
-    conventions = f"collections:\n  - create: saveDraft\n{lines}"
+    conventions = f"collections:\n  - create: saveDraft\n    get: readDraft\n{lines}"
     folder = project(tmp_path, conventions, {**DRAFTS, "paths": paths})
     with pytest.raises(ProjectError, match=rf"conventions\.yaml:{problem}"):
         load_project(folder)

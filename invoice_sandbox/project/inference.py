@@ -70,7 +70,7 @@ def _collection(contract: Contract, paths: Mapping[str, _Methods], path: str) ->
         if method in on_item and _is_usable(on_item[method])
     }
     operations |= {one.id: SHOW for one in _verbs(contract, paths, path, record)}
-    return Collection(get.path.rstrip("/").rpartition("/")[0], identity, place, operations)
+    return Collection(_above(get), identity, place, operations)
 
 
 def record_of(contract: Contract, operation: Operation) -> Found | None:
@@ -93,25 +93,20 @@ def named(contract: Contract, row: Mapping[str, Any]) -> Collection:
     id: number}``. Raises ValueError for one whose records have no id, or whose paths differ."""
     operations = {row[role]: role for role in ROLES if role in row and role != SHOW}
     operations |= dict.fromkeys(row.get(SHOW, ()), SHOW)
-    get = contract.operations[row[GET]] if GET in row else None
-    found = None if get is None or "{" not in get.path else record_of(contract, get)
-    place, identity = ("", "id") if found is None else found[:2]
-    collection = Collection(
-        _base(contract, operations), row.get("id", identity), row.get("record", place), operations
-    )
-    for name in operations:
-        path = contract.operations[name].path
-        if path.count("{") < collection.base.count("{"):
-            raise ValueError(f"{path} has fewer parameters than {collection.base}")
-    return collection
+    get = contract.operations[row[GET]]
+    base = _above(get)
+    for path in (contract.operations[name].path for name in operations):
+        if "/{" not in get.path or path.count("{") < base.count("{"):
+            raise ValueError(
+                f"{path} and {get.path} are not of one collection: ids are in the path"
+            )
+    place, identity, _ = record_of(contract, get) or ("", "id", None)
+    return Collection(base, row.get("id", identity), row.get("record", place), operations)
 
 
-def _base(contract: Contract, operations: Mapping[str, str]) -> str:
-    """Return the path of an item without its id: of the first operation that is about an item."""
-    every = [(contract.operations[name].path, role) for name, role in operations.items()]
-    items = (path for path, role in every if role not in {CREATE, LIST} and "{" in path)
-    path = next(items, "")
-    return path[: path.rindex("/{")] if path else every[0][0].rstrip("/")
+def _above(get: Operation) -> str:
+    """Return the path of an item without its last parameter."""
+    return get.path[: get.path.rfind("/{")]
 
 
 def _lists(contract: Contract, above: _Methods, identity: str) -> Iterator[Operation]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -125,7 +125,7 @@ class Collection:
     async def replace(self, call: _Call) -> Response:
         """Replace the record by the body. Members that nobody sends stay."""
         before = await self._found(call)
-        part = self._view(call, self._showing(call)[-1]).part
+        part = self._view(call, self._get(call)).part
         names = before.keys() & (part.of_server if part else ())
         unsent = {name: before[name] for name in names}
         return await self._changed(call, before, unsent | self._sent(call))
@@ -154,8 +154,8 @@ class Collection:
 
     async def _kept(self, call: _Call, record: Mapping[str, Any]) -> Response | None:
         """Keep the record with the other members of its responses; None if they cannot have it."""
-        for operation in self._showing(call):
-            view = self._view(call, operation)
+        for operation in dict.fromkeys((call.operation.id, self._get(call).id)):
+            view = self._view(call, call.contract.operations[operation])
             shown = view.kept(record, self.identity, call.timestamp)
             if shown is None:
                 return None
@@ -205,11 +205,10 @@ class Collection:
         except NoResponseError as error:
             raise reject("no_usable_response", problem=str(error)) from None
 
-    def _showing(self, call: _Call) -> Sequence[Operation]:
-        """Return the operations that have to be able to show a new record: the call's, and GET."""
-        get = (name for name, role in self.operations.items() if role == GET)
-        names = dict.fromkeys((call.operation.id, *get))
-        return [call.contract.operations[name] for name in names]
+    def _get(self, call: _Call) -> Operation:
+        """Return the operation that shows a record."""
+        names = (name for name, role in self.operations.items() if role == GET)
+        return call.contract.operations[next(names)]
 
     def _sent(self, call: _Call) -> dict[str, Any]:
         """Return the record in the body of a request."""
@@ -219,7 +218,7 @@ class Collection:
     def _ids(self, call: _Call, sent: Mapping[str, Any], number: int) -> Iterator[Any]:
         """Ids of a new record that its path can have, the best first: the one that was sent, a
         UUID, a number, and those that are generated for the schema."""
-        get = self._showing(call)[-1]
+        get = self._get(call)
         unique = f"{call.workspace.token}{self._name(call)}/{number}"
         usual = (sent.get(self.identity), str(uuid5(NAMESPACE_URL, unique)), number, str(number))
         in_path = (one for one in get.parameters if one.name == self._parameter(get))
@@ -249,22 +248,18 @@ class Collection:
         return str(self._sent(call).get(self.identity) if name is None else call.path[name])
 
     def _name(self, call: _Call) -> str:
-        """Return the name of the collection in the state."""
-        return _filled(self.base, call)
+        """Return the name of the collection in the state: its path with the parameters of a call,
+        percent-encoded, by their position."""
+        values = (quote(str(call.path[name]), safe="") for name in path_names(call.operation.path))
+        return _PARAMETER.sub(lambda _: next(values), self.base).rstrip("/")
 
     async def _found(self, call: _Call) -> dict[str, Any]:
-        """Return what is kept. Raises ApiError 404, or the closest status that is declared."""
+        """Return what is kept. Raises ApiError 404."""
         kept = await call.state.get(self._name(call), self._key(call))
         if kept is not None:
             return kept
         member = self._parameter(call.operation) or self.identity
         raise reject("unknown_record", member=member, value=self._key(call))
-
-
-def _filled(path: str, call: _Call) -> str:
-    """Return a path with the parameters of a call, percent-encoded, by their position."""
-    values = (quote(str(call.path[name]), safe="") for name in path_names(call.operation.path))
-    return _PARAMETER.sub(lambda _: next(values), path).rstrip("/")
 
 
 def _page(query: Mapping[str, Any]) -> tuple[int, int]:

@@ -171,7 +171,7 @@ def test_every_example_is_understood(server: Running, key: str, example: str) ->
         ("workspace delete ''", "Invalid value for 'ID': it must not be empty"),
         ("trigger invoice.paid --subject ''", "'--subject' / '--invoice': it must not be empty"),
         ("listen --forward-to 3000 --events a,,b", "'a,,b': use types of events, separated by"),
-        ("init pyproject.toml --contract pyproject.toml", "pyproject.toml: a file, not a folder; "),
+        ("init pyproject.toml --contract pyproject.toml", "pyproject.toml: Not a directory"),
         ("serve --scenario zzz --port 0", "'zzz'; 'invoice-sandbox scenarios list' lists all"),
     ],
 )

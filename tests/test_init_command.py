@@ -162,7 +162,7 @@ def test_nothing_is_overwritten(tmp_path: Path, there: str) -> None:
         (tmp_path / "zoo").write_text("mine")
     rejected = init(tmp_path)
     assert rejected.exit_code == 2
-    reason = "a file, not a folder; " if there == "file" else "the folder is not empty; "
+    reason = "Not a directory" if there == "file" else "the folder is not empty; "
     assert rejected.stderr.startswith(f"Error: {tmp_path / 'zoo'}: {reason}")
     assert "mine" in {one.read_text() for one in tmp_path.rglob("*") if one.is_file()}
 

@@ -241,13 +241,6 @@ def test_a_name_of_the_project_is_taken(own: Path) -> None:
     )
 
 
-def test_the_members_that_begin_a_scenario_of_the_project_are_taken(own: Path) -> None:
-    (own / "mine.yaml").write_text(SCENARIO_FILE + "begins: {debtorId: sim_debtor_late}\n")
-    ran = run(f"validate {own}/mine.yaml")
-    problem = "'late-payment' begins with the same members (choose another value)"
-    assert (ran.exit_code, ran.stdout) == (1, f"{own}/mine.yaml:9:1: {problem}\n")
-
-
 def test_a_file_of_another_extension_is_a_problem(own: Path) -> None:
     (own / "mine.yaml").rename(own / "mine.yml")
     for line in (f"validate {own}/mine.yml", f"validate --scenarios {own}"):

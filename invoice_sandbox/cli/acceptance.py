@@ -199,7 +199,7 @@ def judge_bundle(file: Path, plan: Path | None, out: Path | None) -> None:
     """
     bundle = read_bundle(file)
     chosen = plan if plan or "cases" in bundle.manifest else plan_of(default_project())
-    report, subject = judged(bundle, None if chosen is None else _text_of(chosen))
+    report, subject = judged(bundle, None if chosen is None else (str(chosen), chosen.read_bytes()))
     for one in report.checks:
         print_check(one)
     text = as_json(report_object(report, subject))
@@ -209,13 +209,6 @@ def judge_bundle(file: Path, plan: Path | None, out: Path | None) -> None:
     digest = hashlib.sha256(text.encode()).hexdigest()
     click.echo(f"{conclusion(report)}; report sha256:{digest}")
     sys.exit(status_of(report))
-
-
-def _text_of(plan: Path) -> tuple[str, bytes]:
-    try:
-        return str(plan), plan.read_bytes()
-    except OSError as error:
-        raise UserError(f"{plan}: {error.strerror}") from None
 
 
 def _command(text: str) -> list[str]:

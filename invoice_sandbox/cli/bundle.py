@@ -34,10 +34,7 @@ def save(file: Path, force: bool) -> None:
         raise UserError(f"{file}: the name of a bundle ends in .zip")
     if file.exists() and not force:
         raise UserError(f"{file}: the file exists; choose another name, or replace it with --force")
-    try:
-        about = save_bundle(client(), file)
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}") from None
+    about = save_bundle(client(), file)
     text = f"{file}: {about['requests']} requests, version {about['version']}"
     if not about["replayable"]:
         text += f"; it cannot be replayed: {about['reason']}"

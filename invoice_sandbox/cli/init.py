@@ -76,12 +76,9 @@ def write_project(folder: Path, file: Path, *, stateful: bool = False) -> None:
         files["handlers/example.py"] = _handler(example)
     files["README.md"] = _readme(contract, folder, next(reversed(files)))
     files[CONVENTIONS_FILE] = _CONVENTIONS + _collections(collections)
-    try:
-        for name, text in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ProjectError(f"{folder}: cannot be written: {error.strerror}") from None
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
     for line in contract_warnings(read, contract):
         click.echo(f"WARNING {line}", err=True)
     for line in [f"Stateful {one}" for one in collections] or [NOTHING] * stateful:
@@ -91,13 +88,7 @@ def write_project(folder: Path, file: Path, *, stateful: bool = False) -> None:
 
 
 def _check_free(folder: Path) -> None:
-    try:
-        is_taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
-    except OSError as error:
-        raise ProjectError(f"{folder}: {error.strerror}") from None
-    if folder.is_file():
-        raise ProjectError(f"{folder}: a file, not a folder; choose an empty or a new folder")
-    if is_taken:
+    if folder.exists() and any(folder.iterdir()):
         raise ProjectError(f"{folder}: the folder is not empty; choose an empty or a new one")
 
 

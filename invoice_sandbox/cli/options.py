@@ -102,8 +102,6 @@ class _Json(click.ParamType[Any]):
         try:
             text = Path(value[1:]).read_bytes() if value.startswith("@") else value.encode()
             parsed = jsonio.loads(text)
-        except OSError as error:
-            self.fail(f"{value[1:]}: {error.strerror}", param, ctx)
         except jsonio.JsonError as error:
             advice = 'use JSON such as {"name": 1}, or @FILE'
             self.fail(f"'{value}': {error}; {advice}", param, ctx)

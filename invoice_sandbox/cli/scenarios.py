@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,11 +23,10 @@ from invoice_sandbox.cli.options import (
     with_connection,
 )
 from invoice_sandbox.cli.output import Row, Table, marker, print_lines, print_table
-from invoice_sandbox.openapi.load.documents import load_document, place_of
-from invoice_sandbox.openapi.load.text import DocumentError
+from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.project.loader import default_project, load_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import scenario_file_problems
-from invoice_sandbox.scenarios.library import check_beginning, scenario_files
+from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
 from invoice_sandbox.scenarios.words import notes, step_views, trigger_in_words
@@ -167,29 +165,13 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _taken(file: Path, project: Path) -> Iterator[tuple[str, str]]:
-    """A scenario of the user cannot have the name or the beginning of one in ``project``."""
+    """A scenario of the user cannot have the name of one in ``project``."""
     theirs = project / file.name
     if theirs.exists() and file.exists() and not theirs.samefile(file):
         yield (
             place_of(file, ("name",)),
             f"the project has a scenario '{file.stem}' (choose another name)",
         )
-        return
-    begins = _begins(file)
-    for other in scenario_files(project) if begins else []:
-        try:
-            if other.stem != file.stem:
-                check_beginning(file, begins, other.stem, _begins(other))
-        except DocumentError as error:
-            yield error.place, f"{error.problem} ({error.advice})"
-
-
-def _begins(file: Path) -> Any:
-    """The members that begin a scenario; None for a file that cannot be read."""
-    with suppress(DocumentError):
-        document = load_document(file)
-        return document.get("begins") if isinstance(document, dict) else None
-    return None
 
 
 def _found(name: str, folder: Path | None, own: Path | None) -> tuple[Scenario, Run]:

@@ -8,7 +8,6 @@ from typing import Any
 import orjson
 
 from invoice_sandbox.app import Sandbox
-from invoice_sandbox.base.jsonio import fitted
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import DATED
 
@@ -62,4 +61,4 @@ def _scope(method: str, path: str, query: str, body: bytes) -> dict[str, Any]:
 
 
 def _invoice(number: int) -> bytes:
-    return fitted(orjson.dumps({**DATED, "invoiceNumber": f"GROWTH-{number}"}))
+    return orjson.dumps({**DATED, "invoiceNumber": f"GROWTH-{number}"})

@@ -96,12 +96,6 @@ def test_a_run_writes_reports_in_every_format(server: Running, tmp_path: Path) -
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]  # noqa: S314 - our own file
     counts = [suite.get(name) for name in ("tests", "failures", "errors", "skipped")]
     assert counts == ["3", "1", "0", "1"]
-    ctrf = json.loads((tmp_path / "ctrf.json").read_text())["results"]
-    assert {one["name"]: one["status"] for one in ctrf["tests"]} == {
-        "validation-errors": "failed",
-        "scope-missing": "passed",
-        "webhook-order": "skipped",
-    }
     bundle, again = tmp_path / "bundle.zip", tmp_path / "again"
     judged = CliRunner().invoke(main, ["acceptance", "judge", str(bundle), "--out", str(again)])
     assert (judged.exit_code, judged.output.splitlines()[-1].count("sha256:")) == (1, 1)

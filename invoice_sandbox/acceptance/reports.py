@@ -1,4 +1,4 @@
-"""The report of a run for machines: JSON, JUnit XML and CTRF."""
+"""The report of a run for machines: JSON and JUnit XML."""
 
 from __future__ import annotations
 
@@ -23,15 +23,6 @@ SCHEMA: Final = Path(__file__).with_name("report.schema.json")
 TOOL: Final = "invoice-liquidity-sandbox"
 
 _STATES: Final = {True: "finished", False: "interrupted"}
-_CTRF: Final = {
-    Verdict.PASS: "passed",
-    Verdict.WARN: "passed",
-    Verdict.FAIL: "failed",
-    Verdict.ERROR: "failed",
-    Verdict.NOT_APPLICABLE: "skipped",
-}
-"""Statuses of CTRF; others are ``other``."""
-
 _JUNIT: Final = {
     Verdict.PASS: "",
     Verdict.WARN: "",
@@ -90,28 +81,6 @@ def as_junit(run: RunReport) -> str:
 def _junit_case(one: CheckReport) -> Case:
     message = f"{one.verdict.value}: {one.decisive.summary}"
     return Case(one.check.id, _JUNIT.get(one.verdict, "error"), message, _proof(one))
-
-
-def as_ctrf(run: RunReport) -> str:
-    """The run in the Common Test Report Format (ctrf.io)."""
-    tests = [
-        {
-            "name": one.check.id,
-            "status": _CTRF.get(one.verdict, "other"),
-            "duration": 0,
-            "message": one.decisive.summary,
-            "rawStatus": one.verdict.value,
-            "suite": [run.plan.name],
-        }
-        for one in run.checks
-    ]
-    statuses = [one["status"] for one in tests]
-    names = ("passed", "failed", "skipped", "pending", "other")
-    summary = {"tests": len(tests), **{name: statuses.count(name) for name in names}}
-    tool = {"name": TOOL, "version": __version__}
-    results = {"tool": tool, "summary": {**summary, "start": 0, "stop": 0}, "tests": tests}
-    document = {"reportFormat": "CTRF", "specVersion": "0.0.0", "results": results}
-    return json.dumps(document, indent=2) + "\n"
 
 
 def contract_pointers(result: Result, pointers: Mapping[str, str]) -> list[str]:

@@ -84,7 +84,9 @@ Packed = bytes | str
 def packed(value: Any) -> Packed:
     """A JSON value as text for ``unpacked``."""
     try:
-        return bytes(memoryview(orjson.dumps(value)))  # as ``fitted`` does, without another call
+        return bytes(
+            memoryview(orjson.dumps(value))
+        )  # without the buffer that orjson leaves behind
     except orjson.JSONEncodeError:
         return packed_bytes(value)[0].decode()
 
@@ -97,11 +99,6 @@ def packed_bytes(value: Any) -> tuple[bytes, bool]:
     except orjson.JSONEncodeError:
         return orjson.dumps(_folded(value, marked), default=marked), True
     return bytes(memoryview(text)), bool(marked)
-
-
-def fitted(text: bytes) -> bytes:
-    """The same bytes without the kilobytes of buffer that orjson leaves behind them."""
-    return bytes(memoryview(text))
 
 
 def unpacked(text: Packed) -> Any:

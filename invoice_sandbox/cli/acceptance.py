@@ -98,7 +98,7 @@ def acceptance() -> None:
 def run(command: str, **given: Any) -> None:
     """Run the client once for each case of a plan, and judge what it did.
 
-    Writes report.json, report.html, junit.xml and ctrf.json. Status 0 when the client is
+    Writes report.json, report.html and junit.xml. Status 0 when the client is
     conformant, 1 when it is not or nothing was judged, 130 when the run was interrupted.
 
     \b

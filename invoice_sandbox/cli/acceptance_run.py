@@ -17,7 +17,6 @@ from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, plan_of, ser
 from invoice_sandbox.acceptance.progress import Progress
 from invoice_sandbox.acceptance.reports import (
     Subject,
-    as_ctrf,
     as_json,
     as_junit,
     contract_subject,
@@ -205,7 +204,6 @@ def write_reports(out: Path, report: RunReport, subject: Subject) -> str:
         "report.json": as_json(data),
         "report.html": as_html(report, subject),
         "junit.xml": as_junit(report),
-        "ctrf.json": as_ctrf(report),
     }
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")

@@ -7,14 +7,12 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.cli.serve import JsonLines
 from invoice_sandbox.http.edge import REQUESTS
 from invoice_sandbox.settings import Postgresql
@@ -93,16 +91,6 @@ def test_gauges_show_the_present(measured: Running) -> None:
         found = metrics(client)
     assert found["sandbox_workspaces",] == before + 1
     assert found["sandbox_ready",] == 1
-    assert found["sandbox_agenda_lag_seconds",] == 0
-
-
-def test_a_step_that_waits_shows_as_lag() -> None:
-    live = replace(FROZEN, metrics=True, clock=ClockState("live"), scenario="auto-progress")
-    with serving(live) as running, running.client() as client:
-        register_new(client)
-        assert metrics(client)["sandbox_agenda_lag_seconds",] == 0
-        running.system_clock.instant += timedelta(seconds=30)
-        assert metrics(client)["sandbox_agenda_lag_seconds",] >= 20
 
 
 def test_without_the_setting_there_is_no_page(client: httpx.Client) -> None:

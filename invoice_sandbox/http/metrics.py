@@ -46,11 +46,6 @@ class Metrics:
             registry=registry,
         )
         self._workspaces = Gauge("sandbox_workspaces", "Workspaces.", registry=registry)
-        self._lag = Gauge(
-            "sandbox_agenda_lag_seconds",
-            "How late the first step is that is due in a workspace with a live clock.",
-            registry=registry,
-        )
         self._ready = Gauge(
             "sandbox_ready",
             "1 while the store works, which requests need. /sandbox/health shows the same.",
@@ -78,7 +73,6 @@ class Metrics:
 
     async def _respond(self, engine: Engine, _request: Request) -> Reply:
         self._workspaces.set(await engine.store.count_workspaces())
-        self._lag.set(engine.agenda.lag())
         self._ready.set(engine.store.is_ready())
         return Reply(HTTPStatus.OK, generate_latest(self._registry), CONTENT_TYPE_LATEST)
 

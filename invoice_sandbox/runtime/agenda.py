@@ -235,12 +235,6 @@ class Agenda:
         for workspace, _ in await self._store.workspaces():
             await self.schedule_wakeup(workspace.id)
 
-    def lag(self) -> float:
-        """Real seconds since the first wake-up that is planned should have happened; usually 0."""
-        if not self._heap:
-            return 0.0
-        return max(0.0, (self._system_clock.now() - self._heap[0][0]).total_seconds())
-
     async def close(self, patience: float) -> None:
         """Start nothing more, and wait up to ``patience`` real seconds for requests in flight."""
         if self._timer is not None:

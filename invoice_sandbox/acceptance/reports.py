@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from xml.etree import ElementTree
 
 from invoice_sandbox import __version__
 from invoice_sandbox.acceptance.cases import CaseReport
@@ -15,13 +17,14 @@ from invoice_sandbox.acceptance.plan import listed
 from invoice_sandbox.acceptance.rules import Result
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import Verdict
-from invoice_sandbox.base.junit import Case, junit_xml
 
 SCHEMA: Final = Path(__file__).with_name("report.schema.json")
 """The JSON Schema of ``report.json``."""
 
 TOOL: Final = "invoice-liquidity-sandbox"
 
+_COUNTED: Final = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+_NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _STATES: Final = {True: "finished", False: "interrupted"}
 _JUNIT: Final = {
     Verdict.PASS: "",
@@ -75,12 +78,25 @@ def plain_json(value: Any) -> str:
 
 def as_junit(run: RunReport) -> str:
     """The run as JUnit XML: one suite, one case for each check."""
-    return junit_xml(TOOL, {run.plan.name: [_junit_case(one) for one in run.checks]})
+    outcomes = [_JUNIT.get(report.verdict, "error") for report in run.checks]
+    counts = {"tests": str(len(outcomes))}
+    counts |= {word: str(outcomes.count(outcome)) for outcome, word in _COUNTED.items()}
+    root = ElementTree.Element("testsuites", {"name": TOOL, **counts})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": run.plan.name, **counts})
+    for report, outcome in zip(run.checks, outcomes, strict=True):
+        names = {"classname": run.plan.name, "name": report.check.id}
+        case = ElementTree.SubElement(suite, "testcase", names)
+        if outcome:
+            text = f"{report.verdict.value}: {report.decisive.summary}"
+            message = {"message": _printable(text)}
+            ElementTree.SubElement(case, outcome, message).text = _printable(_proof(report))
+    ElementTree.indent(root)
+    body = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
 
 
-def _junit_case(one: CheckReport) -> Case:
-    message = f"{one.verdict.value}: {one.decisive.summary}"
-    return Case(one.check.id, _JUNIT.get(one.verdict, "error"), message, _proof(one))
+def _printable(text: str) -> str:
+    return _NOT_IN_XML.sub(lambda match: ascii(match.group())[1:-1], text)
 
 
 def contract_pointers(result: Result, pointers: Mapping[str, str]) -> list[str]:

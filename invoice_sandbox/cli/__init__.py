@@ -27,7 +27,7 @@ class _Place(NamedTuple):
 _COMMANDS: Final = {
     "serve": _Place("serve", "Serve the sandbox until it is stopped."),
     "contract": _Place("contract", "Print the served contract, or compare the next version."),
-    "key": _Place("key", "Print a new API key for 'serve --key'."),
+    "key": _Place("workspace", "Print a new API key for 'serve --key'."),
     "init": _Place("init", "Create a project for a contract in DIR."),
     "scenarios": _Place("scenarios", "List, choose and validate scenarios."),
     "clock": _Place("clock", "Show or move the clock of the workspace."),
@@ -46,7 +46,7 @@ _COMMANDS: Final = {
     "deliveries": _Place("webhooks", "List webhook deliveries, newest first."),
     "replay": _Place("webhooks", "Replay a delivery, or a bundle."),
     "bundle": _Place("bundle", "Write a workspace to one file, for a bug report."),
-    "coverage": _Place("coverage", "Show the coverage of the contract."),
+    "coverage": _Place("requests", "Show the coverage of the contract."),
     "acceptance": _Place("acceptance", "Judge a client against an acceptance plan."),
     "fuzz": _Place("fuzz", "Send thousands of generated requests and check the responses."),
 }

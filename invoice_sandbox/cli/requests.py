@@ -1,15 +1,19 @@
-"""``invoice-sandbox requests``: the journal."""
+"""``invoice-sandbox requests`` and ``coverage``: the journal, and what it has of the contract."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from http import HTTPMethod
+from math import isnan
 from typing import Any, Final
 
 import click
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.coverage import lines, shortfall
 from invoice_sandbox.cli.options import (
+    FAILED,
     client,
     passed,
     print_data,
@@ -155,3 +159,38 @@ def _indented(body: str) -> str:
         return jsonio.dumps_pretty(jsonio.loads(body.encode(errors="replace"))).decode()
     except jsonio.JsonError:
         return body
+
+
+@click.command()
+@click.option(
+    "--fail-under",
+    "least",
+    metavar="PERCENT",
+    type=click.FloatRange(0, 100),
+    default=0,
+    help="Exit with status 1 if the coverage is below PERCENT.",
+)
+@with_connection
+def coverage(least: float) -> None:
+    """Show the coverage of the contract.
+
+    It counts the operations that were called and the declared statuses that they returned, in the
+    workspace of the key and in those created from it.
+
+    \b
+    invoice-sandbox coverage
+    invoice-sandbox coverage --fail-under 80
+    """
+    if isnan(least):
+        raise click.BadParameter("'nan' is not a percentage", param_hint="--fail-under")
+    report = client().ask("GET", "/coverage")
+    print_data(report, _show_coverage)
+    missing = shortfall(report, least)
+    if missing:
+        click.echo(missing, err=True)
+        sys.exit(FAILED)
+
+
+def _show_coverage(report: Row) -> None:
+    for line in lines(report):
+        click.echo(plain(line))

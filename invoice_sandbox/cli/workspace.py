@@ -1,4 +1,4 @@
-"""``invoice-sandbox workspace``, ``snapshot`` and ``reset``."""
+"""``invoice-sandbox workspace``, ``snapshot``, ``reset`` and ``key``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.cli.clock import clock_text
 from invoice_sandbox.cli.options import (
     ID,
@@ -176,3 +177,16 @@ def reset() -> None:
     because all others are deleted.
     """
     print_data(client().ask("POST", "/reset"), _show_workspace)
+
+
+@click.command()
+def key() -> None:
+    """Print a new API key for 'serve --key'.
+
+    Only a server that is started with it knows it.
+
+    \b
+    export INVOICE_SANDBOX_KEY=$(invoice-sandbox key)
+    invoice-sandbox serve --host 0.0.0.0
+    """
+    click.echo(new_key())

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from click.testing import CliRunner, Result
 
@@ -308,3 +309,13 @@ def test_keys_are_not_in_names_or_texts_of_bundles(server: Running, tmp_path: Pa
     first, second, _ = bundle.lines("journal.ndjson")
     assert json.loads(first["request"]["body"])["invoiceNumber"].startswith("[redacted ")
     assert (second["request"]["body"], second["request"]["bodyBytes"]) == (None, 51)
+
+
+def test_what_a_tool_only_looks_at_takes_no_room_of_what_the_client_did(
+    client: httpx.Client,
+) -> None:
+    client.get("/api/partners")
+    for _ in range(1001):
+        client.get("/api/webhooks", headers={"X-Sandbox-Journal": "off"})
+    entries = client.get("/sandbox/recording").json()["data"]["journal"]
+    assert [entry["path"] for entry in entries if entry["isListed"]] == ["/api/partners"]

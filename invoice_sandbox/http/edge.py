@@ -251,9 +251,9 @@ class Edge:
             return  # the console sends requests of its own
         changes = request.method not in READING
         is_control = path.startswith(self._control_path)
-        if is_control and not changes:
-            return
         is_listed = not is_control and request.head.first.get(_UNRECORDED) != "off"
+        if not (is_listed or changes):
+            return  # what only looks may be sent by the thousand
         if is_listed and workspace is None and reply.status == HTTPStatus.UNAUTHORIZED:
             workspace = await self._owner_of_rejected(trace.revoked_key_of)
             clock = workspace.clock

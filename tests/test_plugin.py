@@ -292,7 +292,7 @@ def test_the_workspaces_of_failing_tests_are_kept_in_files(
     ]
     result.stdout.fnmatch_lines(["All of it is in *test_it.py-test_fails.zip; see *"])
     found = replay(read_bundle(folder / "test_it.py-test_fails.zip"))
-    assert (found.differences, found.requests) == ((), 24)
+    assert (found.differences, found.requests) == ((), 23)
 
 
 # --- asynchronous tests

@@ -302,7 +302,7 @@ def test_a_public_request_belongs_to_the_workspace_that_serves_it(tmp_path: Path
     assert replay(bundle).differences == ()
 
 
-def test_what_changes_nothing_of_the_api_is_not_recorded(tmp_path: Path) -> None:
+def test_what_changes_nothing_of_the_api_is_not_sent_again(tmp_path: Path) -> None:
     """Progress of an acceptance run, and a listener that does not exist."""
     run: dict[str, Any] = {
         "plan": "p",
@@ -317,4 +317,7 @@ def test_what_changes_nothing_of_the_api_is_not_recorded(tmp_path: Path) -> None
         client.get("/api/partners")
         save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "x.zip")
     journal = read_bundle(tmp_path / "x.zip").lines("journal.ndjson")
-    assert [one["operation"] for one in journal] == ["listPartners"]
+    assert [(one["operation"], one["isSentAgain"]) for one in journal] == [
+        ("createAcceptanceRun", False),
+        ("listPartners", True),
+    ]

@@ -16,9 +16,10 @@ _BEFORE: Final = 60
 """Characters that are shown, and of them those before the first that differs in a long text."""
 
 _REAL: Final = frozenset(
-    {"durationMs", "keptIdleFor", "last4", "webhook-signature", "webhook-timestamp"}
+    ("durationMs", "keptIdleFor", "last4", "lastUsedAt", "webhook-signature", "webhook-timestamp")
 )
-"""Members with real time, and those that derive from random secrets. They are not compared."""
+"""Members with real time, those that derive from random secrets, and the last use of a key, which
+may be by a request that is in no journal. They are not compared."""
 
 _TIMED: Final = _REAL | {"bodyDigest"}
 """Those that have an instant in them, too."""

@@ -90,11 +90,13 @@ _LARGE_REQUEST: Final = 128 * 1024
 _UNRECORDED: Final = frozenset(
     {
         *("createWorkspace", "deleteWorkspace", "reportMessageResponse", "receiveForListener"),
-        *("receiveWebhook", "createAcceptanceRun", "updateAcceptanceRun"),
-        *("reportAcceptanceTask", "keepAcceptanceBundle"),
+        "receiveWebhook",
     }
 )
 """Control operations that change other workspaces or nothing, or carry what another log has."""
+
+_OF_ACCEPTANCE: Final = re.compile("(create|update|report|keep)Acceptance(Run|Task|Bundle)")
+"""Control operations that change nothing that the API shows; the console shows them at once."""
 
 CREATE_LISTENER: Final = "createListener"
 _OF_LISTENERS: Final = frozenset({CREATE_LISTENER, "deleteListener"})
@@ -198,6 +200,8 @@ class Journal:
             operation in _UNRECORDED or (operation in _OF_LISTENERS and has_failed)
         ):
             return
+        if entry.is_control and _OF_ACCEPTANCE.fullmatch(operation or ""):
+            entry = structs.replace(entry, is_sent_again=False)
         if _size(entry) > _LARGE_ENTRY:
             entry = self.redactor.without_large_bodies(entry)
         await self._store.append(

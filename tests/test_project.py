@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import sys
 from dataclasses import replace
@@ -18,7 +17,6 @@ from invoice_sandbox.project.code import ProjectError, operation_names, place_of
 from invoice_sandbox.project.loader import load_project
 from invoice_sandbox.state import Transaction
 from invoice_sandbox.state.credentials import DEMO_KEY
-from invoice_sandbox.testing.child import _Log
 from invoice_sandbox.testing.workspace import ScenarioChoice, new_workspace
 from tests.support import CONVENTIONS, FROZEN, serving
 from tests.test_control_commands import run
@@ -263,17 +261,6 @@ def raised_in_a_package(folder: Path) -> KeyError:
 
 def test_the_place_of_an_error_is_a_file_also_in_a_package(tmp_path: Path) -> None:
     assert place_of_error(raised_in_a_package(tmp_path)) == "handlers/__init__.py:4"
-
-
-def test_what_the_plugin_keeps_of_a_log_leaves_other_logs_as_they_are(tmp_path: Path) -> None:
-    error, console = raised_in_a_package(tmp_path), io.StringIO()
-    logger, kept = logging.Logger("toy"), _Log()
-    logger.addHandler(kept)
-    logger.addHandler(logging.StreamHandler(console))
-    logger.error("failed", exc_info=error)
-    assert "test_project.py" not in kept.records[0]
-    assert "handlers/__init__.py" in kept.records[0]
-    assert "test_project.py" in console.getvalue()
 
 
 def test_a_name_that_two_modules_define_is_an_error(tmp_path: Path) -> None:

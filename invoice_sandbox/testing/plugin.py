@@ -11,7 +11,6 @@ import os
 from argparse import ArgumentTypeError
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -79,10 +78,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def _invoice_sandbox_server(
     request: pytest.FixtureRequest,
 ) -> Iterator[tuple[ControlClient, ControlClient]]:
-    """The clients of the server of the test run, and of the workspace that creates those of tests.
-
-    Workers of pytest-xdist share the server.
-    """
+    """Return the clients of the server of this process, and of the workspace that creates those
+    of tests."""
     from invoice_sandbox.control.client import SandboxError
     from invoice_sandbox.testing.server import options_from, serving
 
@@ -91,7 +88,7 @@ def _invoice_sandbox_server(
     try:
         options = options_from(given, os.environ, "--sandbox-{}")
         with (
-            serving(options, _shared_folder(request)) as control,
+            serving(options) as control,
             _covered(request.config, control, is_shared=options.url is not None) as covered,
         ):
             yield control, covered
@@ -202,14 +199,6 @@ def pytest_terminal_summary(
             terminalreporter.write_line(line)
         if coverage.shortfall():
             terminalreporter.write_line(coverage.shortfall(), red=True)
-
-
-def _shared_folder(request: pytest.FixtureRequest) -> Path | None:
-    """The common folder of the workers of pytest-xdist; None without workers."""
-    if not hasattr(request.config, "workerinput"):
-        return None
-    factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
-    return factory.getbasetemp().parent
 
 
 def _seed(node_id: str) -> int:

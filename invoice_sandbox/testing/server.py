@@ -1,27 +1,25 @@
-"""The server of a test run: started on a free port, shared, stopped when the last lease ends."""
+"""The server of a test run: started on a free port, stopped at the end."""
 
 from __future__ import annotations
 
 import json
-import os
-import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from tempfile import NamedTemporaryFile
+from threading import Timer
+from typing import IO, Final
 
 from invoice_sandbox.base.errors import UserError
+from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.control.client import ControlClient, SandboxError, checked_url
-from invoice_sandbox.testing.child import ASKS_LOG, HELD
 
 _SECONDS_TO_START: Final = 60
 _SECONDS_TO_STOP: Final = 15
-_STATE: Final = "invoice-sandbox.json"
 _FILES: Final = ("project", "contract", "scenarios")
 _SERVED: Final = (*_FILES, "stateful")
 """Options of a server that is started; the first are a folder or file each."""
@@ -50,80 +48,36 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Address:
-    """URL of a started server on this machine, its API key, and the port for leases."""
-
-    url: str
-    key: str = field(repr=False)
-    lease_port: int
-
-    def log(self) -> list[str]:
-        """The last records of the log, without secrets; none if the server has stopped."""
-        try:
-            with socket.create_connection(("127.0.0.1", self.lease_port), timeout=10) as connection:
-                connection.sendall(f"{self.key}{ASKS_LOG}\n".encode())
-                return list(json.load(connection.makefile("rb")))
-        except (OSError, ValueError):
-            return []
-
-
-@dataclass(frozen=True)
 class StartedServer(ControlClient):
-    """The client of a server that was started at ``address``."""
+    """The client of a server that was started, with the file of its log."""
 
-    address: Address | None = field(default=None, repr=False)
+    log_file: Path = field(default=Path(), repr=False)
 
     def log(self) -> list[str]:
-        """The last records of its log, without secrets."""
-        return [] if self.address is None else self.address.log()
+        """Return the records of the log, without secrets."""
+        lines = self.log_file.read_bytes().splitlines()
+        return [json.loads(line) for line in lines if line.startswith(b'"')]
 
 
 class NotStartedError(SandboxError, UserError):
     """A server cannot start with what it was given."""
 
 
-class Lease:
-    """A lease of a server, which stops when the last lease ends."""
-
-    def __init__(self, address: Address) -> None:
-        """Raises OSError when the server has stopped."""
-        self.address = address
-        self._connection = socket.create_connection(("127.0.0.1", address.lease_port), timeout=10)
-        try:
-            self._connection.sendall(f"{address.key}\n".encode())
-            if self._connection.recv(len(HELD)) != HELD:
-                raise ConnectionError("the server is stopping")
-        except OSError:
-            self._connection.close()
-            raise
-
-    def end(self) -> None:
-        """End the lease. If it was the last one, wait until the server has stopped."""
-        with self._connection as connection:
-            connection.settimeout(_SECONDS_TO_STOP)
-            try:
-                connection.shutdown(socket.SHUT_WR)
-                connection.recv(1)
-            except OSError:
-                pass  # the server was killed, or a request does not end
-
-
 @contextmanager
-def serving(options: Options, shared: Path | None = None) -> Iterator[ControlClient]:
-    """The client of a server that is ready, for the duration of the block.
+def serving(options: Options) -> Iterator[ControlClient]:
+    """Return the client of a server that is ready, for the duration of the block.
 
-    Processes with the same folder ``shared`` use one server. Raises SandboxError.
+    Raises SandboxError.
     """
     if options.url is not None:
         from invoice_sandbox.state.credentials import DEMO_KEY
 
         yield ControlClient(checked_url(options.url), options.key or DEMO_KEY)
         return
-    lease = Lease(_start(options)) if shared is None else _join(options, shared)
-    try:
-        yield StartedServer(lease.address.url, lease.address.key, address=lease.address)
-    finally:
-        lease.end()
+    key = new_key()
+    with NamedTemporaryFile() as log, _process(log) as process:
+        url = _start(process, _settings(options, key), Path(log.name))
+        yield StartedServer(url, key, log_file=Path(log.name))
 
 
 def options_from(
@@ -155,66 +109,63 @@ def options_from(
     return options
 
 
-def _join(options: Options, shared: Path) -> Lease:
-    with _locked(shared):
-        state = shared / _STATE
-        if state.exists():
-            try:
-                return Lease(Address(**json.loads(state.read_text())))
-            except OSError:
-                pass  # it has stopped with its last lease
-        address = _start(options)
-        state.touch(mode=0o600)
-        state.write_text(json.dumps(asdict(address)))
-        return Lease(address)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    import fcntl
-
-    with (folder / f"{_STATE}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _start(options: Options) -> Address:
-    """Start a server and wait until it is ready. Raises SandboxError with the reason."""
-    from invoice_sandbox.base.ids import new_key
-
-    if not hasattr(os, "fork"):
-        raise SandboxError(f"starting a sandbox needs Linux or macOS; {_ADVICE}")
-    if find_spec("uvicorn") is None:
-        raise SandboxError(f"there is no sandbox to start: {ONLY_CLIENT}, or {_ADVICE}")
+def _settings(options: Options, key: str) -> dict[str, str | None]:
+    """Return the settings of a new server."""
     files = {name: getattr(options, name) for name in _FILES}
-    texts = {
+    return {
         "port": "0",
         "clock": "frozen",
         "rate-limit": "off",
         "max-workspaces": "10000",
-        "key": new_key(),
+        "key": key,
         **{name: text and str(Path(text).absolute()) for name, text in files.items()},
         "stateful": options.stateful,
         **options.settings,
     }
-    with tempfile.TemporaryFile() as errors:
+
+
+@contextmanager
+def _process(log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """Return the process of a new server, which has stopped at the end of the block."""
+    if find_spec("uvicorn") is None:
+        raise SandboxError(f"there is no sandbox to start: {ONLY_CLIENT}, or {_ADVICE}")
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "invoice_sandbox.testing.child"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        start_new_session=True,  # Ctrl-C is for the test run, which then stops the server
+    )
+    with process:
         try:
-            started = subprocess.run(
-                [sys.executable, "-P", "-m", "invoice_sandbox.testing.child"],
-                input=json.dumps(texts).encode(),
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,  # Ctrl-C is for the test run, which then ends its lease
-                timeout=_SECONDS_TO_START,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise SandboxError("the sandbox did not become ready within a minute") from None
-        errors.seek(0)
-        result = json.loads(started.stdout or b"{}")
-        if "url" not in result:
-            if "problem" in result:
-                raise NotStartedError(f"the sandbox did not start: {result['problem']}")
-            reason = errors.read().decode(errors="replace").strip()
-            raise SandboxError(f"the sandbox did not start: {reason}")
-    return Address(**result)
+            yield process
+        finally:
+            _stop(process)
+
+
+def _start(process: subprocess.Popen[bytes], settings: Mapping[str, str | None], log: Path) -> str:
+    """Return the URL of a server when it is ready. Raises SandboxError with the reason."""
+    assert process.stdin is not None  # noqa: S101 - both are pipes
+    assert process.stdout is not None  # noqa: S101
+    timer = Timer(_SECONDS_TO_START, process.kill)
+    timer.start()
+    with suppress(BrokenPipeError):  # then the log has the reason
+        process.stdin.write(json.dumps(settings).encode() + b"\n")
+        process.stdin.flush()
+    result = json.loads(process.stdout.readline() or b"{}")
+    timer.cancel()
+    if "url" in result:
+        return str(result["url"])
+    if "problem" in result:
+        raise NotStartedError(f"the sandbox did not start: {result['problem']}")
+    process.wait()
+    reason = log.read_text(errors="replace").strip()
+    raise SandboxError(f"the sandbox did not start: {reason or 'it took more than a minute'}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Close the input of a server, which stops it, and wait for that."""
+    try:
+        process.communicate(timeout=_SECONDS_TO_STOP)
+    except subprocess.TimeoutExpired:
+        process.kill()

@@ -45,31 +45,31 @@ _CREDITABLE: Final = ("OfferAccepted", "PartiallyFunded", "Funded", "PartiallyPa
 """The statuses in which a credit note can lower the debt."""
 
 
-async def process_erp_items(step: Step) -> None:
+def process_erp_items(step: Step) -> None:
     """Register pushed invoices, but none that is invalid, settled, or registered already."""
-    await erp.process_items(step)
+    erp.process_items(step)
 
 
 @scenario_action("start-verification")
-async def start_verification(step: Step, *, again: bool = False) -> None:
+def start_verification(step: Step, *, again: bool = False) -> None:
     """Start the verification of a Registered invoice, or start it again after it failed.
 
     Raises ApiError 404 and 409.
     """
-    invoice = await _invoice(step, "VerificationFailed" if again else "Registered")
-    await move_invoice(step, invoice, "start-verification")
+    invoice = _invoice(step, "VerificationFailed" if again else "Registered")
+    move_invoice(step, invoice, "start-verification")
 
 
 @scenario_action(
     "verify", "fail-verification", "hold", "suspect-duplicate", events=(ACTION_REQUIRED,)
 )
-async def finish_verification(step: Step) -> None:
+def finish_verification(step: Step) -> None:
     """Verify a VerificationPending invoice by the checklist. Raises ApiError."""
-    await verify(step, await _invoice(step, "VerificationPending"))
+    verify(step, _invoice(step, "VerificationPending"))
 
 
 @scenario_action("request-financing")
-async def request_financing(
+def request_financing(
     step: Step,
     *,
     without_recourse: bool = False,
@@ -81,128 +81,124 @@ async def request_financing(
     ``partner_ids`` are the only partners that are asked. A request ``above_mandates`` is for more
     than the invoice and every mandate, so no partner matches.
     """
-    invoice = await _invoice(step, "Verified")
+    invoice = _invoice(step, "Verified")
     financing.check_financeable(step, invoice)
     options: dict[str, Any] = {"recoursePreference": "NonRecourse"} if without_recourse else {}
     options |= {"partnerIds": partner_ids} if partner_ids else {}
     if above_mandates:
-        options["requestedAmount"] = multiply_exactly(
-            await largest_amount(step, invoice), Decimal(2)
-        )
-    await financing.request_financing(step, [invoice], options)
+        options["requestedAmount"] = multiply_exactly(largest_amount(step, invoice), Decimal(2))
+    financing.request_financing(step, [invoice], options)
 
 
 @scenario_action("receive-offer")
-async def make_offer(step: Step, *, partner_id: str = "", competing: bool = False) -> None:
+def make_offer(step: Step, *, partner_id: str = "", competing: bool = False) -> None:
     """Let a partner to which the request was routed make an offer on the invoice.
 
     A competing offer may also be on an invoice that has offers. Raises ApiError.
     """
     more = ("Offered",) if competing else ()
-    invoice = await _invoice(step, "FinancingRequested", *more)
-    await make_default_offer(step, invoice, partner_id)
+    invoice = _invoice(step, "FinancingRequested", *more)
+    make_default_offer(step, invoice, partner_id)
 
 
 @scenario_action()
-async def find(step: Step, *, item: Code, state: State, detail: str = "") -> None:
+def find(step: Step, *, item: Code, state: State, detail: str = "") -> None:
     """Set the result of a checklist item for every later verification. Raises ApiError."""
-    invoice = await load_invoice(step, step.subject)
-    await prepare_finding(step, invoice["id"], item, state, detail or None)
+    invoice = load_invoice(step, step.subject)
+    prepare_finding(step, invoice["id"], item, state, detail or None)
 
 
 @scenario_action()
-async def find_similar_invoice(step: Step) -> None:
+def find_similar_invoice(step: Step) -> None:
     """Send the invoice to manual review if it is similar to an earlier one. Raises ApiError.
 
     Without this action a similar invoice is only reported by ``generateFingerprint``.
     """
-    invoice = await load_invoice(step, step.subject)
-    matches = await find_matches(step.state, registry_keys(invoice), exclude=invoice["id"])
+    invoice = load_invoice(step, step.subject)
+    matches = find_matches(step.state, registry_keys(invoice), exclude=invoice["id"])
     if matches:
-        await prepare_duplicate_finding(step, invoice["id"], matches[0])
+        prepare_duplicate_finding(step, invoice["id"], matches[0])
 
 
 @scenario_action()
-async def transition(step: Step, *, trigger: Trigger) -> None:
+def transition(step: Step, *, trigger: Trigger) -> None:
     """Apply a trigger to the invoice; its request and offers move along. Raises ApiError."""
-    await payments.trigger_payment(step, await load_invoice(step, step.subject), trigger)
+    payments.trigger_payment(step, load_invoice(step, step.subject), trigger)
 
 
 @scenario_action()
-async def rotate_secrets(step: Step) -> None:
+def rotate_secrets(step: Step) -> None:
     """Give every webhook endpoint a new secret, unless its previous secret still signs."""
-    await rotate_all_secrets(step)
+    rotate_all_secrets(step)
 
 
 @scenario_action("accept-offer")
-async def accept_best_offer(step: Step) -> None:
+def accept_best_offer(step: Step) -> None:
     """Accept the undecided offer with the highest net proceeds. Raises ApiError."""
-    await _invoice(step, "Offered")
-    offers = await unfinished_offers(step, step.subject)
-    await trigger_offer(step, max(offers, key=lambda one: one["netProceeds"]), "accept")
+    _invoice(step, "Offered")
+    offers = unfinished_offers(step, step.subject)
+    trigger_offer(step, max(offers, key=lambda one: one["netProceeds"]), "accept")
 
 
-async def end_validity(step: Step) -> None:
+def end_validity(step: Step) -> None:
     """End the validity of an offer, unless it was decided. The argument is ``offerId``."""
-    await transitions.expire_offer(step, await load_offer(step, step.arguments["offerId"]))
+    transitions.expire_offer(step, load_offer(step, step.arguments["offerId"]))
 
 
 @scenario_action("fund-partially", "fund")
-async def pay_out(step: Step, *, percent: Percent = _ALL) -> None:
+def pay_out(step: Step, *, percent: Percent = _ALL) -> None:
     """Pay out a part of the net proceeds, by default all that is left. Raises ApiError."""
-    await payments.pay_out(step, await load_invoice(step, step.subject), percent)
+    payments.pay_out(step, load_invoice(step, step.subject), percent)
 
 
 @scenario_action(events=(payments.CREDIT_NOTE,))
-async def apply_credit_note(step: Step, *, percent: Percent) -> None:
+def apply_credit_note(step: Step, *, percent: Percent) -> None:
     """Lower the debt by a part of the invoice's amount. Raises ApiError."""
-    invoice = await _invoice(step, *_CREDITABLE)
-    await payments.apply_credit_note(step, invoice, percent)
+    invoice = _invoice(step, *_CREDITABLE)
+    payments.apply_credit_note(step, invoice, percent)
 
 
 @scenario_action("pay-partially", "pay")
-async def receive_payment(step: Step, *, percent: Percent = _ALL) -> None:
+def receive_payment(step: Step, *, percent: Percent = _ALL) -> None:
     """Let the debtor pay a part of the debt, by default all of it. Raises ApiError."""
-    await payments.receive_payment(step, await load_invoice(step, step.subject), percent)
+    payments.receive_payment(step, load_invoice(step, step.subject), percent)
 
 
 @scenario_action("settle")
-async def release_reserve(step: Step) -> None:
+def release_reserve(step: Step) -> None:
     """Pay the reserve to the seller, less credit notes and interest. Raises ApiError."""
-    await payments.release_reserve(step, await load_invoice(step, step.subject))
+    payments.release_reserve(step, load_invoice(step, step.subject))
 
 
 @scenario_action("default")
-async def declare_default(step: Step) -> None:
+def declare_default(step: Step) -> None:
     """Declare the default when the recourse period of the offer has ended. Raises ApiError."""
-    invoice = await _invoice(step, "Overdue", "PartiallyPaid")
-    days = await payments.days_until_default(step, invoice)
+    invoice = _invoice(step, "Overdue", "PartiallyPaid")
+    days = payments.days_until_default(step, invoice)
     if days > 0:
         start = step.now.replace(hour=0, minute=0, second=0, microsecond=0)
         due = start + timedelta(days=days)
-        await step.state.schedule(
-            due, "declare-default", step.arguments, step.scenario, place=step.place
-        )
+        step.state.schedule(due, "declare-default", step.arguments, step.scenario, place=step.place)
     else:
-        await transitions.trigger_invoice(step, invoice, "default")
+        transitions.trigger_invoice(step, invoice, "default")
 
 
 @scenario_action("invoke-recourse", "write-off")
-async def resolve_default(step: Step) -> None:
+def resolve_default(step: Step) -> None:
     """Charge the debt to the seller, or without recourse to the partner. Raises ApiError."""
-    await payments.resolve_default(step, await load_invoice(step, step.subject))
+    payments.resolve_default(step, load_invoice(step, step.subject))
 
 
 @scenario_action()
-async def revoke_calling_key(step: Step) -> None:
+def revoke_calling_key(step: Step) -> None:
     """Revoke the key of the request, unless it is the workspace's own key."""
-    metadata = await step.state.get(KEYS, step.origin.actor_id or "")
+    metadata = step.state.get(KEYS, step.origin.actor_id or "")
     if metadata is not None and _EVERYTHING not in metadata["scopes"]:
-        await revoke(step, metadata)
+        revoke(step, metadata)
 
 
 @scenario_action()
-async def check_bounds(step: Step, *, pushed: bool = False) -> None:
+def check_bounds(step: Step, *, pushed: bool = False) -> None:
     """Reject an invoice beyond the limits of a strict platform. Raises ApiError 400.
 
     The body is an invoice, or what an ERP system has ``pushed``.
@@ -215,9 +211,9 @@ async def check_bounds(step: Step, *, pushed: bool = False) -> None:
         raise reject(OUT_OF_BOUNDS, problems="; ".join(problems))
 
 
-async def _invoice(step: Step, *statuses: str) -> Record:
+def _invoice(step: Step, *statuses: str) -> Record:
     """The invoice of the scenario run. Raises ApiError 404, 409 in another status."""
-    invoice = await load_invoice(step, step.subject)
+    invoice = load_invoice(step, step.subject)
     if invoice["status"] not in statuses:
         raise reject(
             "conflict",

@@ -12,7 +12,7 @@ Target = tuple[str, str]
 """Type and id of what an event is about: ``("invoice", "inv_sandbox_0001")``."""
 
 
-async def audit(
+def audit(
     context: Context,
     action: str,
     *targets: Target,
@@ -21,7 +21,7 @@ async def audit(
 ) -> None:
     """Append one event about ``targets``; its actor is the origin of the context."""
     origin, at = context.origin, context.timestamp
-    event_id = await context.new_id("aud_sandbox")
+    event_id = context.new_id("aud_sandbox")
     event: Record = {
         "id": event_id,
         "action": action,
@@ -42,8 +42,8 @@ async def audit(
         "action": action,
         "occurredAt": at,
     }
-    await context.state.put(AUDIT_EVENTS, event_id, {**filters, "event": event})
-    await drop_oldest(context.state, AUDIT_EVENTS, event_id)
+    context.state.put(AUDIT_EVENTS, event_id, {**filters, "event": event})
+    drop_oldest(context.state, AUDIT_EVENTS, event_id)
 
 
 def public_audit_event(record: Record) -> Record:

@@ -77,9 +77,9 @@ def granted_scopes(call: Call) -> list[str]:
     return list(dict.fromkeys(scopes))
 
 
-async def load_key(call: Call, key_id: str) -> Record:
+def load_key(call: Call, key_id: str) -> Record:
     """The metadata of a key other than the caller's. Raises ApiError 404 and 409."""
-    metadata = await call.state.get(KEYS, key_id)
+    metadata = call.state.get(KEYS, key_id)
     if metadata is None:
         raise reject("unknown_resource", kind="API key", member="id", value=key_id)
     if metadata["id"] == call.origin.actor_id:
@@ -91,14 +91,14 @@ async def load_key(call: Call, key_id: str) -> Record:
     return metadata
 
 
-async def revoke(context: Context, metadata: Record) -> Record:
+def revoke(context: Context, metadata: Record) -> Record:
     """The metadata of a key that is revoked from the next request on, and audited."""
-    revoked = await revoke_key(context.state, metadata, context.timestamp)
-    await audit(context, "api_key.revoked", ("api_key", revoked["id"]))
+    revoked = revoke_key(context.state, metadata, context.timestamp)
+    audit(context, "api_key.revoked", ("api_key", revoked["id"]))
     return revoked
 
 
-async def log_in(call: Call) -> Response | ApiError | WorkThenRespond:
+def log_in(call: Call) -> Response | ApiError | WorkThenRespond:
     """The session of the user whose address and password are in the body; 401, the same for every
     reason.
 
@@ -107,79 +107,79 @@ async def log_in(call: Call) -> Response | ApiError | WorkThenRespond:
     """
     email, password = call.body.get("email"), call.body.get("password")
     if not isinstance(email, str) or not isinstance(password, str):
-        return await _rejected_login(call)
-    user = await user_of_address(call, email)
+        return _rejected_login(call)
+    user = user_of_address(call, email)
     if user is not None and "password" in user:
         same = call.local and call.passwords.matches_public(password, user["password"])
-        return await _session_of(call, user) if same else await _rejected_login(call)
-    if user is None and not await has_passwords(call):
-        return await _rejected_login(call)
+        return _session_of(call, user) if same else _rejected_login(call)
+    if user is None and not has_passwords(call):
+        return _rejected_login(call)
     succeeded = call.passwords.attempt(call.workspace.id, call.origin.ip, email.lower())
     hashed = user["passwordHash"] if user else None
 
-    async def respond(later: Call, same: bool) -> Response | ApiError:
-        now = await user_of_address(later, email)
+    def respond(later: Call, same: bool) -> Response | ApiError:
+        now = user_of_address(later, email)
         if not same or now is None or now.get("passwordHash") != hashed:
-            return await _rejected_login(later)
+            return _rejected_login(later)
         succeeded()
-        return await _session_of(later, now)
+        return _session_of(later, now)
 
     return WorkThenRespond(partial(call.passwords.matches, password, hashed), respond)
 
 
-async def _rejected_login(call: Call) -> ApiError:
-    await audit(call, "session.login", outcome="Failure")
+def _rejected_login(call: Call) -> ApiError:
+    audit(call, "session.login", outcome="Failure")
     return reject(LOGIN_FAILED, ("WWW-Authenticate", 'Bearer realm="sandbox"'))
 
 
-async def _session_of(call: Call, user: Record) -> Response | ApiError:
+def _session_of(call: Call, user: Record) -> Response | ApiError:
     """A new session of the user, and its cookie, unless the user is disabled."""
     if is_disabled(user):
-        return await _rejected_login(call)
+        return _rejected_login(call)
     expires_at = call.now + SESSION_LIFETIME
-    secret = await open_session(
+    secret = open_session(
         call.state,
         workspace_id=call.workspace.id,
         subject=user["id"],
         scopes=scopes_of(user),
         expires_at=expires_at,
     )
-    await audit(call, "session.login", ("user", user["id"]))
+    audit(call, "session.login", ("user", user["id"]))
     cookie = session_cookie(call, secret, int(SESSION_LIFETIME.total_seconds()))
     return Response(
         _public_session(call, user, instant_text(expires_at)), (("Set-Cookie", cookie),)
     )
 
 
-async def current_session(call: Call) -> Record:
+def current_session(call: Call) -> Record:
     """The public view of the caller's session, or of the demo session that an API key has."""
-    caller, user = call.caller, await _user_of_session(call)
+    caller, user = call.caller, _user_of_session(call)
     if caller is not None and user is not None and caller.expires_at is not None:
         return _public_session(call, user, instant_text(caller.expires_at))
     where = (Condition("role", "=", _ROLE_OF_KEYS),)
-    found = (await call.state.page(USERS, limit=1, where=where)).records
+    found = (call.state.page(USERS, limit=1, where=where)).records
     session = _public_session(call, found[0] if found else _NO_USER, None)
     return {**session, "scopes": sorted(caller.scopes) if caller else []}
 
 
-async def sessions(call: Call) -> list[Record]:
+def sessions(call: Call) -> list[Record]:
     """The open sessions, those that end last first, at most MAX_LISTED."""
-    found = (await open_sessions(call.state, call.now))[:MAX_LISTED]
-    return [await _shown_session(call, one) for one in found]
+    found = (open_sessions(call.state, call.now))[:MAX_LISTED]
+    return [_shown_session(call, one) for one in found]
 
 
-async def end_session(call: Call, session_id: str) -> Record:
+def end_session(call: Call, session_id: str) -> Record:
     """The session of that id, which has ended. Raises ApiError 404."""
-    for one in await open_sessions(call.state, call.now):
+    for one in open_sessions(call.state, call.now):
         if one.id == session_id:
-            await close_session(call.state, one)
-            await audit(call, "session.revoked", ("user", one.subject), sessionId=one.id)
-            return await _shown_session(call, one)
+            close_session(call.state, one)
+            audit(call, "session.revoked", ("user", one.subject), sessionId=one.id)
+            return _shown_session(call, one)
     raise reject("unknown_resource", kind="session", member="id", value=session_id)
 
 
-async def _shown_session(call: Call, session: Credential) -> Record:
-    user = await call.state.get(USERS, session.subject) or _NO_USER
+def _shown_session(call: Call, session: Credential) -> Record:
+    user = call.state.get(USERS, session.subject) or _NO_USER
     ends = session.expires_at or call.now
     return {
         "id": session.id,
@@ -196,106 +196,104 @@ def session_cookie(call: Call, secret: str, seconds: int) -> str:
     return f"{_COOKIE}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}"
 
 
-async def partner_of(call: Call) -> str | None:
+def partner_of(call: Call) -> str | None:
     """The partner that the caller's session belongs to, or None for a caller that sees all.
 
     A user with the role of a partner who belongs to none has the id of no partner: "".
     """
-    user = await _user_of_session(call)
+    user = _user_of_session(call)
     return None if user is None else partner_id(user)
 
 
-async def visible_requests(call: Call) -> tuple[Condition, ...]:
+def visible_requests(call: Call) -> tuple[Condition, ...]:
     """The condition of the financing requests that the caller may see."""
-    partner, seller = await partner_of(call), await seller_of(call)
+    partner, seller = partner_of(call), seller_of(call)
     if partner is not None:
         return (Condition("routedPartnerIds", "has", partner),)
     if seller is None:
         return ()
-    own = await _own_invoices(call, seller)
-    requests = (await call.state.page(REQUESTS)).records
+    own = _own_invoices(call, seller)
+    requests = (call.state.page(REQUESTS)).records
     ids = [one["id"] for one in requests if one["invoiceIds"] and own.issuperset(one["invoiceIds"])]
     return (Condition("id", "in", tuple(ids)),)
 
 
-async def visible_partners(call: Call) -> tuple[Condition, ...]:
+def visible_partners(call: Call) -> tuple[Condition, ...]:
     """The condition of the partners that the caller may see."""
-    partner = await partner_of(call)
+    partner = partner_of(call)
     return () if partner is None else (Condition("id", "=", partner),)
 
 
-async def visible_offers(call: Call) -> tuple[Condition, ...]:
+def visible_offers(call: Call) -> tuple[Condition, ...]:
     """The condition of the offers that the caller may see."""
-    partner, seller = await partner_of(call), await seller_of(call)
+    partner, seller = partner_of(call), seller_of(call)
     if partner is not None:
         return (Condition("partnerId", "=", partner),)
     if seller is None:
         return ()
-    return (Condition("invoiceId", "in", tuple(await _own_invoices(call, seller))),)
+    return (Condition("invoiceId", "in", tuple(_own_invoices(call, seller))),)
 
 
-async def visible_invoices(call: Call) -> tuple[Condition, ...]:
+def visible_invoices(call: Call) -> tuple[Condition, ...]:
     """The condition of the invoices that the caller may see: a seller's own; a partner's are those
     of its requests and offers."""
-    seller = await seller_of(call)
+    seller = seller_of(call)
     if seller is not None:
         return (Condition("sellerId", "=", seller),)
-    requests = await _all(call, REQUESTS, await visible_requests(call))
-    offers = await _all(call, OFFERS, await visible_offers(call))
+    requests = _all(call, REQUESTS, visible_requests(call))
+    offers = _all(call, OFFERS, visible_offers(call))
     if requests is None or offers is None:
         return ()
     ids = {str(one["invoiceId"]) for one in offers}.union(*(one["invoiceIds"] for one in requests))
     return (Condition("id", "in", tuple(sorted(ids))),)
 
 
-async def load_visible_invoice(call: Call, invoice_id: str) -> Record:
+def load_visible_invoice(call: Call, invoice_id: str) -> Record:
     """The invoice of that id. Raises ApiError 404 also for one that the caller may not see."""
-    if await partner_of(call) is not None and any(
+    if partner_of(call) is not None and any(
         not isinstance(one.value, tuple) or invoice_id not in one.value
-        for one in await visible_invoices(call)
+        for one in visible_invoices(call)
     ):
         raise reject("unknown_resource", kind="invoice", member="id", value=invoice_id)
-    return await load_invoice(call, invoice_id)
+    return load_invoice(call, invoice_id)
 
 
-async def partner_of_offer(call: Call) -> Record:
+def partner_of_offer(call: Call) -> Record:
     """The partner of a new offer: that of the session, else the named one, else the first one.
 
     Raises ApiError 403 when the session belongs to another partner, 404 for an unknown partner or
     an invoice that the caller may not see.
     """
-    own, body = await partner_of(call), call.body
+    own, body = partner_of(call), call.body
     if own is None:
         named = body.get("partnerId")
-        return await (default_partner(call) if named is None else load_partner(call, named))
+        return default_partner(call) if named is None else load_partner(call, named)
     if body.get("partnerId", own) != own or not own:
         raise reject(OTHER_PARTNER)
     if "invoiceId" in body:
-        await load_visible_invoice(call, body["invoiceId"])
-    return await load_partner(call, own)
+        load_visible_invoice(call, body["invoiceId"])
+    return load_partner(call, own)
 
 
-async def _all(
-    call: Call, collection: str, where: tuple[Condition, ...]
-) -> tuple[Record, ...] | None:
+def _all(call: Call, collection: str, where: tuple[Condition, ...]) -> tuple[Record, ...] | None:
     """All records of a condition, or None without one."""
     if not where:
         return None
-    limit = await call.state.count(collection, where)
-    return tuple((await call.state.page(collection, limit=limit, where=where)).records)
+    limit = call.state.count(collection, where)
+    return tuple((call.state.page(collection, limit=limit, where=where)).records)
 
 
-async def _own_invoices(call: Call, seller: str) -> set[str]:
+def _own_invoices(call: Call, seller: str) -> set[str]:
     where = (Condition("sellerId", "=", seller),)
-    return {one["id"] for one in (await call.state.page(INVOICES, where=where)).records}
+    return {one["id"] for one in (call.state.page(INVOICES, where=where)).records}
 
 
-async def _user_of_session(call: Call) -> Record | None:
+def _user_of_session(call: Call) -> Record | None:
     """The user of the caller's session, or None for another caller."""
     caller = call.caller
     if caller is None or caller.type != "session":
         return None
-    return await call.state.get(USERS, caller.subject)
+    return call.state.get(USERS, caller.subject)
 
 
 def _public_session(call: Call, user: Record, expires_at: str | None) -> dict[str, Any]:

@@ -17,9 +17,9 @@ _SUSPENDED: Final = "suspended_steps"
 """The steps that each disputed invoice waits for, by its id."""
 
 
-async def suspend(step: Step, action: str) -> None:
+def suspend(step: Step, action: str) -> None:
     """Keep a step of a scenario that was skipped, if its invoice is disputed."""
-    invoice = await step.state.get(INVOICES, str(step.arguments.get("subject")))
+    invoice = step.state.get(INVOICES, str(step.arguments.get("subject")))
     if invoice is None or invoice["status"] != "Disputed":
         return
     kept = {
@@ -28,19 +28,19 @@ async def suspend(step: Step, action: str) -> None:
         "scenario": step.scenario,
         "place": step.place,
     }
-    steps = [*await _suspended(step, invoice["id"]), kept]
-    await step.state.put(_SUSPENDED, invoice["id"], {"steps": steps})
+    steps = [*_suspended(step, invoice["id"]), kept]
+    step.state.put(_SUSPENDED, invoice["id"], {"steps": steps})
 
 
-async def resume(context: Context, invoice_id: str) -> None:
+def resume(context: Context, invoice_id: str) -> None:
     """Let the suspended steps of an invoice run now, unless it has another scenario by now."""
-    scenario = await context.scenarios.for_record(context.state, invoice_id)
-    for one in await _suspended(context, invoice_id):
+    scenario = context.scenarios.for_record(context.state, invoice_id)
+    for one in _suspended(context, invoice_id):
         if one["scenario"] == scenario.name:
-            await context.state.schedule(context.now, **one)
-    await context.state.put(_SUSPENDED, invoice_id, {"steps": []})
+            context.state.schedule(context.now, **one)
+    context.state.put(_SUSPENDED, invoice_id, {"steps": []})
 
 
-async def _suspended(context: Context, invoice_id: str) -> list[Record]:
-    stored = await context.state.get(_SUSPENDED, invoice_id)
+def _suspended(context: Context, invoice_id: str) -> list[Record]:
+    stored = context.state.get(_SUSPENDED, invoice_id)
     return [] if stored is None else stored["steps"]

@@ -57,17 +57,15 @@ def limit_problems_of_items(step: Step, body: Mapping[str, Any]) -> Iterator[str
             yield from (f"{place}{problem}" for problem in limit_problems(_invoice_input(item)))
 
 
-async def schedule_items(context: Context, import_id: str, source: Any, items: list[Any]) -> None:
+def schedule_items(context: Context, import_id: str, source: Any, items: list[Any]) -> None:
     """Schedule a step for each slice of a push: a small body may have 100,000 items."""
     system = _system(source)
     for start in range(0, len(items), SLICE):
         part = items[start : start + SLICE]
-        await context.schedule(
-            PROCESS_ITEMS, importId=import_id, start=start, items=part, system=system
-        )
+        context.schedule(PROCESS_ITEMS, importId=import_id, start=start, items=part, system=system)
 
 
-async def process_items(step: Step) -> None:
+def process_items(step: Step) -> None:
     """Register the items of a slice, but none that is invalid, not to be financed, or registered
     already.
 
@@ -83,28 +81,28 @@ async def process_items(step: Step) -> None:
         else:
             reports.setdefault(dump_json(report), (report, []))[1].append(index)
     for (result, details), indexes in reports.values():
-        await _audit_items(step, result, indexes, **details)
+        _audit_items(step, result, indexes, **details)
     for index, item in valid:
-        await _register(step, index, item)
+        _register(step, index, item)
 
 
-async def _register(step: Step, index: int, item: Any) -> None:
+def _register(step: Step, index: int, item: Any) -> None:
     """Register an item. A partly paid invoice is registered with its outstanding amount."""
     key = _key(item, step.arguments["system"])
-    if key is not None and await step.state.get(_KNOWN_ITEMS, key) is not None:
-        await _audit_items(step, "unchanged", [index])
+    if key is not None and step.state.get(_KNOWN_ITEMS, key) is not None:
+        _audit_items(step, "unchanged", [index])
         return
     facts = {"index": index, **_reading(item)}
-    invoice = await register_invoice(step, _invoice_input(item), _target(step), **facts)
+    invoice = register_invoice(step, _invoice_input(item), _target(step), **facts)
     if key is not None:
-        await step.state.put(_KNOWN_ITEMS, key, {"invoiceId": invoice["id"]})
+        step.state.put(_KNOWN_ITEMS, key, {"invoiceId": invoice["id"]})
 
 
-async def audit_failure(step: Step, reason: str) -> None:
+def audit_failure(step: Step, reason: str) -> None:
     """Audit the items of a slice that could not be registered."""
     start, problem = step.arguments["start"], f"the item could not be registered: {reason}"
     indexes = list(range(start, start + len(step.arguments["items"])))
-    await _audit_items(step, "rejected", indexes, outcome="Failure", problems=[problem])
+    _audit_items(step, "rejected", indexes, outcome="Failure", problems=[problem])
 
 
 _Report = tuple[str, dict[str, Any]]
@@ -120,11 +118,11 @@ def _report(step: Step, item: Any) -> _Report | None:
     return ("rejected", {"outcome": "Failure", "problems": problems}) if problems else None
 
 
-async def _audit_items(step: Step, result: str, indexes: list[int], **details: Any) -> None:
+def _audit_items(step: Step, result: str, indexes: list[int], **details: Any) -> None:
     """Audit what became of items: ``rejected``, ``skipped`` or ``unchanged``."""
     if len(indexes) > 1:
         details["indexes"] = indexes
-    await audit(step, f"erp_item.{result}", _target(step), index=indexes[0], **details)
+    audit(step, f"erp_item.{result}", _target(step), index=indexes[0], **details)
 
 
 def _target(step: Step) -> Target:

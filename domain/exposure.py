@@ -36,14 +36,14 @@ class Exposure:
     total: Decimal = _NONE
 
 
-async def exposure_of(context: Context, partner_id: str, currency: str, debtor_id: str) -> Exposure:
+def exposure_of(context: Context, partner_id: str, currency: str, debtor_id: str) -> Exposure:
     """The exposure of a partner to a debtor."""
-    total = await _amount(context, _key(partner_id, currency))
-    debtor = await _amount(context, _key(partner_id, currency, debtor_id)) if total else _NONE
+    total = _amount(context, _key(partner_id, currency))
+    debtor = _amount(context, _key(partner_id, currency, debtor_id)) if total else _NONE
     return Exposure(debtor, total)
 
 
-async def with_exposure(
+def with_exposure(
     context: Context, invoice: Record, trigger: str, offer: Mapping[str, Any] | None
 ) -> Record:
     """The invoice with what the partner is exposed to after ``trigger``, and the totals changed.
@@ -52,24 +52,24 @@ async def with_exposure(
     """
     if trigger == "accept-offer" and offer is not None:
         amount = {"partnerId": offer["partnerId"], "amount": Decimal(offer["faceValue"])}
-        await _change(context, invoice, amount["partnerId"], amount["amount"])
+        _change(context, invoice, amount["partnerId"], amount["amount"])
         return {**invoice, "exposure": amount}
     if trigger in ENDS and "exposure" in invoice:
         ended = invoice["exposure"]
-        await _change(context, invoice, ended["partnerId"], Decimal(ended["amount"]).copy_negate())
+        _change(context, invoice, ended["partnerId"], Decimal(ended["amount"]).copy_negate())
         return {name: value for name, value in invoice.items() if name != "exposure"}
     return invoice
 
 
-async def _change(context: Context, invoice: Record, partner_id: str, amount: Decimal) -> None:
+def _change(context: Context, invoice: Record, partner_id: str, amount: Decimal) -> None:
     whole = (partner_id, invoice["currency"].upper())
     for key in (_key(*whole), _key(*whole, invoice["debtorId"])):
-        after = EXACT.add(await _amount(context, key), amount)
-        await context.state.put(_EXPOSURES, key, {"amount": after})
+        after = EXACT.add(_amount(context, key), amount)
+        context.state.put(_EXPOSURES, key, {"amount": after})
 
 
-async def _amount(context: Context, key: str) -> Decimal:
-    record = await context.state.get(_EXPOSURES, key)
+def _amount(context: Context, key: str) -> Decimal:
+    record = context.state.get(_EXPOSURES, key)
     return _NONE if record is None else record["amount"]
 
 

@@ -44,17 +44,17 @@ def public_request(record: Mapping[str, Any], partner_id: str | None = None) -> 
     return {name: value for name, value in record.items() if name not in _INTERNAL}
 
 
-async def move_request(context: Context, request: Record, trigger: str) -> Record:
+def move_request(context: Context, request: Record, trigger: str) -> Record:
     """Apply ``trigger`` to the request and emit its event. Raises ApiError 409."""
     invoice_id = next(iter(request["invoiceIds"]), None)
-    return await move_record(
+    return move_record(
         context, REQUEST, REQUESTS, request, trigger, view=public_request, subject=invoice_id
     )
 
 
-async def open_request(context: Context, request_id: str) -> Record:
+def open_request(context: Context, request_id: str) -> Record:
     """The request of that id, if it accepts offers. Raises ApiError 404 and 409."""
-    request = await context.state.get(REQUESTS, request_id)
+    request = context.state.get(REQUESTS, request_id)
     if request is None:
         raise reject("unknown_resource", kind="financing request", member="id", value=request_id)
     if request["status"] not in OPEN:
@@ -66,49 +66,47 @@ async def open_request(context: Context, request_id: str) -> Record:
     return request
 
 
-async def newest_open_request(context: Context, invoice_id: str) -> Record | None:
+def newest_open_request(context: Context, invoice_id: str) -> Record | None:
     """The newest request for an invoice that accepts offers."""
-    return await _newest(context, invoice_id, OPEN)
+    return _newest(context, invoice_id, OPEN)
 
 
-async def newest_request_for_offers(
-    context: Context, partner_id: str | None = None
-) -> Record | None:
+def newest_request_for_offers(context: Context, partner_id: str | None = None) -> Record | None:
     """The newest open request of a client whose invoice, if it has one, can receive an offer.
 
     With ``partner_id`` only requests count that were routed to that partner.
     """
     routed = () if partner_id is None else (Condition("routedPartnerIds", "has", partner_id),)
     where = (Condition("source", "=", CLIENT), Condition("status", "in", OPEN), *routed)
-    for request in (await context.state.page(REQUESTS, limit=100, where=where)).records:
-        invoice = await invoice_of(context, request)
+    for request in (context.state.page(REQUESTS, limit=100, where=where)).records:
+        invoice = invoice_of(context, request)
         if invoice is None or allows_trigger(context, INVOICE, invoice, "receive-offer"):
             return request
     return None
 
 
-async def unfinished_request(context: Context, invoice_id: str) -> Record | None:
+def unfinished_request(context: Context, invoice_id: str) -> Record | None:
     """The newest request for an invoice that neither of them has left or ended."""
-    return await _newest(context, invoice_id, unfinished_statuses(context, REQUEST))
+    return _newest(context, invoice_id, unfinished_statuses(context, REQUEST))
 
 
-async def invoice_of(context: Context, request: Record) -> Record | None:
+def invoice_of(context: Context, request: Record) -> Record | None:
     """The first invoice of a request that can receive an offer, else its first one.
 
     None is the synthetic invoice.
     """
-    invoices = [await load_invoice(context, one) for one in request["invoiceIds"]]
+    invoices = [load_invoice(context, one) for one in request["invoiceIds"]]
     able = (one for one in invoices if allows_trigger(context, INVOICE, one, "receive-offer"))
     return next(able, invoices[0] if invoices else None)
 
 
-async def invoice_for_offer(
+def invoice_for_offer(
     context: Context, request: Record | None, invoice_id: str | None
 ) -> Record | None:
     """The named invoice of a request, else the one of ``invoice_of``; None is the synthetic one."""
     if request is None or invoice_id is None:
-        return None if request is None else await invoice_of(context, request)
-    return await load_invoice(context, invoice_id)
+        return None if request is None else invoice_of(context, request)
+    return load_invoice(context, invoice_id)
 
 
 def check_financeable(context: Context, invoice: Record) -> None:
@@ -122,7 +120,7 @@ def check_financeable(context: Context, invoice: Record) -> None:
     check_not_past_due(context, invoice)
 
 
-async def invoices_to_finance(context: Context, body: Mapping[str, Any]) -> list[Record]:
+def invoices_to_finance(context: Context, body: Mapping[str, Any]) -> list[Record]:
     """The named invoices, else the newest one that can be financed, if any.
 
     Raises ApiError 404 for an unknown invoice, 409 for one that cannot be financed, and for an
@@ -130,7 +128,7 @@ async def invoices_to_finance(context: Context, body: Mapping[str, Any]) -> list
     """
     named, alias = body.get("invoiceIds", []), body.get("invoiceId")
     ids = list(dict.fromkeys([*named, *([] if alias is None else [alias])]))
-    invoices = [await load_invoice(context, one) for one in ids]
+    invoices = [load_invoice(context, one) for one in ids]
     if named and alias not in (None, *named):
         raise reject(
             "conflict",
@@ -142,11 +140,11 @@ async def invoices_to_finance(context: Context, body: Mapping[str, Any]) -> list
     if invoices:
         return invoices
     today = context.now.date()
-    verified = await newest_invoices(context, "Verified")
+    verified = newest_invoices(context, "Verified")
     return [one for one in verified if tenor_days(one, today) >= 0][:1]
 
 
-async def invoice_to_route(
+def invoice_to_route(
     context: Context, body: Mapping[str, Any]
 ) -> tuple[Record | None, dict[str, Any]]:
     """The invoice that ``routePartners`` is about, and the facts that its body overrides.
@@ -154,18 +152,18 @@ async def invoice_to_route(
     The invoice is the one of ``invoiceId``, else that of ``financingRequestId``, else the newest,
     if any. Members that are invalid are ignored.
     """
-    request = await _find(context, REQUESTS, body.get("financingRequestId"))
-    invoice = await _find(context, INVOICES, body.get("invoiceId"))
+    request = _find(context, REQUESTS, body.get("financingRequestId"))
+    invoice = _find(context, INVOICES, body.get("invoiceId"))
     if invoice is None and request is not None:
-        invoice = await invoice_of(context, request)
+        invoice = invoice_of(context, request)
     overrides = {} if request is None else _preferences(request)
     for member, name in (("debtorCountry", "debtor_country"), ("sellerCountry", "seller_country")):
         if isinstance(body.get(member), str):
             overrides[name] = country_code(body[member])
-    return invoice or await newest_invoice(context), overrides
+    return invoice or newest_invoice(context), overrides
 
 
-async def request_financing(
+def request_financing(
     context: Context, invoices: Sequence[Record], options: Mapping[str, Any]
 ) -> Record:
     """Create a financing request for all of ``invoices`` and route it by the mandates of partners.
@@ -176,10 +174,10 @@ async def request_financing(
     """
     for invoice in invoices:
         check_not_past_due(context, invoice)
-    request = await _submit(context, invoices, options)
-    moved = await _apply(context, invoices, "request-financing", request)
-    await _emit(context, moved, request)
-    verdicts = await _verdicts(context, invoices, request, options)
+    request = _submit(context, invoices, options)
+    moved = _apply(context, invoices, "request-financing", request)
+    _emit(context, moved, request)
+    verdicts = _verdicts(context, invoices, request, options)
     matched = [partner_id for partner_id, failed in verdicts.items() if not failed]
     unmatched = [
         {"partnerId": partner_id, "failedFilters": reasons(failed)}
@@ -188,10 +186,10 @@ async def request_financing(
     ]
     request |= {"routedPartnerIds": matched, "unmatched": unmatched}
     if matched:
-        return await move_request(context, request, "route")
-    moved = await _apply(context, [one for one, _ in moved], "decline-financing", request)
-    request = await move_request(context, {**request, "openInvoiceIds": []}, "find-no-match")
-    await _emit(context, moved, request)
+        return move_request(context, request, "route")
+    moved = _apply(context, [one for one, _ in moved], "decline-financing", request)
+    request = move_request(context, {**request, "openInvoiceIds": []}, "find-no-match")
+    _emit(context, moved, request)
     return request
 
 
@@ -199,27 +197,25 @@ _Moved = tuple[Record, str | None]
 """An invoice after a move, and the type of its event."""
 
 
-async def _apply(
+def _apply(
     context: Context, invoices: Sequence[Record], trigger: str, request: Record
 ) -> list[_Moved]:
     about = {"financingRequestId": request["id"]}
-    return [await apply_invoice_trigger(context, one, trigger, **about) for one in invoices]
+    return [apply_invoice_trigger(context, one, trigger, **about) for one in invoices]
 
 
-async def _emit(context: Context, moved: Sequence[_Moved], request: Record) -> None:
+def _emit(context: Context, moved: Sequence[_Moved], request: Record) -> None:
     for invoice, event in moved:
-        await emit_move(context, event, invoice, financing_request=public_request(request))
+        emit_move(context, event, invoice, financing_request=public_request(request))
 
 
-async def _submit(
-    context: Context, invoices: Sequence[Record], options: Mapping[str, Any]
-) -> Record:
+def _submit(context: Context, invoices: Sequence[Record], options: Mapping[str, Any]) -> Record:
     currency = (invoices or [SYNTHETIC_INVOICE])[0]["currency"]
     rate = options.get("requestedAdvanceRate", _DEFAULT_ADVANCE_RATE)
     advance = multiply_exactly(_total(invoices or [SYNTHETIC_INVOICE], currency), Decimal(rate))
     ids = [one["id"] for one in invoices]
     request: Record = {
-        "id": await context.new_id("freq_sandbox"),
+        "id": context.new_id("freq_sandbox"),
         "status": context.lifecycle.machines[REQUEST].initial,
         "invoiceIds": ids,
         "openInvoiceIds": ids,
@@ -235,12 +231,12 @@ async def _submit(
         **({"neededBy": options["neededBy"]} if "neededBy" in options else {}),
         **({} if invoices else {"synthetic": True}),
     }
-    await context.state.put(REQUESTS, request["id"], request)
-    await audit(context, "financing_request.submitted", ("financing_request", request["id"]))
+    context.state.put(REQUESTS, request["id"], request)
+    audit(context, "financing_request.submitted", ("financing_request", request["id"]))
     return request
 
 
-async def _verdicts(
+def _verdicts(
     context: Context, invoices: Sequence[Record], request: Record, options: Mapping[str, Any]
 ) -> dict[str, list[tuple[str, str]]]:
     """For each partner the filters that the request fails with any of its invoices."""
@@ -249,7 +245,7 @@ async def _verdicts(
     for invoice in financed:
         currency = invoice["currency"]
         of_debtor = [one for one in financed if one["debtorId"] == invoice["debtorId"]]
-        deal = await deal_for(
+        deal = deal_for(
             context,
             invoice,
             **_preferences(request),
@@ -258,7 +254,7 @@ async def _verdicts(
             requested_amount=options.get("requestedAmount"),
             requested_currency=request["currency"].strip().upper(),
         )
-        for verdict in await route(context, deal, options.get("partnerIds", ())):
+        for verdict in route(context, deal, options.get("partnerIds", ())):
             known = failed.setdefault(verdict.partner["id"], [])
             known += [one for one in verdict.failed if one not in known]
     return failed
@@ -281,11 +277,11 @@ def _total(invoices: Sequence[Record], currency: str) -> Decimal:
     return total
 
 
-async def _find(context: Context, collection: str, record_id: Any) -> Record | None:
-    return await context.state.get(collection, record_id) if isinstance(record_id, str) else None
+def _find(context: Context, collection: str, record_id: Any) -> Record | None:
+    return context.state.get(collection, record_id) if isinstance(record_id, str) else None
 
 
-async def _newest(context: Context, invoice_id: str, statuses: tuple[str, ...]) -> Record | None:
+def _newest(context: Context, invoice_id: str, statuses: tuple[str, ...]) -> Record | None:
     where = (Condition("status", "in", statuses), Condition("openInvoiceIds", "has", invoice_id))
-    page = await context.state.page(REQUESTS, limit=1, where=where)
+    page = context.state.page(REQUESTS, limit=1, where=where)
     return page.records[0] if page.records else None

@@ -12,35 +12,35 @@ Finding = tuple[str, str | None]
 _FINDINGS: Final = "findings"
 
 
-async def load_findings(context: Context, invoice_id: str) -> dict[str, Finding]:
+def load_findings(context: Context, invoice_id: str) -> dict[str, Finding]:
     """The prepared results of an invoice, by the code of the item."""
-    stored = await context.state.get(_FINDINGS, invoice_id)
+    stored = context.state.get(_FINDINGS, invoice_id)
     items = {} if stored is None else stored["items"]
     return {code: (one[0], one[1]) for code, one in items.items()}
 
 
-async def prepare_finding(
+def prepare_finding(
     context: Context, invoice_id: str, code: str, state: str, detail: str | None = None
 ) -> None:
     """Give an item this result in every later verification of the invoice."""
-    findings = await load_findings(context, invoice_id)
-    await _store(context, invoice_id, {**findings, code: (state, detail)})
+    findings = load_findings(context, invoice_id)
+    _store(context, invoice_id, {**findings, code: (state, detail)})
 
 
-async def clear_manual_reviews(context: Context, invoice_id: str) -> None:
+def clear_manual_reviews(context: Context, invoice_id: str) -> None:
     """Pass every item that needs a manual review, because a reviewer approved the invoice."""
-    for code, (state, _) in (await load_findings(context, invoice_id)).items():
+    for code, (state, _) in (load_findings(context, invoice_id)).items():
         if state == "ManualReview":
-            await prepare_finding(context, invoice_id, code, "Passed", "Reviewed")
+            prepare_finding(context, invoice_id, code, "Passed", "Reviewed")
 
 
-async def pass_required_documents(context: Context, invoice_id: str) -> None:
+def pass_required_documents(context: Context, invoice_id: str) -> None:
     """Pass every item that requires a document of the seller, because a document arrived."""
-    for code, (state, _) in (await load_findings(context, invoice_id)).items():
+    for code, (state, _) in (load_findings(context, invoice_id)).items():
         if state == "ActionRequired":
-            await prepare_finding(context, invoice_id, code, "Passed", "DocumentReceived")
+            prepare_finding(context, invoice_id, code, "Passed", "DocumentReceived")
 
 
-async def _store(context: Context, invoice_id: str, findings: dict[str, Finding]) -> None:
+def _store(context: Context, invoice_id: str, findings: dict[str, Finding]) -> None:
     items = {code: list(one) for code, one in findings.items()}
-    await context.state.put(_FINDINGS, invoice_id, {"items": items})
+    context.state.put(_FINDINGS, invoice_id, {"items": items})

@@ -32,51 +32,51 @@ _LONGEST: Final = 256
 """Characters of a text that a rejected request brought into the audit log."""
 
 
-async def record_fixture(state: Transaction, collection: str, record: Mapping[str, Any]) -> None:
+def record_fixture(state: Transaction, collection: str, record: Mapping[str, Any]) -> None:
     """Store a fixture record. Invoices and foreign registrations get their fingerprints."""
     if collection == INVOICES:
-        await store_fixture(state, dict(record))
+        store_fixture(state, dict(record))
     elif collection == FOREIGN_REGISTRATIONS:
-        await store_foreign_registration(state, dict(record))
+        store_foreign_registration(state, dict(record))
     elif collection == REQUESTS:
         stored = {**record, "openInvoiceIds": record["invoiceIds"]}
-        await state.put(collection, record["id"], stored)
+        state.put(collection, record["id"], stored)
     else:
-        await state.put(collection, record["id"], record)
+        state.put(collection, record["id"], record)
 
 
-async def find_subject(state: Transaction, subject: str) -> Record | None:
+def find_subject(state: Transaction, subject: str) -> Record | None:
     """The invoice of that id, with the due date that its scenario counts from."""
-    invoice = await state.get(INVOICES, subject)
+    invoice = state.get(INVOICES, subject)
     return invoice and {**invoice, "dueDate": due_date(invoice, date.min)}
 
 
-async def on_forbidden(context: Context, error: ApiError) -> None:
+def on_forbidden(context: Context, error: ApiError) -> None:
     """Audit that an authenticated caller lacked the authorisation for a request."""
     values = {name: str(value)[:_LONGEST] for name, value in error.values.items()}
-    await audit(context, "authorization.rejected", outcome="Failure", code=error.code, **values)
+    audit(context, "authorization.rejected", outcome="Failure", code=error.code, **values)
 
 
-async def on_endpoint_disabled(context: Context, endpoint: Record) -> None:
+def on_endpoint_disabled(context: Context, endpoint: Record) -> None:
     """Audit that a webhook endpoint was disabled and notify the other endpoints."""
-    await audit_endpoint(context, "disabled", endpoint, reason=endpoint["disabledReason"])
-    await context.announce("webhook_endpoint.disabled", published_endpoint(endpoint))
+    audit_endpoint(context, "disabled", endpoint, reason=endpoint["disabledReason"])
+    context.announce("webhook_endpoint.disabled", published_endpoint(endpoint))
 
 
-async def on_endpoint_removed(context: Context, endpoint: Record) -> None:
+def on_endpoint_removed(context: Context, endpoint: Record) -> None:
     """Audit that a webhook endpoint was deleted with its listener."""
-    await audit_endpoint(context, "removed", endpoint)
+    audit_endpoint(context, "removed", endpoint)
 
 
-async def on_step_failed(step: Step, action: str, reason: str) -> None:
+def on_step_failed(step: Step, action: str, reason: str) -> None:
     """Audit a step that failed: pushed items as rejected, any other under its invoice."""
     if action == PROCESS_ITEMS:
-        await audit_failure(step, reason)
+        audit_failure(step, reason)
     elif "subject" in step.arguments:
         target = ("invoice", step.subject)
-        await audit(step, "scenario_step.failed", target, outcome="Failure", do=action)
+        audit(step, "scenario_step.failed", target, outcome="Failure", do=action)
 
 
-async def on_step_skipped(step: Step, action: str, _reason: str) -> None:
+def on_step_skipped(step: Step, action: str, _reason: str) -> None:
     """Keep a step that falls due in a dispute for the end of the dispute."""
-    await suspend(step, action)
+    suspend(step, action)

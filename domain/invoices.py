@@ -92,48 +92,48 @@ def public_invoice(record: Mapping[str, Any]) -> Record:
     return {name: record[name] for name in PUBLIC_MEMBERS if name in record}
 
 
-async def seller_of(context: Context) -> str | None:
+def seller_of(context: Context) -> str | None:
     """The seller that the caller's session is bound to, or None for a caller that sees all."""
     caller = context.caller if isinstance(context, Call) else None
     if caller is None or caller.type != "session":
         return None
-    user = await context.state.get(USERS, caller.subject)
+    user = context.state.get(USERS, caller.subject)
     return None if user is None else user.get("sellerId")
 
 
-async def check_seller(call: Call) -> None:
+def check_seller(call: Call) -> None:
     """Raise ApiError 403 for an invoice of another seller than that of the caller's session."""
-    if (await seller_of(call)) not in {None, call.body["sellerId"]}:
+    if (seller_of(call)) not in {None, call.body["sellerId"]}:
         raise reject(OTHER_SELLER)
 
 
-async def load_invoice(context: Context, invoice_id: str, kind: str = "invoice") -> Record:
+def load_invoice(context: Context, invoice_id: str, kind: str = "invoice") -> Record:
     """The invoice of that id. Raises ApiError 404, also for one of another seller than that of the
     caller's session. ``kind`` is what the error says that there is none of."""
-    invoice = await context.state.get(INVOICES, invoice_id)
-    if invoice is None or (await seller_of(context)) not in {None, invoice["sellerId"]}:
+    invoice = context.state.get(INVOICES, invoice_id)
+    if invoice is None or (seller_of(context)) not in {None, invoice["sellerId"]}:
         raise reject("unknown_resource", kind=kind, member="id", value=invoice_id)
     return invoice
 
 
-async def newest_invoices(context: Context, *statuses: str, limit: int = 100) -> tuple[Record, ...]:
+def newest_invoices(context: Context, *statuses: str, limit: int = 100) -> tuple[Record, ...]:
     """The newest invoices of clients in one of ``statuses``, or in any status if none is given.
 
     A session that is bound to a seller gets those of that seller.
     """
     statuses = statuses or context.lifecycle.machines[INVOICE].states
-    seller = await seller_of(context)
+    seller = seller_of(context)
     own = () if seller is None else (Condition("sellerId", "=", seller),)
     where = (Condition("source", "=", CLIENT), Condition("status", "in", statuses), *own)
-    return tuple((await context.state.page(INVOICES, limit=limit, where=where)).records)
+    return tuple((context.state.page(INVOICES, limit=limit, where=where)).records)
 
 
-async def newest_invoice(context: Context, *statuses: str) -> Record | None:
+def newest_invoice(context: Context, *statuses: str) -> Record | None:
     """The first of ``newest_invoices``, or None."""
-    return next(iter(await newest_invoices(context, *statuses, limit=1)), None)
+    return next(iter(newest_invoices(context, *statuses, limit=1)), None)
 
 
-async def register_invoice(
+def register_invoice(
     context: Context, fields: Mapping[str, Any], *targets: Target, **metadata: Any
 ) -> Record:
     """Register an invoice. One whose fingerprint is registered becomes DuplicateSuspected.
@@ -142,11 +142,11 @@ async def register_invoice(
     invoice, and ``metadata``.
     """
     machine, keys = context.lifecycle.machines[INVOICE], registry_keys(fields)
-    match = await find_duplicate(context.state, keys.fingerprint)
+    match = find_duplicate(context.state, keys.fingerprint)
     invoice = _with_registry_keys(
         {
-            "id": await context.new_id("inv_sandbox"),
-            "registryId": await context.new_id("reg_sandbox"),
+            "id": context.new_id("inv_sandbox"),
+            "registryId": context.new_id("reg_sandbox"),
             "status": machine.initial,
             **{name: fields[name] for name in _INPUT_MEMBERS if name in fields},
             "createdAt": context.timestamp,
@@ -155,70 +155,66 @@ async def register_invoice(
         keys,
         "Registered",
     )
-    await context.state.put(INVOICES, invoice["id"], invoice)
+    context.state.put(INVOICES, invoice["id"], invoice)
     target, facts = ("invoice", invoice["id"]), {"to": machine.initial, **metadata}
-    await audit(context, machine.created, target, *targets, **facts)
+    audit(context, machine.created, target, *targets, **facts)
     record = _with_due_date(context, invoice)
-    await context.emit(machine.created, public_invoice(invoice), record=record)
+    context.emit(machine.created, public_invoice(invoice), record=record)
     if match is not None:
-        await prepare_duplicate_finding(context, invoice["id"], match)
-        return await move_invoice(context, invoice, "suspect-duplicate")
+        prepare_duplicate_finding(context, invoice["id"], match)
+        return move_invoice(context, invoice, "suspect-duplicate")
     return invoice
 
 
-async def store_fixture(state: Transaction, record: Record) -> None:
+def store_fixture(state: Transaction, record: Record) -> None:
     """Store an invoice that is in the registry from the start."""
     stored = _with_registry_keys(record, registry_keys(record), _level(record))
-    await state.put(INVOICES, record["id"], stored)
+    state.put(INVOICES, record["id"], stored)
 
 
-async def store_foreign_registration(state: Transaction, record: Record) -> None:
+def store_foreign_registration(state: Transaction, record: Record) -> None:
     """Store a registration of another platform, by its fingerprint."""
-    await state.put(FOREIGN_REGISTRATIONS, fingerprint(record), record)
+    state.put(FOREIGN_REGISTRATIONS, fingerprint(record), record)
 
 
-async def find_duplicate(
-    state: Transaction, digest: str, exclude: str | None = None
-) -> Match | None:
+def find_duplicate(state: Transaction, digest: str, exclude: str | None = None) -> Match | None:
     """The most serious registration with that fingerprint; ``exclude`` is an id to ignore.
 
     The order is: financed on another platform, financed here, registered here. A registration that
     was withdrawn, rejected or expired does not count.
     """
-    foreign = await state.get(FOREIGN_REGISTRATIONS, digest)
+    foreign = state.get(FOREIGN_REGISTRATIONS, digest)
     if foreign is not None:
         return Match("Exact", foreign, own=False)
     key = digest[:_KEY_LENGTH]
     every = Condition("registryKeys", "has", (f"Financed {key}", f"Registered {key}"))
-    if not await state.count(INVOICES, (every,)):
+    if not state.count(INVOICES, (every,)):
         return None
     for level in _LEVELS:
-        for invoice in await _registered(state, level, digest, limit=2):
+        for invoice in _registered(state, level, digest, limit=2):
             if invoice["id"] != exclude:
                 return Match("Exact", invoice)
     return None
 
 
-async def find_matches(
-    state: Transaction, keys: RegistryKeys, exclude: str | None = None
-) -> list[Match]:
+def find_matches(state: Transaction, keys: RegistryKeys, exclude: str | None = None) -> list[Match]:
     """At most ten registrations with that fingerprint, then similar ones; most serious first."""
-    foreign = await state.get(FOREIGN_REGISTRATIONS, keys.fingerprint)
+    foreign = state.get(FOREIGN_REGISTRATIONS, keys.fingerprint)
     found = {} if foreign is None else {"": Match("Exact", foreign, own=False)}
     exact = [(level, keys.fingerprint) for level in _LEVELS]
     similar = [(level, key) for level in _LEVELS for key in keys.similar]
     for level, key in exact + similar:
-        for invoice in await _registered(state, level, key, limit=_MAX_MATCHES + 1):
+        for invoice in _registered(state, level, key, limit=_MAX_MATCHES + 1):
             match = Match("Exact" if key == keys.fingerprint else "Similar", invoice)
             found.setdefault(invoice["id"], match)
     found.pop(exclude or "-", None)
     return list(found.values())[:_MAX_MATCHES]
 
 
-async def prepare_duplicate_finding(context: Context, invoice_id: str, match: Match) -> None:
+def prepare_duplicate_finding(context: Context, invoice_id: str, match: Match) -> None:
     """Let the next verification send the invoice to manual review because of ``match``."""
     detail = registry_state(match) if match.type == "Exact" else "RegisteredSimilar"
-    await prepare_finding(context, invoice_id, "duplicate_check", "ManualReview", detail)
+    prepare_finding(context, invoice_id, "duplicate_check", "ManualReview", detail)
 
 
 def registry_state(match: Match | None) -> str:
@@ -263,25 +259,23 @@ def limit_problems(invoice: Mapping[str, Any]) -> Iterator[str]:
         yield "dueDate: must not be before issueDate"
 
 
-async def move_invoice(context: Context, invoice: Record, trigger: str, **metadata: Any) -> Record:
+def move_invoice(context: Context, invoice: Record, trigger: str, **metadata: Any) -> Record:
     """Apply ``trigger`` to the invoice and emit its event. Raises ApiError 409."""
-    moved, event_type = await apply_invoice_trigger(context, invoice, trigger, **metadata)
-    await emit_move(context, event_type, moved)
+    moved, event_type = apply_invoice_trigger(context, invoice, trigger, **metadata)
+    emit_move(context, event_type, moved)
     return moved
 
 
-async def apply_invoice_trigger(
+def apply_invoice_trigger(
     context: Context, invoice: Record, trigger: str, **metadata: Any
 ) -> tuple[Record, str | None]:
     """Apply ``trigger`` and return the type of event to emit with ``emit_move``. ApiError 409."""
-    return await apply_trigger(
+    return apply_trigger(
         context, INVOICE, INVOICES, invoice, trigger, derive=_with_level, **metadata
     )
 
 
-async def emit_move(
-    context: Context, event_type: str | None, invoice: Record, **related: Record
-) -> None:
+def emit_move(context: Context, event_type: str | None, invoice: Record, **related: Record) -> None:
     """Emit the event of an invoice's move, if it has one.
 
     ``related`` are public records by resource. The data of ``offer.accepted`` is
@@ -291,7 +285,7 @@ async def emit_move(
         resource = event_type.partition(".")[0]
         data = related.get(resource, public_invoice(invoice))
         record = _with_due_date(context, invoice)
-        await context.emit(event_type, data, invoice["id"], record=record)
+        context.emit(event_type, data, invoice["id"], record=record)
 
 
 def _with_due_date(context: Context, invoice: Record) -> Record:
@@ -300,9 +294,9 @@ def _with_due_date(context: Context, invoice: Record) -> Record:
     return {**invoice, "dueDate": due or due_date(invoice, context.now.date())}
 
 
-async def _registered(state: Transaction, level: str, key: str, limit: int) -> tuple[Record, ...]:
+def _registered(state: Transaction, level: str, key: str, limit: int) -> tuple[Record, ...]:
     where = (Condition("registryKeys", "has", f"{level} {key[:_KEY_LENGTH]}"),)
-    return tuple((await state.page(INVOICES, limit=limit, where=where)).records)
+    return tuple((state.page(INVOICES, limit=limit, where=where)).records)
 
 
 def _with_registry_keys(record: Record, keys: RegistryKeys, level: str) -> Record:

@@ -63,7 +63,7 @@ GUARDS: Final[Mapping[str, Guard]] = {
 recourse after a dispute that the debtor won."""
 
 
-async def move_record(
+def move_record(
     context: Context,
     machine: str,
     collection: str,
@@ -79,15 +79,13 @@ async def move_record(
     ``view`` makes the data of the event; ``subject`` is the id of the invoice whose scenario the
     event belongs to, by default the id of the record.
     """
-    moved, event_type = await apply_trigger(
-        context, machine, collection, record, trigger, **metadata
-    )
+    moved, event_type = apply_trigger(context, machine, collection, record, trigger, **metadata)
     if event_type is not None:
-        await context.emit(event_type, view(moved), subject)
+        context.emit(event_type, view(moved), subject)
     return moved
 
 
-async def apply_trigger(
+def apply_trigger(
     context: Context,
     machine: str,
     collection: str,
@@ -105,10 +103,10 @@ async def apply_trigger(
     """
     step = _step(context, machine, record, trigger)
     moved = derive({**record, "status": step.to, "previousStatus": record["status"]})
-    await context.state.put(collection, record["id"], moved)
+    context.state.put(collection, record["id"], moved)
     action = step.event or f"{machine.replace('-', '_')}.{trigger.replace('-', '_')}"
     target = (machine.replace("-", "_"), record["id"])
-    await audit(context, action, target, **{"from": record["status"], "to": step.to, **metadata})
+    audit(context, action, target, **{"from": record["status"], "to": step.to, **metadata})
     return moved, step.event
 
 

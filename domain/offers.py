@@ -50,30 +50,30 @@ def public_offer(record: Mapping[str, Any]) -> Record:
     return {name: value for name, value in record.items() if name not in _INTERNAL}
 
 
-async def move_offer(context: Context, offer: Record, trigger: str) -> Record:
+def move_offer(context: Context, offer: Record, trigger: str) -> Record:
     """Apply ``trigger`` to the offer and emit its event. Raises ApiError 409."""
-    return await move_record(context, OFFER, OFFERS, offer, trigger, view=public_offer)
+    return move_record(context, OFFER, OFFERS, offer, trigger, view=public_offer)
 
 
-async def load_offer(context: Context, offer_id: str) -> Record:
+def load_offer(context: Context, offer_id: str) -> Record:
     """The offer of that id. Raises ApiError 404."""
-    offer = await context.state.get(OFFERS, offer_id)
+    offer = context.state.get(OFFERS, offer_id)
     if offer is None:
         raise reject("unknown_resource", kind="offer", member="id", value=offer_id)
     return offer
 
 
-async def unfinished_offers(context: Context, invoice_id: str) -> tuple[Record, ...]:
+def unfinished_offers(context: Context, invoice_id: str) -> tuple[Record, ...]:
     """All offers on an invoice that are in no end state, newest first."""
     statuses = unfinished_statuses(context, OFFER)
     where = (Condition("status", "in", statuses), Condition("invoiceId", "=", invoice_id))
-    limit = await context.state.count(OFFERS, where)
-    return tuple((await context.state.page(OFFERS, limit=limit, where=where)).records)
+    limit = context.state.count(OFFERS, where)
+    return tuple((context.state.page(OFFERS, limit=limit, where=where)).records)
 
 
-async def accepted_offer(context: Context, invoice: Record) -> Record:
+def accepted_offer(context: Context, invoice: Record) -> Record:
     """The accepted offer on an invoice. Raises ApiError 409 when there is none."""
-    offer = await find_accepted_offer(context, invoice)
+    offer = find_accepted_offer(context, invoice)
     if offer is None:
         raise reject(
             "conflict",
@@ -83,14 +83,14 @@ async def accepted_offer(context: Context, invoice: Record) -> Record:
     return offer
 
 
-async def find_accepted_offer(context: Context, invoice: Record) -> Record | None:
+def find_accepted_offer(context: Context, invoice: Record) -> Record | None:
     """The accepted offer on an invoice, if there is one."""
     where = (Condition("status", "=", "Accepted"), Condition("invoiceId", "=", invoice["id"]))
-    page = await context.state.page(OFFERS, limit=1, where=where)
+    page = context.state.page(OFFERS, limit=1, where=where)
     return next(iter(page.records), None)
 
 
-async def request_for_offer(
+def request_for_offer(
     context: Context,
     request_id: str | None,
     invoice_id: str | None,
@@ -103,19 +103,19 @@ async def request_for_offer(
     for another invoice.
     """
     if invoice_id is not None:
-        await load_invoice(context, invoice_id)
+        load_invoice(context, invoice_id)
     if request_id is None and invoice_id is None:
-        return await newest_request_for_offers(context, partner_id)
+        return newest_request_for_offers(context, partner_id)
     if request_id is not None:
-        request = await _request_for_invoice(context, request_id, invoice_id)
+        request = _request_for_invoice(context, request_id, invoice_id)
     else:
-        request = await _open_request_of(context, str(invoice_id))
+        request = _open_request_of(context, str(invoice_id))
     if partner_id is not None and partner_id not in request["routedPartnerIds"]:
         raise reject("unknown_resource", kind="financing request", member="id")
     return request
 
 
-async def make_offer(
+def make_offer(
     context: Context,
     request: Record | None,
     invoice: Record | None,
@@ -134,7 +134,7 @@ async def make_offer(
     terms = terms_of(partner, options)
     priced = _priced(context, partner, financed, terms)
     offer: Record = {
-        "id": await context.new_id("off_sandbox"),
+        "id": context.new_id("off_sandbox"),
         "financingRequestId": request["id"] if request else None,
         "invoiceId": invoice["id"] if invoice else None,
         "partnerId": partner["id"],
@@ -146,26 +146,26 @@ async def make_offer(
         "createdAt": context.timestamp,
         "source": CLIENT,
     }
-    outside = await _outside_mandate(context, partner, financed, offer)
+    outside = _outside_mandate(context, partner, financed, offer)
     offer |= {"outsideMandate": outside} if outside else {}
-    await context.state.put(OFFERS, offer["id"], offer)
-    await audit(context, "offer.recorded", ("offer", offer["id"]), partnerId=partner["id"])
-    return await _receive(context, offer, request, invoice)
+    context.state.put(OFFERS, offer["id"], offer)
+    audit(context, "offer.recorded", ("offer", offer["id"]), partnerId=partner["id"])
+    return _receive(context, offer, request, invoice)
 
 
-async def _receive(
+def _receive(
     context: Context, offer: Record, request: Record | None, invoice: Record | None
 ) -> Record:
     if is_expired(context, offer):
-        return await move_offer(context, offer, "expire")
+        return move_offer(context, offer, "expire")
     if request is not None:
-        await move_request(context, request, "receive-offer")
+        move_request(context, request, "receive-offer")
     if invoice is not None:
         about = {"offerId": offer["id"]}
-        invoice, event = await apply_invoice_trigger(context, invoice, "receive-offer", **about)
-        await emit_move(context, event, invoice, offer=public_offer(offer))
+        invoice, event = apply_invoice_trigger(context, invoice, "receive-offer", **about)
+        emit_move(context, event, invoice, offer=public_offer(offer))
     left = parse_instant(offer["validUntil"]) - context.now
-    await context.schedule(EXPIRE, left, offerId=offer["id"])
+    context.schedule(EXPIRE, left, offerId=offer["id"])
     return offer
 
 
@@ -174,41 +174,41 @@ def is_expired(context: Context, offer: Record) -> bool:
     return parse_instant(offer["validUntil"]) <= context.now
 
 
-async def make_default_offer(context: Context, invoice: Record, partner_id: str = "") -> Record:
+def make_default_offer(context: Context, invoice: Record, partner_id: str = "") -> Record:
     """A partner's offer, with its own pricing, on the newest open request for the invoice.
 
     It is the named partner if the request was routed to it, else a routed one without an offer on
     the invoice. Without an open request the offer refers to the invoice only. Raises ApiError 404
     for an unknown partner, 409 when the status of the invoice does not allow it.
     """
-    partner = await load_partner(context, partner_id or DEMO_PARTNER)
-    request = await newest_open_request(context, invoice["id"])
+    partner = load_partner(context, partner_id or DEMO_PARTNER)
+    request = newest_open_request(context, invoice["id"])
     if request is not None:
-        partner = await _routed_partner(context, request, invoice, partner, bool(partner_id))
-    return await make_offer(context, request, invoice, partner, {})
+        partner = _routed_partner(context, request, invoice, partner, bool(partner_id))
+    return make_offer(context, request, invoice, partner, {})
 
 
-async def _routed_partner(
+def _routed_partner(
     context: Context, request: Record, invoice: Record, partner: Record, is_named: bool
 ) -> Record:
     routed = request["routedPartnerIds"]
     if is_named and partner["id"] in routed:
         return partner
-    made = {one["partnerId"] for one in await unfinished_offers(context, invoice["id"])}
+    made = {one["partnerId"] for one in unfinished_offers(context, invoice["id"])}
     preferred = sorted(routed, key=lambda one: (one in made, one != partner["id"]))
-    return await load_partner(context, preferred[0]) if preferred else partner
+    return load_partner(context, preferred[0]) if preferred else partner
 
 
-async def _outside_mandate(
+def _outside_mandate(
     context: Context, partner: Record, invoice: Record, offer: Record
 ) -> list[Record]:
     """The filters of the partner's mandate that an offer fails, with reasons."""
     terms = {name: offer[name] for name in ("product", "recourse", "disclosure")}
-    return await outside_mandate(context, partner, await deal_for(context, invoice, **terms))
+    return outside_mandate(context, partner, deal_for(context, invoice, **terms))
 
 
-async def _open_request_of(context: Context, invoice_id: str) -> Record:
-    request = await newest_open_request(context, invoice_id)
+def _open_request_of(context: Context, invoice_id: str) -> Record:
+    request = newest_open_request(context, invoice_id)
     if request is None:
         raise reject(
             "conflict",
@@ -218,8 +218,8 @@ async def _open_request_of(context: Context, invoice_id: str) -> Record:
     return request
 
 
-async def _request_for_invoice(context: Context, request_id: str, invoice_id: str | None) -> Record:
-    request = await open_request(context, request_id)
+def _request_for_invoice(context: Context, request_id: str, invoice_id: str | None) -> Record:
+    request = open_request(context, request_id)
     if invoice_id is not None and invoice_id not in request["openInvoiceIds"]:
         raise reject(
             "conflict",

@@ -40,74 +40,74 @@ _STEPS: Final[Mapping[str, Callable[[Ledger], Outcome]]] = {
 """What a trigger posts that comes without an amount: everything that is left, or half of it."""
 
 
-async def trigger_payment(context: Context, invoice: Record, trigger: str) -> Record:
+def trigger_payment(context: Context, invoice: Record, trigger: str) -> Record:
     """The invoice after ``trigger``, with its payment posted, if it is one. Raises ApiError 409."""
     check_trigger(context, INVOICE, invoice, trigger)
-    offer = await find_accepted_offer(context, invoice)
+    offer = find_accepted_offer(context, invoice)
     if trigger not in _STEPS or offer is None:  # some fixtures have no offer
-        return await trigger_invoice(context, invoice, trigger)
-    outcome = _STEPS[trigger](await _load(context, invoice, offer))
-    return await _move(context, invoice, trigger, offer, outcome)
+        return trigger_invoice(context, invoice, trigger)
+    outcome = _STEPS[trigger](_load(context, invoice, offer))
+    return _move(context, invoice, trigger, offer, outcome)
 
 
-async def pay_out(context: Context, invoice: Record, percent: int) -> None:
+def pay_out(context: Context, invoice: Record, percent: int) -> None:
     """Pay out ``percent`` of the net proceeds, at most what is left. Raises ApiError 409."""
-    offer = await accepted_offer(context, invoice)
-    outcome = books.pay_out(await _load(context, invoice, offer), percent)
+    offer = accepted_offer(context, invoice)
+    outcome = books.pay_out(_load(context, invoice, offer), percent)
     trigger = "fund-partially" if outcome.ledger.left_to_draw else "fund"
-    await _move(context, invoice, trigger, offer, outcome)
+    _move(context, invoice, trigger, offer, outcome)
 
 
-async def apply_credit_note(context: Context, invoice: Record, percent: int) -> None:
+def apply_credit_note(context: Context, invoice: Record, percent: int) -> None:
     """Lower the debt by ``percent`` of the face value, at most to zero. Raises ApiError 409."""
-    offer = await accepted_offer(context, invoice)
-    outcome = books.credit(await _load(context, invoice, offer), percent)
+    offer = accepted_offer(context, invoice)
+    outcome = books.credit(_load(context, invoice, offer), percent)
     figures = {**outcome.figures, "dilutionAmount": outcome.ledger.dilution}
-    await audit(context, CREDIT_NOTE, ("invoice", invoice["id"]), **figures)
-    await _store(context, invoice, outcome.ledger)
-    await context.emit(CREDIT_NOTE, public_invoice(invoice))
+    audit(context, CREDIT_NOTE, ("invoice", invoice["id"]), **figures)
+    _store(context, invoice, outcome.ledger)
+    context.emit(CREDIT_NOTE, public_invoice(invoice))
 
 
-async def receive_payment(context: Context, invoice: Record, percent: int) -> None:
+def receive_payment(context: Context, invoice: Record, percent: int) -> None:
     """Record that the debtor paid ``percent`` of the debt. Raises ApiError 409."""
-    offer = await accepted_offer(context, invoice)
-    outcome = books.receive(await _load(context, invoice, offer), percent)
+    offer = accepted_offer(context, invoice)
+    outcome = books.receive(_load(context, invoice, offer), percent)
     trigger = "pay-partially" if outcome.ledger["receivable"] else "pay"
-    await _move(context, invoice, trigger, offer, outcome)
+    _move(context, invoice, trigger, offer, outcome)
 
 
-async def release_reserve(context: Context, invoice: Record) -> None:
+def release_reserve(context: Context, invoice: Record) -> None:
     """Settle: the seller gets the reserve, less credit notes and interest. Raises ApiError 409."""
-    offer = await accepted_offer(context, invoice)
-    outcome = books.settle(await _load(context, invoice, offer))
-    await _move(context, invoice, "settle", offer, outcome)
+    offer = accepted_offer(context, invoice)
+    outcome = books.settle(_load(context, invoice, offer))
+    _move(context, invoice, "settle", offer, outcome)
 
 
-async def resolve_default(context: Context, invoice: Record) -> None:
+def resolve_default(context: Context, invoice: Record) -> None:
     """Invoke recourse against the seller, or write the debt off if the accepted offer is without
     recourse. Raises ApiError 409."""
-    offer = await accepted_offer(context, invoice)
+    offer = accepted_offer(context, invoice)
     if offer["recourse"] == "NonRecourse":
-        await trigger_payment(context, invoice, "write-off")
+        trigger_payment(context, invoice, "write-off")
     else:
         figures = {"offerId": offer["id"], "recourse": offer["recourse"]}
-        await trigger_invoice(context, invoice, "invoke-recourse", **figures)
+        trigger_invoice(context, invoice, "invoke-recourse", **figures)
 
 
-async def days_until_default(context: Context, invoice: Record) -> int:
+def days_until_default(context: Context, invoice: Record) -> int:
     """Days until the day after the recourse period; zero or less when it has ended. 409."""
-    offer = await accepted_offer(context, invoice)
+    offer = accepted_offer(context, invoice)
     period = int(offer["recoursePeriodDays"])
     return tenor_days(invoice, context.now.date()) + period + 1
 
 
-async def read_ledger(context: Context, invoice: Record) -> Record:
+def read_ledger(context: Context, invoice: Record) -> Record:
     """The ledger of an invoice as the control API shows it, with interest up to now.
 
     An invoice without an accepted offer has an empty ledger.
     """
-    offer = await find_accepted_offer(context, invoice)
-    ledger = None if offer is None else await _load(context, invoice, offer)
+    offer = find_accepted_offer(context, invoice)
+    ledger = None if offer is None else _load(context, invoice, offer)
     shown: Record = {
         "invoiceId": invoice["id"],
         "offerId": offer["id"] if offer else None,
@@ -118,25 +118,25 @@ async def read_ledger(context: Context, invoice: Record) -> Record:
     if offer is None or ledger is None:
         return {**shown, "postings": []}
     where = (Condition("offerId", "=", offer["id"]),)
-    stored = (await context.state.page(_POSTINGS, where=where, oldest_first=True)).records
+    stored = (context.state.page(_POSTINGS, where=where, oldest_first=True)).records
     kept = [_without_offer(one) for one in stored]
     return {**shown, "postings": kept + _posting_rows(context, invoice, ledger, {})}
 
 
-async def _move(
+def _move(
     context: Context, invoice: Record, trigger: str, offer: Record, outcome: Outcome
 ) -> Record:
-    moved = await trigger_invoice(context, invoice, trigger, offerId=offer["id"], **outcome.figures)
-    await _store(context, invoice, outcome.ledger)
+    moved = trigger_invoice(context, invoice, trigger, offerId=offer["id"], **outcome.figures)
+    _store(context, invoice, outcome.ledger)
     return moved
 
 
-async def _load(context: Context, invoice: Record, offer: Record) -> Ledger:
+def _load(context: Context, invoice: Record, offer: Record) -> Ledger:
     """The ledger, with interest up to today.
 
     A fixture has no postings: its status says what was paid out, and whether the debtor has paid.
     """
-    stored = await context.state.get(_LEDGERS, offer["id"])
+    stored = context.state.get(_LEDGERS, offer["id"])
     ledger = books.open_ledger(_purchase(offer, invoice))
     if stored is not None:
         ledger = books.from_record(ledger.purchase, stored)
@@ -154,12 +154,12 @@ def _of_fixture(ledger: Ledger, status: str | None) -> Ledger:
     return books.carried_forward(books.settle(ledger).ledger if status == "Settled" else ledger)
 
 
-async def _store(context: Context, invoice: Record, ledger: Ledger) -> None:
-    offer = await accepted_offer(context, invoice)
-    await context.state.put(_LEDGERS, offer["id"], books.as_record(ledger))
+def _store(context: Context, invoice: Record, ledger: Ledger) -> None:
+    offer = accepted_offer(context, invoice)
+    context.state.put(_LEDGERS, offer["id"], books.as_record(ledger))
     for row in _posting_rows(context, invoice, ledger, context.origin.cause):
-        number = await context.state.next_number(_POSTINGS)
-        await context.state.put(_POSTINGS, str(number), {"offerId": offer["id"], **row})
+        number = context.state.next_number(_POSTINGS)
+        context.state.put(_POSTINGS, str(number), {"offerId": offer["id"], **row})
 
 
 def _posting_rows(context: Context, invoice: Record, ledger: Ledger, cause: Record) -> list[Record]:

@@ -62,10 +62,10 @@ class Verdict:
     failed: tuple[tuple[str, str], ...]
 
 
-async def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: Any) -> Deal:
+def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: Any) -> Deal:
     """The deal for an invoice, with countries and sector from its organisations."""
-    seller = await load_organisation(context, invoice["sellerId"])
-    debtor = await load_organisation(context, invoice["debtorId"])
+    seller = load_organisation(context, invoice["sellerId"])
+    debtor = load_organisation(context, invoice["debtorId"])
     return Deal(
         currency=invoice["currency"].upper(),
         amount=Decimal(invoice["amount"]),
@@ -80,34 +80,34 @@ async def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: An
     )
 
 
-async def partners(context: Context) -> list[Record]:
+def partners(context: Context) -> list[Record]:
     """All partners, in the order of the fixture file."""
-    return [*(await context.state.page(PARTNERS, limit=1000, oldest_first=True)).records]
+    return [*(context.state.page(PARTNERS, limit=1000, oldest_first=True)).records]
 
 
-async def largest_amount(context: Context, invoice: Mapping[str, Any]) -> Decimal:
+def largest_amount(context: Context, invoice: Mapping[str, Any]) -> Decimal:
     """The largest of the amount of an invoice and those that the mandates allow."""
-    limits = [partner["mandate"].get("maxAmount", 0) for partner in await partners(context)]
+    limits = [partner["mandate"].get("maxAmount", 0) for partner in partners(context)]
     return max(Decimal(invoice["amount"]), *map(Decimal, limits))
 
 
-async def load_partner(context: Context, partner_id: str) -> Record:
+def load_partner(context: Context, partner_id: str) -> Record:
     """The partner of that id. Raises ApiError 404."""
-    partner = await context.state.get(PARTNERS, partner_id)
+    partner = context.state.get(PARTNERS, partner_id)
     if partner is None:
         raise reject("unknown_resource", kind="partner", member="id", value=partner_id)
     return partner
 
 
-async def check_partners(context: Context, partner_ids: Sequence[str]) -> None:
+def check_partners(context: Context, partner_ids: Sequence[str]) -> None:
     """Raise ApiError 404 unless every one of the partners exists."""
     for partner_id in partner_ids:
-        await load_partner(context, partner_id)
+        load_partner(context, partner_id)
 
 
-async def default_partner(context: Context) -> Record:
+def default_partner(context: Context) -> Record:
     """The first partner of the fixture file. Raises ApiError 409 when there is none."""
-    configured = await partners(context)
+    configured = partners(context)
     if not configured:
         raise reject(
             "conflict",
@@ -117,36 +117,36 @@ async def default_partner(context: Context) -> Record:
     return configured[0]
 
 
-async def route(context: Context, deal: Deal, partner_ids: Sequence[str] = ()) -> list[Verdict]:
+def route(context: Context, deal: Deal, partner_ids: Sequence[str] = ()) -> list[Verdict]:
     """The verdicts of the named partners, else of all.
 
     A partner that is ``onlyWhenNamed`` matches only if it is named.
     """
-    every = await partners(context)
+    every = partners(context)
     return [
-        await _judged(context, partner, deal, is_named=bool(partner_ids))
+        _judged(context, partner, deal, is_named=bool(partner_ids))
         for partner in every
         if not partner_ids or partner["id"] in partner_ids
     ]
 
 
-async def _judged(context: Context, partner: Record, deal: Deal, *, is_named: bool) -> Verdict:
-    verdict = judge(partner, deal, await _exposure(context, partner, deal))
+def _judged(context: Context, partner: Record, deal: Deal, *, is_named: bool) -> Verdict:
+    verdict = judge(partner, deal, _exposure(context, partner, deal))
     if is_named or not partner.get("onlyWhenNamed"):
         return verdict
     return replace(verdict, failed=(*verdict.failed, ("invitation", "QUOTES_ONLY_WHEN_NAMED")))
 
 
-async def outside_mandate(context: Context, partner: Record, deal: Deal) -> list[Record]:
+def outside_mandate(context: Context, partner: Record, deal: Deal) -> list[Record]:
     """The filters of the partner's mandate that a deal fails, with reasons."""
-    verdict = judge(partner, deal, await _exposure(context, partner, deal), _MANDATE)
+    verdict = judge(partner, deal, _exposure(context, partner, deal), _MANDATE)
     return reasons(verdict.failed)
 
 
-async def _exposure(context: Context, partner: Record, deal: Deal) -> Exposure:
+def _exposure(context: Context, partner: Record, deal: Deal) -> Exposure:
     """The exposure that the mandate limits; it is not read for a mandate without such limits."""
     if partner["mandate"].keys() & {"debtorConcentrationMax", "debtorLimitRequired"}:
-        return await exposure_of(context, partner["id"], deal.currency, deal.debtor_id)
+        return exposure_of(context, partner["id"], deal.currency, deal.debtor_id)
     return Exposure()
 
 
@@ -182,9 +182,9 @@ def reasons(failed: Iterable[tuple[str, str]]) -> list[Record]:
     return [{"filter": name, "reason": reason} for name, reason in failed]
 
 
-async def load_organisation(context: Context, organisation_id: str) -> Record:
+def load_organisation(context: Context, organisation_id: str) -> Record:
     """The company of that id; one that is not configured is German."""
-    organisation = await context.state.get(_ORGANISATIONS, organisation_id)
+    organisation = context.state.get(_ORGANISATIONS, organisation_id)
     return organisation or {"country": _DEFAULT_COUNTRY, "sector": _UNKNOWN_SECTOR}
 
 

@@ -67,74 +67,72 @@ _FORWARD: Final = frozenset({"accept-offer", "fund-partially", "fund"})
 _ENDS_REVIEW: Final = ("release-hold", "clear-duplicate")
 
 
-async def trigger_invoice(
-    context: Context, invoice: Record, trigger: str, **metadata: Any
-) -> Record:
+def trigger_invoice(context: Context, invoice: Record, trigger: str, **metadata: Any) -> Record:
     """The invoice after ``trigger``, with its request and offers moved along. ApiError 409.
 
     ``request-financing`` creates a request and ``receive-offer`` an offer. The audit event of any
     other trigger gets ``metadata``.
     """
     if trigger == "request-financing":
-        await request_financing(context, [invoice], {})
+        request_financing(context, [invoice], {})
     elif trigger == "receive-offer":
-        await make_default_offer(context, invoice)
+        make_default_offer(context, invoice)
     else:
-        offers = await unfinished_offers(context, invoice["id"])
+        offers = unfinished_offers(context, invoice["id"])
         if trigger == "accept-offer":
             _check_acceptable(context, invoice, offers[:1])
-        await _move_together(context, invoice, trigger, offers, **metadata)
+        _move_together(context, invoice, trigger, offers, **metadata)
         if trigger == "resolve-dispute":
-            await _go_on(context, await load_invoice(context, invoice["id"]))
-    return await load_invoice(context, invoice["id"])
+            _go_on(context, load_invoice(context, invoice["id"]))
+    return load_invoice(context, invoice["id"])
 
 
-async def trigger_offer(context: Context, offer: Record, trigger: str) -> Record:
+def trigger_offer(context: Context, offer: Record, trigger: str) -> Record:
     """The offer after ``accept``, ``decline`` or ``withdraw``. Raises ApiError 409.
 
     The invoice moves too if the offer is or becomes the accepted one, or is the last live one.
     """
     check_trigger(context, OFFER, offer, trigger)
-    invoice = await context.state.get(INVOICES, offer["invoiceId"] or "")
+    invoice = context.state.get(INVOICES, offer["invoiceId"] or "")
     if invoice is None:
         if trigger == "accept":
             _check_valid(context, offer)
-        return await move_offer(context, offer, trigger)
+        return move_offer(context, offer, trigger)
     invoice_trigger = f"{trigger}-offer"
     check_trigger(context, INVOICE, invoice, invoice_trigger)
     if trigger == "accept":
         _check_acceptable(context, invoice, [offer])
-    unfinished = await unfinished_offers(context, invoice["id"])
+    unfinished = unfinished_offers(context, invoice["id"])
     others = [one for one in unfinished if one["id"] != offer["id"]]
     if others and trigger != "accept":
-        return await move_offer(context, offer, trigger)
-    await _move_together(context, invoice, invoice_trigger, [offer, *others], offerId=offer["id"])
-    return await load_offer(context, offer["id"])
+        return move_offer(context, offer, trigger)
+    _move_together(context, invoice, invoice_trigger, [offer, *others], offerId=offer["id"])
+    return load_offer(context, offer["id"])
 
 
-async def _go_on(context: Context, invoice: Record) -> None:
+def _go_on(context: Context, invoice: Record) -> None:
     """Do what the dispute of an invoice held up: its last offer may have expired meanwhile."""
-    if invoice["status"] == "Offered" and not await unfinished_offers(context, invoice["id"]):
-        await _move_together(context, invoice, "expire-offers", [])
-    await resume(context, invoice["id"])
+    if invoice["status"] == "Offered" and not unfinished_offers(context, invoice["id"]):
+        _move_together(context, invoice, "expire-offers", [])
+    resume(context, invoice["id"])
 
 
-async def expire_offer(context: Context, offer: Record) -> None:
+def expire_offer(context: Context, offer: Record) -> None:
     """Expire a live offer; the invoice moves too if no other live offer is left.
 
     An invoice whose status does not allow that stays where it is.
     """
     if not allows_trigger(context, OFFER, offer, "expire"):
         return
-    invoice = await context.state.get(INVOICES, offer["invoiceId"] or "")
+    invoice = context.state.get(INVOICES, offer["invoiceId"] or "")
     if invoice is None or not allows_trigger(context, INVOICE, invoice, "expire-offers"):
-        await move_offer(context, offer, "expire")
+        move_offer(context, offer, "expire")
         return
-    unfinished = await unfinished_offers(context, invoice["id"])
+    unfinished = unfinished_offers(context, invoice["id"])
     if len(unfinished) > 1:
-        await move_offer(context, offer, "expire")
+        move_offer(context, offer, "expire")
     else:
-        await _move_together(context, invoice, "expire-offers", [offer], offerId=offer["id"])
+        _move_together(context, invoice, "expire-offers", [offer], offerId=offer["id"])
 
 
 def _check_acceptable(context: Context, invoice: Record, offers: Sequence[Record]) -> None:
@@ -155,7 +153,7 @@ def _check_valid(context: Context, offer: Record) -> None:
         )
 
 
-async def _move_together(
+def _move_together(
     context: Context, invoice: Record, trigger: str, offers: Sequence[Record], **metadata: Any
 ) -> None:
     if trigger == "accept-offer" and offers:
@@ -167,23 +165,23 @@ async def _move_together(
         invoice = {**invoice, **facts}
     elif trigger == "uphold-dispute-after-funding":
         invoice = {**invoice, "recourse": "Recourse"}  # the seller warrants an undisputed debt
-    invoice = await with_exposure(context, invoice, trigger, offers[0] if offers else None)
-    invoice, event = await apply_invoice_trigger(context, invoice, trigger, **metadata)
+    invoice = with_exposure(context, invoice, trigger, offers[0] if offers else None)
+    invoice, event = apply_invoice_trigger(context, invoice, trigger, **metadata)
     if trigger in _ENDS_REVIEW:
-        await clear_manual_reviews(context, invoice["id"])
-    request = await unfinished_request(context, invoice["id"])
+        clear_manual_reviews(context, invoice["id"])
+    request = unfinished_request(context, invoice["id"])
     related: dict[str, Record] = {}
     following = FOLLOWING.get(trigger)
     if request is not None:
-        request = await _follow_request(context, request, invoice, following)
+        request = _follow_request(context, request, invoice, following)
         related["financing_request"] = public_request(request)
-    moved = await _follow_offers(context, offers, following)
+    moved = _follow_offers(context, offers, following)
     if moved:
         related["offer"] = public_offer(moved[0])
-    await emit_move(context, event, invoice, **related)
+    emit_move(context, event, invoice, **related)
 
 
-async def _follow_request(
+def _follow_request(
     context: Context, request: Record, invoice: Record, following: Following | None
 ) -> Record:
     """The request after a move of one of its invoices.
@@ -193,38 +191,38 @@ async def _follow_request(
     if following is None:
         return request
     others = [one for one in request["openInvoiceIds"] if one != invoice["id"]]
-    invoices = [await load_invoice(context, one) for one in others]
+    invoices = [load_invoice(context, one) for one in others]
     trigger = following.request
     if trigger in _LEAVING:
         request = {**request, "openInvoiceIds": others}
-        await context.state.put(REQUESTS, request["id"], request)
+        context.state.put(REQUESTS, request["id"], request)
         if not invoices:
             possible = allows_trigger(context, REQUEST, request, trigger)
-            return await _try_request(context, request, trigger if possible else "close")
+            return _try_request(context, request, trigger if possible else "close")
     elif trigger not in _FORWARD:
         waits = any(one["status"] == "Offered" for one in invoices)
-        return request if waits else await _try_request(context, request, trigger)
+        return request if waits else _try_request(context, request, trigger)
     else:
         invoices.append(invoice)
-    return await _move_forward(context, request, invoices)
+    return _move_forward(context, request, invoices)
 
 
-async def _move_forward(context: Context, request: Record, invoices: Sequence[Record]) -> Record:
+def _move_forward(context: Context, request: Record, invoices: Sequence[Record]) -> Record:
     if all(map(is_financed, invoices)):
-        request = await _try_request(context, request, "accept-offer")
+        request = _try_request(context, request, "accept-offer")
     if all(map(is_fully_funded, invoices)):
-        return await _try_request(context, request, "fund")
+        return _try_request(context, request, "fund")
     funded = any(map(is_funded, invoices))
-    return await _try_request(context, request, "fund-partially") if funded else request
+    return _try_request(context, request, "fund-partially") if funded else request
 
 
-async def _try_request(context: Context, request: Record, trigger: str) -> Record:
+def _try_request(context: Context, request: Record, trigger: str) -> Record:
     if not allows_trigger(context, REQUEST, request, trigger):
         return request
-    return await move_request(context, request, trigger)
+    return move_request(context, request, trigger)
 
 
-async def _follow_offers(
+def _follow_offers(
     context: Context, offers: Sequence[Record], following: Following | None
 ) -> list[Record]:
     """The offers after the triggers that follow; the first is the one that the move is about."""
@@ -234,7 +232,7 @@ async def _follow_offers(
     for index, offer in enumerate(offers):
         trigger = following.other_offers if index else following.offer
         if trigger is not None and allows_trigger(context, OFFER, offer, trigger):
-            moved.append(await move_offer(context, offer, trigger))
+            moved.append(move_offer(context, offer, trigger))
         else:
             moved.append(offer)
     return moved

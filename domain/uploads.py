@@ -36,23 +36,23 @@ EXTENSIONS: Final = {
 """The media types that may be uploaded, with the extension of the object key."""
 
 
-async def create_upload(call: Call) -> Record:
+def create_upload(call: Call) -> Record:
     """Store a pending upload and sign its address. Members of the body that are invalid are
     ignored, because the contract publishes only 200."""
     media_type, expires_at = _media_type(call.body.get("contentType")), call.now + LIFETIME
     upload: Record = {
-        "id": await call.new_id("upl_sandbox"),
+        "id": call.new_id("upl_sandbox"),
         "status": "Pending",
         "secret": new_secret(),
         "expires": int(expires_at.timestamp()),
         "contentType": media_type,
         "contentLength": _length(call.body.get("contentLength")),
         "sha256": _digest(call.body.get("sha256")),
-        "invoiceId": await _invoice_id(call),
+        "invoiceId": _invoice_id(call),
     }
-    await call.state.put(UPLOADS, upload["id"], upload)
-    await audit(call, "upload_url.created", ("upload", upload["id"]))
-    await open_capability(
+    call.state.put(UPLOADS, upload["id"], upload)
+    audit(call, "upload_url.created", ("upload", upload["id"]))
+    open_capability(
         call.state,
         workspace_id=call.workspace.id,
         subject=upload["id"],
@@ -72,13 +72,13 @@ async def create_upload(call: Call) -> Record:
     }
 
 
-async def receive_file(call: Call) -> Record:
+def receive_file(call: Call) -> Record:
     """Store size and SHA-256 of the file, not its content, and close the signed address.
 
     Raises ApiError 404 for an address that is unknown, expired, used or not signed, 400 for a
     file without the announced type, length or digest.
     """
-    upload = await call.state.get(UPLOADS, call.path["id"])
+    upload = call.state.get(UPLOADS, call.path["id"])
     if upload is None or not _is_open(call, upload):
         raise reject("unknown_resource", kind="open upload", member="address")
     file = call.body or b""
@@ -87,11 +87,11 @@ async def receive_file(call: Call) -> Record:
     if problem is not None:
         raise reject(BAD_UPLOAD, problem=problem)
     stored = {**upload, "status": "Stored", "bytes": len(file), "sha256": digest}
-    await call.state.put(UPLOADS, upload["id"], stored)
-    await close_capability(call.state, call.query["signature"])
-    await audit(call, "upload.stored", ("upload", upload["id"]), bytes=stored["bytes"])
+    call.state.put(UPLOADS, upload["id"], stored)
+    close_capability(call.state, call.query["signature"])
+    audit(call, "upload.stored", ("upload", upload["id"]), bytes=stored["bytes"])
     if upload["invoiceId"] is not None:
-        await pass_required_documents(call, upload["invoiceId"])
+        pass_required_documents(call, upload["invoiceId"])
     return {
         "uploadId": upload["id"],
         "status": stored["status"],
@@ -128,10 +128,10 @@ def _problem(upload: Record, media_type: str, file: bytes, digest: str) -> str |
     return None
 
 
-async def _invoice_id(call: Call) -> str | None:
+def _invoice_id(call: Call) -> str | None:
     value = call.body.get("invoiceId")
-    invoice = await call.state.get(INVOICES, value) if isinstance(value, str) else None
-    is_visible = invoice and (await seller_of(call)) in {None, invoice["sellerId"]}
+    invoice = call.state.get(INVOICES, value) if isinstance(value, str) else None
+    is_visible = invoice and (seller_of(call)) in {None, invoice["sellerId"]}
     return str(value) if is_visible else None
 
 

@@ -50,9 +50,9 @@ partners or sellers."""
 _SECRET: Final = ("password", "passwordHash")
 
 
-async def users(call: Call) -> list[Record]:
+def users(call: Call) -> list[Record]:
     """All users, newest first."""
-    found = (await call.state.page(USERS)).records
+    found = (call.state.page(USERS)).records
     return [public_user(one) for one in found]
 
 
@@ -77,21 +77,21 @@ def partner_id(user: Record) -> str | None:
     return user.get("partnerId", "" if user["role"] in _PARTNER_ROLES else None)
 
 
-async def add_user(call: Call) -> WorkThenRespond:
+def add_user(call: Call) -> WorkThenRespond:
     """Add a user, or enable one again who is disabled, with a new password.
 
     Raises ApiError 404 for an unknown partner, 409 for an address that another user has.
     """
-    await _check_new(call)
+    _check_new(call)
     call.passwords.count(call.workspace.id)
     return WorkThenRespond(partial(call.passwords.hashed, call.body["password"]), _store)
 
 
-async def _store(call: Call, hashed: str) -> Record:
-    earlier = await _check_new(call)
+def _store(call: Call, hashed: str) -> Record:
+    earlier = _check_new(call)
     body, email = call.body, str(call.body["email"]).lower()
     user: Record = {
-        "id": earlier["id"] if earlier else await _new_id(call),
+        "id": earlier["id"] if earlier else _new_id(call),
         "email": email,
         "passwordHash": hashed,
         "role": body["role"],
@@ -101,23 +101,23 @@ async def _store(call: Call, hashed: str) -> Record:
         "status": "Active",
         "createdAt": call.timestamp,
     }
-    await call.state.put(USERS, user["id"], user)
-    await audit(call, "user.added", ("user", user["id"]), role=user["role"])
+    call.state.put(USERS, user["id"], user)
+    audit(call, "user.added", ("user", user["id"]), role=user["role"])
     return public_user(user)
 
 
-async def _check_new(call: Call) -> Record | None:
+def _check_new(call: Call) -> Record | None:
     """The disabled user whose place the new one takes, if any. Raises ApiError 404 and 409."""
     if "partnerId" in call.body:
-        await load_partner(call, call.body["partnerId"])
-    earlier = await user_of_address(call, call.body["email"])
+        load_partner(call, call.body["partnerId"])
+    earlier = user_of_address(call, call.body["email"])
     if earlier is not None and not is_disabled(earlier):
         raise reject(
             "conflict",
             problem="A user with this e-mail address exists already",
             advice="Disable that user first; then add the user with a new password.",
         )
-    if earlier is None and await call.state.count(USERS) >= MAX_USERS:
+    if earlier is None and call.state.count(USERS) >= MAX_USERS:
         raise reject(
             "conflict",
             problem=f"The workspace has {MAX_USERS:,} users, which is its limit",
@@ -126,34 +126,34 @@ async def _check_new(call: Call) -> Record | None:
     return earlier
 
 
-async def _new_id(call: Call) -> str:
+def _new_id(call: Call) -> str:
     """An id that no user has: the counter goes back when a snapshot is restored."""
     while True:
-        found = await call.new_id("usr_sandbox")
-        if await call.state.get(USERS, found) is None:
+        found = call.new_id("usr_sandbox")
+        if call.state.get(USERS, found) is None:
             return found
 
 
-async def disable_user(call: Call, name: str) -> Record:
+def disable_user(call: Call, name: str) -> Record:
     """The user of that id or address, who has no access from the next request on: sessions end, and
     keys that were made in them are revoked. Raises ApiError 404."""
-    user = await call.state.get(USERS, name) or await user_of_address(call, name)
+    user = call.state.get(USERS, name) or user_of_address(call, name)
     if user is None:
         raise reject("unknown_resource", kind="user", member="id or e-mail address", value=name)
     if not is_disabled(user):
         user = {**user, "status": DISABLED_USER, "disabledAt": call.timestamp}
-        await call.state.put(USERS, user["id"], user)
-        await audit(call, "user.disabled", ("user", user["id"]))
-    await end_access(call.state, user["id"], call.timestamp)
+        call.state.put(USERS, user["id"], user)
+        audit(call, "user.disabled", ("user", user["id"]))
+    end_access(call.state, user["id"], call.timestamp)
     return public_user(user)
 
 
-async def user_of_address(context: Context, email: str) -> Record | None:
+def user_of_address(context: Context, email: str) -> Record | None:
     """The user with that e-mail address, however it is written, or None."""
     where = (Condition("email", "=", email.lower()),)
-    return next(iter((await context.state.page(USERS, limit=1, where=where)).records), None)
+    return next(iter((context.state.page(USERS, limit=1, where=where)).records), None)
 
 
-async def has_passwords(call: Call) -> bool:
+def has_passwords(call: Call) -> bool:
     """True if a user has a password that is not public."""
-    return any("passwordHash" in user for user in (await call.state.page(USERS)).records)
+    return any("passwordHash" in user for user in (call.state.page(USERS)).records)

@@ -112,14 +112,14 @@ _OUTCOMES: Final[Mapping[str, str]] = {
 }
 
 
-async def invoice_to_verify(context: Context, invoice_id: str | None) -> Record | None:
+def invoice_to_verify(context: Context, invoice_id: str | None) -> Record | None:
     """The invoice of that id, else the newest one that is in no end state, if any.
 
     Raises ApiError 404, and 409 for an invoice in an end state.
     """
     if invoice_id is None:
-        return await newest_invoice(context, *unfinished_statuses(context, INVOICE))
-    invoice = await load_invoice(context, invoice_id)
+        return newest_invoice(context, *unfinished_statuses(context, INVOICE))
+    invoice = load_invoice(context, invoice_id)
     if invoice["status"] in context.lifecycle.machines[INVOICE].terminal:
         raise reject(
             "conflict",
@@ -129,49 +129,49 @@ async def invoice_to_verify(context: Context, invoice_id: str | None) -> Record 
     return invoice
 
 
-async def verify(context: Context, invoice: Record) -> Record:
+def verify(context: Context, invoice: Record) -> Record:
     """Verify the invoice and store the result, or return the stored one if it is the same.
 
     An invoice that is VerificationPending leaves that status, unless an item is still open.
     """
-    previous = await context.state.get(VERIFICATIONS, invoice["id"])
-    result = await run_checklist(context, invoice)
+    previous = context.state.get(VERIFICATIONS, invoice["id"])
+    result = run_checklist(context, invoice)
     is_final = invoice["status"] != "VerificationPending" or result["status"] == "InProgress"
     if previous is not None and _summary(previous) == _summary(result) and is_final:
         return previous
     if invoice["status"] in _UNVERIFIED:
-        await _keep_reviews(context, invoice, result)
-        await _conclude(context, invoice, result)
-    await context.state.put(VERIFICATIONS, invoice["id"], result)
+        _keep_reviews(context, invoice, result)
+        _conclude(context, invoice, result)
+    context.state.put(VERIFICATIONS, invoice["id"], result)
     return result
 
 
-async def _keep_reviews(context: Context, invoice: Record, result: Record) -> None:
+def _keep_reviews(context: Context, invoice: Record, result: Record) -> None:
     """Keep what a reviewer must decide, so that the decision is not asked for again."""
     for row in result["checklist"]:
         if row["state"] == "ManualReview":
             finding = (row["code"], row["state"], row.get("detail"))
-            await prepare_finding(context, invoice["id"], *finding)
+            prepare_finding(context, invoice["id"], *finding)
 
 
-async def _conclude(context: Context, invoice: Record, result: Record) -> None:
+def _conclude(context: Context, invoice: Record, result: Record) -> None:
     """Move the invoice by the result, or emit that the seller must act."""
     about = {"verificationId": result["verificationId"]}
     if invoice["status"] != "VerificationPending":
-        invoice = await move_invoice(context, invoice, "start-verification")
+        invoice = move_invoice(context, invoice, "start-verification")
     if result["status"] in _OUTCOMES:
-        await move_invoice(context, invoice, _OUTCOMES[result["status"]], **about)
+        move_invoice(context, invoice, _OUTCOMES[result["status"]], **about)
     elif any(row["state"] == "ActionRequired" for row in result["checklist"]):
-        await audit(context, ACTION_REQUIRED, ("invoice", invoice["id"]), **about)
-        await context.emit(ACTION_REQUIRED, public_invoice(invoice))
+        audit(context, ACTION_REQUIRED, ("invoice", invoice["id"]), **about)
+        context.emit(ACTION_REQUIRED, public_invoice(invoice))
 
 
-async def run_checklist(context: Context, invoice: Record) -> Record:
+def run_checklist(context: Context, invoice: Record) -> Record:
     """The result for the invoice in its present state; nothing is stored."""
-    prepared = await load_findings(context, invoice["id"])
-    rows = checklist(invoice, prepared, await _look(context, invoice))
+    prepared = load_findings(context, invoice["id"])
+    rows = checklist(invoice, prepared, _look(context, invoice))
     return {
-        "verificationId": await context.new_id("ver_sandbox"),
+        "verificationId": context.new_id("ver_sandbox"),
         "invoiceId": invoice["id"],
         "status": run_status(invoice["status"], rows),
         "checklist": rows,
@@ -204,14 +204,14 @@ def checklist(
     return rows
 
 
-async def _look(context: Context, invoice: Record) -> Seen:
+def _look(context: Context, invoice: Record) -> Seen:
     """What the rules of the items look at besides the invoice."""
-    country = (await load_organisation(context, invoice["debtorId"]))["country"]
-    rule = await context.state.get(ASSIGNMENT_RULES, country)
+    country = (load_organisation(context, invoice["debtorId"]))["country"]
+    rule = context.state.get(ASSIGNMENT_RULES, country)
     return Seen(
         at=context.timestamp,
         today=context.now.date(),
-        duplicate=await find_duplicate(context.state, fingerprint(invoice), invoice["id"]),
+        duplicate=find_duplicate(context.state, fingerprint(invoice), invoice["id"]),
         country=country,
         assignable=rule["assignable"] if rule else "Unknown",
     )

@@ -80,22 +80,22 @@ _SAMPLE_INVOICE: Final[Record] = {
 # Endpoints
 
 
-async def load_endpoint(state: Transaction, endpoint_id: str) -> Record:
+def load_endpoint(state: Transaction, endpoint_id: str) -> Record:
     """The endpoint of that id. Raises ApiError 404."""
-    endpoint = await state.get(ENDPOINTS, endpoint_id)
+    endpoint = state.get(ENDPOINTS, endpoint_id)
     if endpoint is None:
         raise reject("unknown_resource", kind="webhook endpoint", member="id", value=endpoint_id)
     return endpoint
 
 
-async def register_endpoint(call: Call) -> Record:
+def register_endpoint(call: Call) -> Record:
     """Store a new endpoint, with its secret. Members of the body that are invalid are ignored.
 
     An endpoint whose URL cannot be called is Disabled and has a ``disabledReason``. Raises ApiError
     429 if there are too many.
     """
-    await check_endpoints(call.state)
-    endpoint_id = await call.new_id("whe_sandbox")
+    check_endpoints(call.state)
+    endpoint_id = call.new_id("whe_sandbox")
     events = _texts(call.body.get("events")) or list(DEFAULT_EVENTS)
     reason = address_problem(call, call.body.get("url"))
     if reason is None and call.body.get("enabled") is False:
@@ -116,8 +116,8 @@ async def register_endpoint(call: Call) -> Record:
         "secret": secret,
         "createdAt": call.timestamp,
     }
-    await call.state.put(ENDPOINTS, endpoint_id, endpoint)
-    await audit_endpoint(call, "created", endpoint)
+    call.state.put(ENDPOINTS, endpoint_id, endpoint)
+    audit_endpoint(call, "created", endpoint)
     return endpoint
 
 
@@ -128,7 +128,7 @@ def address_problem(call: Call, url: Any) -> str | None:
     return url_problem(url, local=call.local, opened=call.webhook_networks)
 
 
-async def rotate_secret(context: Context, endpoint: Record) -> Record:
+def rotate_secret(context: Context, endpoint: Record) -> Record:
     """The endpoint with a new secret. Raises ApiError 409 while the previous one still signs."""
     if is_rotating(endpoint, context.now):
         raise reject(
@@ -137,25 +137,25 @@ async def rotate_secret(context: Context, endpoint: Record) -> Record:
             advice="Rotate the secret after that.",
         )
     endpoint = rotated(endpoint, context.workspace.secret_seed, context.now)
-    await context.state.put(ENDPOINTS, endpoint["id"], endpoint)
-    await audit_endpoint(context, "secret_rotated", endpoint)
+    context.state.put(ENDPOINTS, endpoint["id"], endpoint)
+    audit_endpoint(context, "secret_rotated", endpoint)
     return endpoint
 
 
-async def rotate_all_secrets(context: Context) -> None:
+def rotate_all_secrets(context: Context) -> None:
     """Rotate the secret of every endpoint whose previous secret no longer signs.
 
     The other endpoints keep theirs, so that an endpoint never has three secrets in use.
     """
-    for endpoint in await all_endpoints(context.state):
+    for endpoint in all_endpoints(context.state):
         if not is_rotating(endpoint, context.now):
-            await rotate_secret(context, endpoint)
+            rotate_secret(context, endpoint)
 
 
-async def audit_endpoint(context: Context, what: str, endpoint: Record, **metadata: Any) -> None:
+def audit_endpoint(context: Context, what: str, endpoint: Record, **metadata: Any) -> None:
     """Append one audit event about an endpoint."""
     target = ("webhook_endpoint", endpoint["id"])
-    await audit(context, f"webhook_endpoint.{what}", target, **metadata)
+    audit(context, f"webhook_endpoint.{what}", target, **metadata)
 
 
 def _unknown_events(context: Context, events: list[str]) -> list[str]:
@@ -180,7 +180,7 @@ def _scopes_of(event_type: str) -> tuple[str, ...]:
 # Events
 
 
-async def event_data(call: Call, event_type: str, subject: str | None) -> Record:
+def event_data(call: Call, event_type: str, subject: str | None) -> Record:
     """The data of an event of this type: the newest such resource, as the API shows it.
 
     Invoices of clients come before those of the fixtures. ``subject`` is the id of the resource, or
@@ -188,87 +188,87 @@ async def event_data(call: Call, event_type: str, subject: str | None) -> Record
     """
     resource = _resource(event_type)
     if resource not in _SOURCES:
-        return await _invoice_data(call, event_type, subject)
+        return _invoice_data(call, event_type, subject)
     collection, view = _SOURCES[resource]
     kind = resource.replace("_", " ")
     if subject is not None:
-        named = await call.state.get(collection, subject)
+        named = call.state.get(collection, subject)
         if named is not None:
             return view(named)
-        await load_invoice(call, subject, kind=f"{kind} or invoice")
+        load_invoice(call, subject, kind=f"{kind} or invoice")
         kind = f"{kind} of {subject}"
-    data = await _newest_data(call, event_type, subject)
+    data = _newest_data(call, event_type, subject)
     if data is None:
         raise reject(NO_SUBJECT, kind=kind)
     return data
 
 
-async def _invoice_data(call: Call, event_type: str, invoice_id: str | None) -> Record:
+def _invoice_data(call: Call, event_type: str, invoice_id: str | None) -> Record:
     if invoice_id is not None:
-        return public_invoice(await load_invoice(call, invoice_id))
-    data = await _newest_data(call, event_type, None)
+        return public_invoice(load_invoice(call, invoice_id))
+    data = _newest_data(call, event_type, None)
     if data is None:
-        page = await call.state.page(INVOICES, limit=1)
+        page = call.state.page(INVOICES, limit=1)
         data = public_invoice(page.records[0]) if page.records else None
     if data is None:
         raise reject(NO_SUBJECT, kind="invoice")
     return data
 
 
-async def send_test_event(call: Call) -> Record | DeliverThenRespond:
+def send_test_event(call: Call) -> Record | DeliverThenRespond:
     """Send a signed sample to the named endpoint, else the newest, and return its delivery.
 
     If no endpoint can be called, or ``deliver`` is false, return the request without sending it.
     """
-    endpoint = await _endpoint_to_test(call)
+    endpoint = _endpoint_to_test(call)
     event_type = _text(call.body.get("eventType")) or DEFAULT_EVENTS[0]
-    event = await _sample_event(call, event_type, _text(call.body.get("invoiceId")))
+    event = _sample_event(call, event_type, _text(call.body.get("invoiceId")))
     if endpoint is None or endpoint["status"] != ENABLED or call.body.get("deliver") is False:
         return _unsent(call, event, endpoint)
-    await call.state.put(EVENTS, event["id"], event)
-    delivery = await plan(call.state, endpoint, event, call.now, single_attempt=True)
+    call.state.put(EVENTS, event["id"], event)
+    delivery = plan(call.state, endpoint, event, call.now, single_attempt=True)
     report = partial(_report_delivery, event=event, delivery_id=delivery["id"])
     return DeliverThenRespond(delivery["lane"], report)
 
 
-async def _endpoint_to_test(call: Call) -> Record | None:
+def _endpoint_to_test(call: Call) -> Record | None:
     named = call.body.get("endpointId")
-    found = await call.state.get(ENDPOINTS, named) if isinstance(named, str) else None
+    found = call.state.get(ENDPOINTS, named) if isinstance(named, str) else None
     if found is not None:
         return found
-    page = await call.state.page(ENDPOINTS, limit=1)
+    page = call.state.page(ENDPOINTS, limit=1)
     return page.records[0] if page.records else None
 
 
-async def _sample_event(call: Call, event_type: str, invoice_id: str | None) -> Record:
+def _sample_event(call: Call, event_type: str, invoice_id: str | None) -> Record:
     """An event that nothing caused, with the newest data or else the example of the contract."""
-    data = await _newest_data(call, event_type, invoice_id)
+    data = _newest_data(call, event_type, invoice_id)
     if data is None:
         declared = call.contract.webhooks.get(event_type)
         example = declared.example if declared else None
         data = example["data"] if example else _SAMPLE_INVOICE
-    return await call.event(event_type, data)
+    return call.event(event_type, data)
 
 
-async def _newest_data(call: Call, event_type: str, invoice_id: str | None) -> Record | None:
+def _newest_data(call: Call, event_type: str, invoice_id: str | None) -> Record | None:
     resource = _resource(event_type)
     if resource in _SOURCES:
         collection, view = _SOURCES[resource]
         where = _of_invoice(collection, invoice_id)
-        page = await call.state.page(collection, limit=1, where=where)
+        page = call.state.page(collection, limit=1, where=where)
         return view(page.records[0]) if page.records else None
-    invoice = None if invoice_id is None else await call.state.get(INVOICES, invoice_id)
-    invoice = invoice or await newest_invoice(call)
+    invoice = None if invoice_id is None else call.state.get(INVOICES, invoice_id)
+    invoice = invoice or newest_invoice(call)
     return public_invoice(invoice) if invoice else None
 
 
-async def _report_delivery(call: Call, event: Record, delivery_id: str) -> Record:
-    delivery = await call.state.get(DELIVERIES, delivery_id) or {}
+def _report_delivery(call: Call, event: Record, delivery_id: str) -> Record:
+    delivery = call.state.get(DELIVERIES, delivery_id) or {}
     attempts = delivery.get("attempts")
     if not attempts:  # the workspace was restored meanwhile, or the endpoint was disabled
-        return _unsent(call, event, await _endpoint_to_test(call))
+        return _unsent(call, event, _endpoint_to_test(call))
     headers = attempts[-1]["request"]["headers"]
-    endpoint = await call.state.get(ENDPOINTS, delivery["endpointId"]) or {"secret": _SAMPLE_SECRET}
+    endpoint = call.state.get(ENDPOINTS, delivery["endpointId"]) or {"secret": _SAMPLE_SECRET}
     second = int(headers["webhook-timestamp"])
     request = signed_request(event, signing_secrets(endpoint, call.now), second)
     return {

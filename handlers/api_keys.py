@@ -8,20 +8,20 @@ from ..domain.audit import audit
 from ..domain.credentials import granted_scopes, load_key, revoke
 
 
-async def list_api_keys(call: Call) -> Response:
+def list_api_keys(call: Call) -> Response:
     """Key metadata, newest first; never a secret or its digest."""
-    return await call.page(KEYS)
+    return call.page(KEYS)
 
 
-async def create_api_key(call: Call) -> Record:
+def create_api_key(call: Call) -> Record:
     """A key with the requested scopes. Its secret is shown only here. 403 for a scope that the
     caller does not have."""
     scopes = granted_scopes(call)
     secret = new_key(call.conventions.key_prefix)
-    metadata = await issue_key(
+    metadata = issue_key(
         call.state,
         workspace_id=call.workspace.id,
-        key_id=await call.new_id("key_sandbox"),
+        key_id=call.new_id("key_sandbox"),
         key=secret,
         name=call.body.get("name", "Unnamed key"),
         scopes=scopes,
@@ -29,13 +29,13 @@ async def create_api_key(call: Call) -> Record:
         expires_at=call.body.get("expiresAt"),
         maker=call.caller.subject if call.caller else None,
     )
-    await audit(call, "api_key.created", ("api_key", metadata["id"]), scopes=metadata["scopes"])
+    audit(call, "api_key.created", ("api_key", metadata["id"]), scopes=metadata["scopes"])
     return {**metadata, "secret": secret, "secretShownOnce": True}
 
 
-async def revoke_api_key(call: Call) -> Record:
+def revoke_api_key(call: Call) -> Record:
     """Revoke a key from the next request on; revoking it again changes nothing. 404, 409."""
-    metadata = await load_key(call, call.query["id"])
+    metadata = load_key(call, call.query["id"])
     if metadata["status"] != "Revoked":
-        metadata = await revoke(call, metadata)
+        metadata = revoke(call, metadata)
     return {name: metadata[name] for name in ("id", "status", "revokedAt")}

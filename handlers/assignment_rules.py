@@ -11,10 +11,10 @@ from ..domain.routing import ASSIGNMENT_RULES, country_code
 _DISCLAIMER: Final = "Sandbox placeholder, not legal advice"
 
 
-async def get_assignment_rules(call: Call) -> Record:
+def get_assignment_rules(call: Call) -> Record:
     """The placeholder for a country; an unknown country is reported as not supported."""
     country = country_code(call.path["country"])
-    rule = await call.state.get(ASSIGNMENT_RULES, country)
+    rule = call.state.get(ASSIGNMENT_RULES, country)
     if rule is None:
         return {
             "country": country,

@@ -7,7 +7,7 @@ from invoice_sandbox.project.api import Call, Condition, Response, instant_filte
 from ..domain.audit import AUDIT_EVENTS, public_audit_event
 
 
-async def list_audit_events(call: Call) -> Response:
+def list_audit_events(call: Call) -> Response:
     """The audit events of the workspace, newest first."""
     query = call.query
     where = (
@@ -15,4 +15,4 @@ async def list_audit_events(call: Call) -> Response:
         *((Condition("targetIds", "has", query["targetId"]),) if "targetId" in query else ()),
         *instant_filter("occurredAt", query.get("from"), query.get("to")),
     )
-    return await call.page(AUDIT_EVENTS, where=where, present=public_audit_event)
+    return call.page(AUDIT_EVENTS, where=where, present=public_audit_event)

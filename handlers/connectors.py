@@ -8,13 +8,13 @@ from ..domain.audit import audit
 from ..domain.erp import pushed_items, schedule_items
 
 
-async def push_erp_invoices(call: Call) -> Record:
+def push_erp_invoices(call: Call) -> Record:
     """Accept a batch or a single invoice. The audit log reports an invalid item."""
     items = pushed_items(call.body)
     source = call.body.get("source", {})
-    import_id = await call.new_id("imp_sandbox")
-    await audit(call, "erp_import.accepted", ("erp_import", import_id), received=len(items))
-    await schedule_items(call, import_id, source, items)
+    import_id = call.new_id("imp_sandbox")
+    audit(call, "erp_import.accepted", ("erp_import", import_id), received=len(items))
+    schedule_items(call, import_id, source, items)
     return {
         "importId": import_id,
         "status": "Accepted",

@@ -23,16 +23,16 @@ from ..domain.webhooks import (
 )
 
 
-async def trigger_event(call: Call) -> Record:
+def trigger_event(call: Call) -> Record:
     """Record an event and deliver it, as if it had happened; no status changes. 404."""
-    data = await event_data(call, call.body["type"], call.body.get("invoiceId"))
-    event = await call.announce(call.body["type"], data)
+    data = event_data(call, call.body["type"], call.body.get("invoiceId"))
+    event = call.announce(call.body["type"], data)
     return dict(event["payload"])
 
 
-async def enable_endpoint(call: Call) -> Record:
+def enable_endpoint(call: Call) -> Record:
     """Enable the endpoint for all later events. 404; 409 if its URL is not allowed."""
-    endpoint = await load_endpoint(call.state, call.path["id"])
+    endpoint = load_endpoint(call.state, call.path["id"])
     problem = address_problem(call, endpoint["url"])
     if problem is not None:
         raise reject(
@@ -41,30 +41,30 @@ async def enable_endpoint(call: Call) -> Record:
             advice="Register an endpoint with another URL.",
         )
     if endpoint["status"] != ENABLED:
-        endpoint = await enable(call.state, endpoint)
-        await audit_endpoint(call, "enabled", endpoint)
+        endpoint = enable(call.state, endpoint)
+        audit_endpoint(call, "enabled", endpoint)
     return published_endpoint(endpoint)
 
 
-async def disable_endpoint(call: Call) -> Record:
+def disable_endpoint(call: Call) -> Record:
     """Disable the endpoint and cancel its pending deliveries. 404."""
-    endpoint = await load_endpoint(call.state, call.path["id"])
+    endpoint = load_endpoint(call.state, call.path["id"])
     if endpoint["status"] != DISABLED:
-        endpoint = await disable(call.state, endpoint, "switched_off", call.now)
-        await audit_endpoint(call, "disabled", endpoint, reason="switched_off")
+        endpoint = disable(call.state, endpoint, "switched_off", call.now)
+        audit_endpoint(call, "disabled", endpoint, reason="switched_off")
     return published_endpoint(endpoint)
 
 
-async def remove_endpoint(call: Call) -> Record:
+def remove_endpoint(call: Call) -> Record:
     """Delete the endpoint and cancel its pending deliveries. 404."""
-    endpoint = await load_endpoint(call.state, call.path["id"])
-    await remove(call.state, endpoint, call.now)
-    await audit_endpoint(call, "removed", endpoint)
+    endpoint = load_endpoint(call.state, call.path["id"])
+    remove(call.state, endpoint, call.now)
+    audit_endpoint(call, "removed", endpoint)
     return {"id": endpoint["id"], "deleted": True}
 
 
-async def rotate_endpoint_secret(call: Call) -> Record:
+def rotate_endpoint_secret(call: Call) -> Record:
     """The endpoint with its new secret, which is shown only here. 404; 409 within a day."""
-    endpoint = await rotate_secret(call, await load_endpoint(call.state, call.path["id"]))
+    endpoint = rotate_secret(call, load_endpoint(call.state, call.path["id"]))
     shown = {**published_endpoint(endpoint), "secret": endpoint["secret"]}
     return {**shown, "previousSecretUntil": endpoint["previousSecretUntil"]}

@@ -11,19 +11,19 @@ from ..domain.financing import REQUESTS, invoices_to_finance, public_request, re
 from ..domain.routing import check_partners
 
 
-async def list_financing_requests(call: Call) -> Response:
+def list_financing_requests(call: Call) -> Response:
     """The caller's financing requests, newest first; of a partner's session, those routed to it."""
-    present = partial(public_request, partner_id=await partner_of(call))
-    return await call.page(REQUESTS, where=await visible_requests(call), present=present)
+    present = partial(public_request, partner_id=partner_of(call))
+    return call.page(REQUESTS, where=visible_requests(call), present=present)
 
 
-async def create_financing_request(call: Call) -> Record:
+def create_financing_request(call: Call) -> Record:
     """Request financing of verified invoices, all or none, and route the request by mandates.
 
     Without a named invoice it is the newest one that can be financed, else the synthetic one.
     Raises ApiError 404 for an unknown invoice or partner, 409 for one that cannot be financed.
     """
     body = call.body
-    invoices = await invoices_to_finance(call, body)
-    await check_partners(call, body.get("partnerIds", []))
-    return public_request(await request_financing(call, invoices, body))
+    invoices = invoices_to_finance(call, body)
+    check_partners(call, body.get("partnerIds", []))
+    return public_request(request_financing(call, invoices, body))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from invoice_sandbox.project.api import Call, Record
 
 
-async def get_health(call: Call) -> Record:
+def get_health(call: Call) -> Record:
     """The state of the service. Needs no credential."""
     return {
         "status": "ok",

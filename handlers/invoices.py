@@ -12,25 +12,25 @@ from ..domain.invoices import INVOICES, check_seller, public_invoice, register_i
 _FILTERS: Final = ("status", "sellerId", "debtorId", "currency")
 
 
-async def list_invoices(call: Call) -> Response:
+def list_invoices(call: Call) -> Response:
     """The caller's invoices, newest first."""
     where = (
         *(Condition(name, "=", call.query[name]) for name in _FILTERS if name in call.query),
         *instant_filter("createdAt", call.query.get("createdFrom"), call.query.get("createdTo")),
-        *await visible_invoices(call),
+        *visible_invoices(call),
     )
-    return await call.page(INVOICES, where=where, present=public_invoice)
+    return call.page(INVOICES, where=where, present=public_invoice)
 
 
-async def create_invoice(call: Call) -> Record:
+def create_invoice(call: Call) -> Record:
     """Register an invoice. A duplicate is registered too, as DuplicateSuspected.
 
     Raises ApiError 403 for another seller than that of the session.
     """
-    await check_seller(call)
-    return public_invoice(await register_invoice(call, call.body))
+    check_seller(call)
+    return public_invoice(register_invoice(call, call.body))
 
 
-async def get_invoice(call: Call) -> Record:
+def get_invoice(call: Call) -> Record:
     """One invoice. An unknown id and an id of another workspace both give 404."""
-    return public_invoice(await load_visible_invoice(call, call.path["id"]))
+    return public_invoice(load_visible_invoice(call, call.path["id"]))

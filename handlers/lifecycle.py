@@ -11,36 +11,36 @@ from ..domain.payments import read_ledger, trigger_payment
 from ..domain.transitions import trigger_offer
 
 
-async def transition_invoice(call: Call) -> Record:
+def transition_invoice(call: Call) -> Record:
     """The invoice after the trigger; its request and offers move along. 404; 409 if illegal."""
-    invoice = await load_invoice(call, call.path["id"])
-    return public_invoice(await trigger_payment(call, invoice, call.body["trigger"]))
+    invoice = load_invoice(call, call.path["id"])
+    return public_invoice(trigger_payment(call, invoice, call.body["trigger"]))
 
 
-async def list_transitions(call: Call) -> Record:
+def list_transitions(call: Call) -> Record:
     """The status of an invoice, and the triggers that are legal. 404."""
-    invoice = await load_invoice(call, call.path["id"])
+    invoice = load_invoice(call, call.path["id"])
     return {"status": invoice["status"], "triggers": legal_triggers(call, INVOICE, invoice)}
 
 
-async def get_ledger(call: Call) -> Record:
+def get_ledger(call: Call) -> Record:
     """The ledger of an invoice: its balances and postings. 404."""
-    return await read_ledger(call, await load_invoice(call, call.path["id"]))
+    return read_ledger(call, load_invoice(call, call.path["id"]))
 
 
-async def accept_offer(call: Call) -> Record:
+def accept_offer(call: Call) -> Record:
     """The offer, Accepted; all other live offers on the invoice become Superseded. 404, 409."""
-    offer = await load_offer(call, call.path["id"])
-    return public_offer(await trigger_offer(call, offer, "accept"))
+    offer = load_offer(call, call.path["id"])
+    return public_offer(trigger_offer(call, offer, "accept"))
 
 
-async def decline_offer(call: Call) -> Record:
+def decline_offer(call: Call) -> Record:
     """The offer, Declined by the seller. 404, 409."""
-    offer = await load_offer(call, call.path["id"])
-    return public_offer(await trigger_offer(call, offer, "decline"))
+    offer = load_offer(call, call.path["id"])
+    return public_offer(trigger_offer(call, offer, "decline"))
 
 
-async def withdraw_offer(call: Call) -> Record:
+def withdraw_offer(call: Call) -> Record:
     """The offer, Withdrawn by the partner before anything is paid out. 404, 409."""
-    offer = await load_offer(call, call.path["id"])
-    return public_offer(await trigger_offer(call, offer, "withdraw"))
+    offer = load_offer(call, call.path["id"])
+    return public_offer(trigger_offer(call, offer, "withdraw"))

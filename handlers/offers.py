@@ -13,14 +13,14 @@ from ..domain.offers import OFFERS, make_offer, public_offer, request_for_offer
 _FILTERS: Final = ("status", "invoiceId", "financingRequestId")
 
 
-async def list_offers(call: Call) -> Response:
+def list_offers(call: Call) -> Response:
     """The offers that the caller may see, newest first."""
     where = tuple(Condition(name, "=", call.query[name]) for name in _FILTERS if name in call.query)
-    where += await visible_offers(call)
-    return await call.page(OFFERS, where=where, present=public_offer)
+    where += visible_offers(call)
+    return call.page(OFFERS, where=where, present=public_offer)
 
 
-async def create_offer(call: Call) -> Record:
+def create_offer(call: Call) -> Record:
     """Record an indicative offer, by default of the first demo partner on the newest request.
 
     A partner's session makes its own offers on the requests that were routed to it. Without any
@@ -28,10 +28,8 @@ async def create_offer(call: Call) -> Record:
     403 for another partner, 404 for an unknown reference, 409 when no offer can be made on it.
     """
     body = call.body
-    partner = await partner_of_offer(call)
-    own = await partner_of(call)
-    request = await request_for_offer(
-        call, body.get("financingRequestId"), body.get("invoiceId"), own
-    )
-    invoice = await invoice_for_offer(call, request, body.get("invoiceId"))
-    return public_offer(await make_offer(call, request, invoice, partner, body))
+    partner = partner_of_offer(call)
+    own = partner_of(call)
+    request = request_for_offer(call, body.get("financingRequestId"), body.get("invoiceId"), own)
+    invoice = invoice_for_offer(call, request, body.get("invoiceId"))
+    return public_offer(make_offer(call, request, invoice, partner, body))

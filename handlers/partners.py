@@ -11,24 +11,24 @@ from ..domain.invoices import SYNTHETIC_INVOICE
 from ..domain.routing import PARTNERS, deal_for, public_verdict, route
 
 
-async def list_partners(call: Call) -> Response:
+def list_partners(call: Call) -> Response:
     """The configured partners with their demo mandates; of a partner's session, that partner."""
-    return await call.page(PARTNERS, where=await visible_partners(call))
+    return call.page(PARTNERS, where=visible_partners(call))
 
 
-async def route_partners(call: Call) -> Record:
+def route_partners(call: Call) -> Record:
     """Compare an invoice, by default the newest one, with the mandate of every partner.
 
     Members of the body that are invalid are ignored, because the contract publishes only 200.
     """
-    invoice, overrides = await invoice_to_route(call, call.body)
-    deal = await deal_for(call, invoice or SYNTHETIC_INVOICE, **overrides)
+    invoice, overrides = invoice_to_route(call, call.body)
+    deal = deal_for(call, invoice or SYNTHETIC_INVOICE, **overrides)
     named = call.body.get("partnerIds")
     partner_ids = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
-    verdicts = await route(call, deal, partner_ids)
-    routing_id = await call.new_id("rte_sandbox")
+    verdicts = route(call, deal, partner_ids)
+    routing_id = call.new_id("rte_sandbox")
     invoice_id = invoice["id"] if invoice else None
-    await audit(call, "partners.routed", ("routing", routing_id), invoiceId=invoice_id)
+    audit(call, "partners.routed", ("routing", routing_id), invoiceId=invoice_id)
     return {
         "routingId": routing_id,
         "invoiceId": invoice_id,

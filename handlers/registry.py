@@ -8,13 +8,13 @@ from ..domain.fingerprint import SCHEME, registry_keys
 from ..domain.invoices import find_matches, public_match, registry_state
 
 
-async def generate_fingerprint(call: Call) -> Record:
+def generate_fingerprint(call: Call) -> Record:
     """The invoice's SHA-256 under scheme ilf1, with the earlier registrations that it matches.
 
     Registers nothing. ``registryState`` is the state in which such an invoice would be registered.
     """
     keys = registry_keys(call.body)
-    matches = await find_matches(call.state, keys)
+    matches = find_matches(call.state, keys)
     worst = matches[0] if matches else None
     return {
         "fingerprint": keys.fingerprint,

@@ -7,6 +7,6 @@ from invoice_sandbox.project.api import Call, Record
 from ..domain.uploads import create_upload
 
 
-async def create_upload_url(call: Call) -> Record:
+def create_upload_url(call: Call) -> Record:
     """A signed address for one PUT within 15 minutes. The file's name is never part of a path."""
-    return await create_upload(call)
+    return create_upload(call)

@@ -7,6 +7,6 @@ from invoice_sandbox.project.api import Call, Record
 from ..domain.uploads import receive_file
 
 
-async def put_upload(call: Call) -> Record:
+def put_upload(call: Call) -> Record:
     """Take the file of a signed address, once. Raises ApiError 400 and 404."""
-    return await receive_file(call)
+    return receive_file(call)

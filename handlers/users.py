@@ -7,17 +7,17 @@ from invoice_sandbox.project.api import Call, Record, WorkThenRespond
 from ..domain import users
 
 
-async def list_users(call: Call) -> list[Record]:
+def list_users(call: Call) -> list[Record]:
     """All users, newest first, without their passwords."""
-    return await users.users(call)
+    return users.users(call)
 
 
-async def add_user(call: Call) -> WorkThenRespond:
+def add_user(call: Call) -> WorkThenRespond:
     """Add a user, or enable a disabled one again. 404 for an unknown partner; 409 for an address
     that another user has."""
-    return await users.add_user(call)
+    return users.add_user(call)
 
 
-async def disable_user(call: Call) -> Record:
+def disable_user(call: Call) -> Record:
     """End all access of a user from the next request on; 404."""
-    return await users.disable_user(call, call.path["user"])
+    return users.disable_user(call, call.path["user"])

@@ -8,13 +8,13 @@ from ..domain.invoices import SYNTHETIC_INVOICE
 from ..domain.verification import invoice_to_verify, run_checklist, verify
 
 
-async def run_verification(call: Call) -> Record:
+def run_verification(call: Call) -> Record:
     """Verify the named invoice, else the newest one that is in no end state.
 
     An invoice that was verified before gives the same response again and does not move. Without
     any invoice, the result is for the synthetic one and nothing is stored. ApiError 404 and 409.
     """
-    invoice = await invoice_to_verify(call, (call.body or {}).get("invoiceId"))
+    invoice = invoice_to_verify(call, (call.body or {}).get("invoiceId"))
     if invoice is None:
-        return await run_checklist(call, SYNTHETIC_INVOICE)
-    return await verify(call, invoice)
+        return run_checklist(call, SYNTHETIC_INVOICE)
+    return verify(call, invoice)

@@ -15,21 +15,21 @@ from invoice_sandbox.project.api import (
 from ..domain.webhooks import register_endpoint, send_test_event
 
 
-async def list_webhooks(call: Call) -> Record:
+def list_webhooks(call: Call) -> Record:
     """The endpoints, without their secrets, and their deliveries; both newest first."""
-    endpoints = await call.state.page(ENDPOINTS, limit=1000)
-    deliveries = await call.state.page(DELIVERIES, limit=1000)
+    endpoints = call.state.page(ENDPOINTS, limit=1000)
+    deliveries = call.state.page(DELIVERIES, limit=1000)
     return {
         "endpoints": [published_endpoint(record) for record in endpoints.records],
         "deliveries": [published_delivery(record) for record in deliveries.records],
     }
 
 
-async def create_webhook(call: Call) -> Record:
+def create_webhook(call: Call) -> Record:
     """Register an endpoint. Its secret is a placeholder and is shown only here."""
-    return {**await register_endpoint(call), "secretIsPlaceholder": True}
+    return {**register_endpoint(call), "secretIsPlaceholder": True}
 
 
-async def test_webhook(call: Call) -> Record | DeliverThenRespond:
+def test_webhook(call: Call) -> Record | DeliverThenRespond:
     """Send a signed sample to the named endpoint, else the newest, and return its delivery."""
-    return await send_test_event(call)
+    return send_test_event(call)

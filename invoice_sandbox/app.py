@@ -192,7 +192,7 @@ async def _engine(
     lanes = Lanes(store, system_clock, send, virtual_time=settings.webhook_time == "virtual")
     first = await _first_workspace(workspaces, settings.key, WorkspaceOptions(settings.seed))
     agenda = Agenda(store, system_clock, step_runner(project), lanes, drop_reporter(project))
-    await agenda.resume()
+    agenda.resume()
     return Engine(
         project=project,
         store=store,
@@ -211,7 +211,7 @@ async def _engine(
         passwords=passwords,
         conditions={name: getattr(settings, name) for name in RECORDED},
         virtual_webhook_time=settings.webhook_time == "virtual",
-        lacks_users=USERS in project.fixtures and await _lacks_users(store, first),
+        lacks_users=USERS in project.fixtures and _lacks_users(store, first),
     )
 
 
@@ -219,10 +219,10 @@ def _has_public_passwords(project: Project) -> bool:
     return any("password" in user for user in project.fixtures.get(USERS, ()))
 
 
-async def _lacks_users(store: Store, workspace: Workspace) -> bool:
+def _lacks_users(store: Store, workspace: Workspace) -> bool:
     """True if a workspace has no users."""
-    async with store.transaction(workspace.id) as state:
-        return await state.count(USERS) == 0
+    with store.transaction(workspace.id) as state:
+        return state.count(USERS) == 0
 
 
 async def _open_store(
@@ -244,7 +244,7 @@ async def _first_workspace(
 ) -> Workspace:
     """The first workspace, kept before anybody gets its key. Raises SettingError."""
     try:
-        first = await workspaces.first(key, options)
+        first = workspaces.first(key, options)
         await workspaces.store.flush()
     except ApiError:
         await workspaces.store.close()

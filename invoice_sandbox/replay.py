@@ -247,12 +247,12 @@ class _Run:
             settings, url=recorded["url"], system_clock=clock, sending=receivers.sending
         )
         engine = sandbox.engine
-        workspace = await engine.default_workspace()
-        async with engine.store.transaction(workspace.id) as state:
-            secrets.values[INBOX] = await inbox_token(state)
+        workspace = engine.default_workspace()
+        with engine.store.transaction(workspace.id) as state:
+            secrets.values[INBOX] = inbox_token(state)
         for user, password in passwords_of(engine).items():
             secrets.values[f"password of {user}"] = password
-        names = await named_secrets(engine, workspace)
+        names = named_secrets(engine, workspace)
         return cls(bundle, sandbox, clock, secrets, names)
 
     async def differences(self, journal: list[Record]) -> AsyncIterator[Difference]:
@@ -284,13 +284,13 @@ class _Run:
             await self._rest()
             if entry["number"] and isinstance(engine.store, MemoryStore):
                 engine.store.continue_requests(workspace_id, int(entry["number"]))
-            count = await engine.store.count_logged(workspace_id, REQUESTS_LOG)
+            count = engine.store.count_logged(workspace_id, REQUESTS_LOG)
             content = self._content(entry["request"])
             headers = [*self._headers(entry["request"], len(content))]
             target = self.secrets.filled(entry["target"])
             await self._respond(entry["method"], target, headers, content, entry["client"])
             await self._rest()
-        log = await engine.store.log(workspace_id, REQUESTS_LOG)
+        log = engine.store.log(workspace_id, REQUESTS_LOG)
         for actual in log.entries[max(count - log.dropped, 0) :]:
             self._learn(entry["response"], actual)
             return self.names.recorded(actual)
@@ -301,12 +301,12 @@ class _Run:
         engine, before = self.sandbox.engine, -1
         while before != (count := await self._count_steps()):
             before = count
-            await engine.agenda.run_workspace(await engine.default_workspace())
+            await engine.agenda.run_workspace(engine.default_workspace())
             await engine.agenda.rest(engine.first_workspace)
 
     async def _count_steps(self) -> int:
         engine = self.sandbox.engine
-        return await engine.store.count_logged(engine.first_workspace, STEPS_LOG)
+        return engine.store.count_logged(engine.first_workspace, STEPS_LOG)
 
     def _content(self, request: Record) -> bytes:
         if "base64" in request:

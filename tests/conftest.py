@@ -42,8 +42,8 @@ def _seen_by_all(running: Running) -> tuple[object, ...]:
     """What no other workspace protects: the calendar, whether time stands still, and the first
     workspace with its clock, its scenario and its faults."""
 
-    async def first_workspace(state: Transaction) -> Workspace:
-        return await state.workspace()
+    def first_workspace(state: Transaction) -> Workspace:
+        return state.workspace()
 
     system_clock = running.system_clock
     workspace = running.in_transaction(first_workspace)

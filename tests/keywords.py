@@ -171,7 +171,7 @@ def as_responses(every: Sequence[Group], folder: Path) -> list[Outcome]:
     """Have a handler return each instance: 200 with that value, or 500 for a violation."""
     (folder / "openapi").mkdir()
     (folder / "openapi" / "openapi.yaml").write_text(json.dumps(response_contract(every)))
-    handler = 'async def {}(call):\n    return {{"data": call.body}}\n'
+    handler = 'def {}(call):\n    return {{"data": call.body}}\n'
     (folder / "handlers").mkdir()
     (folder / "handlers" / "__init__.py").write_text("")
     functions = [handler.format(snake_case(one.id)) for one in every]

@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -152,9 +152,8 @@ class Running:
     def new_workspace(self, seed: int | None = None) -> str:
         """The key of another workspace."""
         key, engine = new_key(), self.sandbox.engine
-        self.run(
-            engine.workspaces.create(key, WorkspaceOptions(seed, made_by=engine.first_workspace))
-        )
+        options = WorkspaceOptions(seed, made_by=engine.first_workspace)
+        self.call(engine.workspaces.create, key, options)
         return key
 
     # The store, for what no response shows. Tests have no other way to it.
@@ -165,56 +164,53 @@ class Running:
         return self.sandbox.engine.store
 
     def in_transaction(
-        self, work: Callable[[Transaction], Awaitable[T]], client: httpx.Client | None = None
+        self, work: Callable[[Transaction], T], client: httpx.Client | None = None
     ) -> T:
         """What ``work`` returns, in a transaction of the client's workspace (None: the first)."""
         key = None if client is None else client.headers["Authorization"].removeprefix("Bearer ")
-        result: T = self.run(in_transaction(self.sandbox, work, key))
+        result: T = self.call(in_transaction, self.sandbox, work, key)
         return result
 
     def records(self, client: httpx.Client, collection: str) -> list[Record]:
         """The records of a collection in the client's workspace, the newest first."""
 
-        async def read(state: Transaction) -> list[Record]:
-            return list((await state.page(collection, limit=100_000)).records)
+        def read(state: Transaction) -> list[Record]:
+            return list((state.page(collection, limit=100_000)).records)
 
         return self.in_transaction(read, client)
 
     def log(self, name: str, workspace: str | None = None) -> Log:
         """A bounded log of a workspace (None: the first)."""
-        found: Log = self.run(
-            self.store.log(workspace or self.sandbox.engine.first_workspace, name)
-        )
-        return found
+        return self.call(self.store.log, workspace or self.sandbox.engine.first_workspace, name)
 
     def space(self) -> Space:
         """All that the memory store keeps of the first workspace."""
+        assert isinstance(self.store, MemoryStore)
+        return self.store.space(self.sandbox.engine.first_workspace)
 
-        async def unlocked() -> Space:
-            assert isinstance(self.store, MemoryStore)
-            space = await self.store.lock(self.sandbox.engine.first_workspace)
-            space.lock.release()
-            return space
+    def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The result of a function, called where the server runs."""
 
-        space: Space = self.run(unlocked())
-        return space
+        async def called() -> T:
+            return function(*arguments)
+
+        result: T = self.run(called())
+        return result
 
     def run(self, coroutine: Any) -> Any:
         """The result of a coroutine, run where the server runs."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE)
 
 
-async def in_transaction(
-    sandbox: Sandbox, work: Callable[[Transaction], Awaitable[T]], key: str | None = None
-) -> T:
+def in_transaction(sandbox: Sandbox, work: Callable[[Transaction], T], key: str | None = None) -> T:
     """What ``work`` returns, in a transaction of the key's workspace (None: the first)."""
     engine, workspace = sandbox.engine, sandbox.engine.first_workspace
     if key is not None:
-        credential = await engine.store.credential(key_digest(key))
+        credential = engine.store.credential(key_digest(key))
         assert credential is not None
         workspace = credential.workspace_id
-    async with engine.store.transaction(workspace) as state:
-        return await work(state)
+    with engine.store.transaction(workspace) as state:
+        return work(state)
 
 
 def _new_store(folder: ExitStack) -> Path | Postgresql:

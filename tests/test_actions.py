@@ -25,9 +25,9 @@ def registered(client: httpx.Client, *triggers: str, **members: Any) -> Any:
 def act(server: Running, client: httpx.Client, action: str, invoice: Any, **reported: Any) -> Any:
     """What became of one step, due now, whose scenario is about ``invoice``."""
 
-    async def schedule(state: Transaction) -> None:
-        now = (await state.workspace()).clock.now(server.sandbox.engine.system_clock)
-        await state.schedule(now, action, {**reported, "subject": invoice["id"]})
+    def schedule(state: Transaction) -> None:
+        now = (state.workspace()).clock.now(server.sandbox.engine.system_clock)
+        state.schedule(now, action, {**reported, "subject": invoice["id"]})
 
     server.in_transaction(schedule, client)
     client.get("/api/invoices")  # what is due is done before

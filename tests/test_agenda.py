@@ -438,22 +438,6 @@ def test_a_request_does_not_wait_for_the_steps_of_all_records(flowing: Running) 
         assert len(bells(client)) == 2 * STEPS_OF_A_REQUEST + 20
 
 
-def test_a_request_waits_for_those_that_the_timer_is_doing(flowing: Running) -> None:
-    with in_scenario(flowing, "in-turn", now="2027-01-01T00:00:00Z") as client:
-        write_note(client)
-        flowing.system_clock.pass_seconds(1)
-        engine = flowing.sandbox.engine
-        workspace = flowing.run(flowing.store.workspaces())[-1][0]
-
-        async def busy_for_a_while() -> None:
-            lock = engine.agenda.lock(workspace.id)
-            await lock.acquire()
-            asyncio.get_running_loop().call_later(0.2, lock.release)
-
-        flowing.run(busy_for_a_while())
-        assert bells(client) == [("00:00:01", "one")]
-
-
 def test_the_timer_goes_on_behind_a_workspace_that_is_deleted(flowing: Running) -> None:
     with flowing.client() as first, in_scenario(flowing, "long") as other:
         gone = make_workspace(first, scenario="long")
@@ -555,7 +539,7 @@ def test_a_request_that_waited_records_nothing_before_what_happened_meanwhile() 
     """It has the time of its arrival, and a lane delivers events in the order of their time."""
     with serving(LIVE) as running, running.client() as client:
         engine = running.sandbox.engine
-        workspace = running.run(running.store.workspace(engine.first_workspace))
+        workspace = running.call(engine.default_workspace)
         start = workspace.clock.now(running.system_clock)
         later = start + timedelta(seconds=3)
         meanwhile = engine.agenda.instants.not_before(workspace.id, workspace.clock, later)

@@ -168,8 +168,8 @@ def test_a_bundle_says_that_its_beginning_is_gone(server: Running, tmp_path: Pat
     with server.client(key) as client:
         workspace = client.get("/sandbox/workspaces").json()["data"][0]["id"]
         client.get("/api/invoices")
-    entry = server.run(server.store.log(workspace, REQUESTS_LOG)).entries[0]
-    server.run(server.store.append(workspace, REQUESTS_LOG, entry, 4 * MEBIBYTE))
+    entry = server.call(server.store.log, workspace, REQUESTS_LOG).entries[0]
+    server.call(server.store.append, workspace, REQUESTS_LOG, entry, 4 * MEBIBYTE)
     about = save_bundle(ControlClient(server.url, key), tmp_path / "late.zip")
     assert (about["replayable"], about["journalDropped"]) == (False, 1)
     assert about["reason"].startswith("its beginning is gone: after 1,000 requests, 4 MiB")

@@ -247,10 +247,10 @@ def requests_for(client: httpx.Client, invoice_id: str) -> list[Any]:
 def put_back(server: Running, client: httpx.Client, request: dict[str, Any]) -> None:
     """Have a financing request stand where it began."""
 
-    async def change(state: Transaction) -> None:
-        kept = await state.get(REQUESTS, request["id"])
+    def change(state: Transaction) -> None:
+        kept = state.get(REQUESTS, request["id"])
         assert kept is not None
-        await state.put(REQUESTS, request["id"], {**kept, "status": "Submitted"})
+        state.put(REQUESTS, request["id"], {**kept, "status": "Submitted"})
 
     server.in_transaction(change, client)
 

@@ -316,13 +316,13 @@ def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
     reported: list[tuple[str, str, datetime]] = []
     later = FROZEN_START + timedelta(seconds=2)
 
-    async def report(
+    def report(
         _: Transaction, at: Workspace, step: ScheduledStep, outcome: str, reason: str
     ) -> None:
         assert outcome == "failed"
         reported.append((step.action, reason, at.clock.at))
 
-    async def run(_state: Transaction, _workspace: Workspace, step: ScheduledStep) -> list[str]:
+    def run(_state: Transaction, _workspace: Workspace, step: ScheduledStep) -> list[str]:
         done.append(step.action)
         if step.action == "fail":
             raise ValueError("on purpose")
@@ -330,10 +330,10 @@ def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
 
     async def two_steps() -> None:
         store, workspace = MemoryStore(), Workspace("w", 1, "w", ClockState("frozen"), "manual")
-        await store.create_workspace(workspace, FROZEN_START)
-        async with store.transaction("w") as state:
-            await state.schedule(later, "fail", {})
-            await state.schedule(later, "succeed", {})
+        store.create_workspace(workspace, FROZEN_START)
+        with store.transaction("w") as state:
+            state.schedule(later, "fail", {})
+            state.schedule(later, "succeed", {})
         system_clock = ManualSystemClock()
         lanes = Lanes(store, system_clock, no_sending, virtual_time=False)
         agenda = Agenda(store, system_clock, run, lanes, report)
@@ -384,10 +384,10 @@ def test_a_step_that_fails_is_audited_where_its_result_is_looked_for(
     target: str,
     event: tuple[str, Any],
 ) -> None:
-    async def fail(state: Transaction) -> None:
+    def fail(state: Transaction) -> None:
         step = ScheduledStep(1, FROZEN_START, action, arguments)
         report = drop_reporter(server.sandbox.engine.project)
-        await report(state, await state.workspace(), step, "failed", "ValueError")
+        report(state, state.workspace(), step, "failed", "ValueError")
 
     server.in_transaction(fail, client)
     assert reported(client, {"importId": target}) == [event]

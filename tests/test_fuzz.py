@@ -161,7 +161,7 @@ def test_a_finding_ends_with_the_status_of_schemathesis_and_the_command_that_rep
     assert made.returncode == 0, made.stderr
     for handlers in (tmp_path / "things" / "handlers").glob("[a-z]*.py"):
         handlers.unlink()
-    broken = "async def get_thing(call):\n    raise ValueError\n"
+    broken = "def get_thing(call):\n    raise ValueError\n"
     (tmp_path / "things" / "handlers" / "broken.py").write_text(broken)
     arguments = ("--project", "things", *QUICK, "--seed", "5")
     ended = run("invoice-sandbox", "fuzz", *arguments, folder=tmp_path)

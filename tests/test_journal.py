@@ -1023,9 +1023,9 @@ def test_a_stream_names_how_many_requests_the_journal_no_longer_has(server: Runn
         client.get("/api/partners")
         name = client.get("/sandbox/workspaces").json()["data"][0]["id"]
         journal = server.sandbox.engine.journal
-        (recorded,) = server.run(server.store.log(name, REQUESTS_LOG)).entries
+        (recorded,) = server.call(server.store.log, name, REQUESTS_LOG).entries
         for _ in range(1001):
-            server.run(journal.record(name, recorded))
+            server.call(journal.record, name, recorded)
         with following(client, 0) as following_part:
             assert following_part() == ["event: dropped", 'data: {"count": 2}']
             assert following_part()[0] == "id: 3"

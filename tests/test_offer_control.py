@@ -47,10 +47,10 @@ def test_an_offer_that_has_ended_cannot_be_accepted_without_an_invoice_either(
     made = client.post("/api/offers", json={}).json()["data"]
     assert made["invoiceId"] is None
 
-    async def end(state: Transaction) -> None:
-        offer = await state.get("offers", made["id"])
+    def end(state: Transaction) -> None:
+        offer = state.get("offers", made["id"])
         assert offer is not None
-        await state.put("offers", made["id"], {**offer, "validUntil": "2026-11-21T09:30:00Z"})
+        state.put("offers", made["id"], {**offer, "validUntil": "2026-11-21T09:30:00Z"})
 
     server.in_transaction(end, client)
     assert pull(client, made["id"], "accept").status_code == 409

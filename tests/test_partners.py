@@ -340,9 +340,9 @@ def test_a_space_in_a_currency_or_a_debtor_mixes_up_no_exposure() -> None:
         offer = {"partnerId": FIR, "faceValue": 100}
         for currency, debtor in (("EUR", "A"), ("EUR A", "B")):
             invoice = {"currency": currency, "debtorId": debtor}
-            await with_exposure(context, invoice, "accept-offer", offer)
-        of_debtor = await exposure_of(context, FIR, "EUR", "A")
-        return of_debtor, await exposure_of(context, FIR, "EUR A", "B")
+            with_exposure(context, invoice, "accept-offer", offer)
+        of_debtor = exposure_of(context, FIR, "EUR", "A")
+        return of_debtor, exposure_of(context, FIR, "EUR A", "B")
 
     assert asyncio.run(exposed()) == 2 * (Exposure(Decimal(100), Decimal(100)),)
 

@@ -128,7 +128,7 @@ def served(folder: Path, handler: str, caplog: pytest.LogCaptureFixture) -> tupl
 def test_a_handler_responds_in_the_envelope(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    handler = "async def read_thing(call):\n    return {'n': 1}\n"
+    handler = "def read_thing(call):\n    return {'n': 1}\n"
     assert served(tmp_path, handler, caplog) == (
         200,
         {"data": {"n": 1}, "mode": "sandbox_mock"},
@@ -155,7 +155,7 @@ FORBIDDEN = {
 def test_what_the_contract_does_not_allow_is_500_with_the_reason_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, body: str, reason: str
 ) -> None:
-    status, response, log = served(tmp_path, f"async def read_thing(call):\n    {body}\n", caplog)
+    status, response, log = served(tmp_path, f"def read_thing(call):\n    {body}\n", caplog)
     assert (status, response["error"]["code"]) == (500, "internal_error")
     assert reason in log
     assert response["error"]["requestId"] in log
@@ -166,17 +166,17 @@ def test_what_a_forbidden_response_changed_is_undone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     handler = (
-        "async def read_thing(call):\n"
-        "    number = await call.state.next_number('calls')\n"
-        "    await call.state.put('things', 'a', {'n': number})\n"
+        "def read_thing(call):\n"
+        "    number = call.state.next_number('calls')\n"
+        "    call.state.put('things', 'a', {'n': number})\n"
         "    return {'n': 'wrong'}\n"
     )
     project = write_project(tmp_path, handler)
     with serving(replace(FROZEN, project=project)) as running, running.client(None) as client:
         client.get("/thing")
 
-        async def left(state: Transaction) -> Any:
-            return await state.get("things", "a"), await state.next_number("calls")
+        def left(state: Transaction) -> Any:
+            return state.get("things", "a"), state.next_number("calls")
 
         assert running.in_transaction(left) == (None, 1)
     assert "must be a whole number" in caplog.text
@@ -205,27 +205,26 @@ def test_a_handler_without_an_operation_is_an_error(
 
 
 def test_a_hook_that_nobody_calls_is_an_error(tmp_path: Path) -> None:
-    project = write_project(tmp_path, "async def read_thing(call): ...\n")
+    project = write_project(tmp_path, "def read_thing(call): ...\n")
     (project / "domain").mkdir()
     (project / "domain" / "__init__.py").touch()
-    (project / "domain" / "hooks.py").write_text("async def on_monday(call): ...\n")
+    (project / "domain" / "hooks.py").write_text("def on_monday(call): ...\n")
     with pytest.raises(ProjectError, match="there is no hook 'on_monday'"):
         load_project(project)
 
 
 @pytest.mark.parametrize("module", ["hooks", "actions"])
-def test_a_hook_or_action_that_is_not_async_is_an_error(tmp_path: Path, module: str) -> None:
-    project = write_project(tmp_path, "async def read_thing(call): ...\n")
+def test_an_async_hook_or_action_is_an_error(tmp_path: Path, module: str) -> None:
+    project = write_project(tmp_path, "def read_thing(call): ...\n")
     (project / "domain").mkdir()
     (project / "domain" / "__init__.py").touch()
-    helper = "def _helper(): ...\n"
-    (project / "domain" / f"{module}.py").write_text(f"{helper}def on_forbidden(call): ...\n")
-    with pytest.raises(ProjectError, match="is not async; write 'async def on_forbidden', or '_"):
+    (project / "domain" / f"{module}.py").write_text("async def on_forbidden(call): ...\n")
+    with pytest.raises(ProjectError, match="is async; write 'def on_forbidden'"):
         load_project(project)
 
 
 def test_a_handler_imports_from_the_domain_package_beside_it(tmp_path: Path) -> None:
-    handler = "from ..domain.colors import RED\n\nasync def read_thing(call):\n    return RED\n"
+    handler = "from ..domain.colors import RED\n\ndef read_thing(call):\n    return RED\n"
     project = write_project(tmp_path, handler)
     (project / "domain").mkdir()
     (project / "domain" / "__init__.py").touch()
@@ -238,7 +237,7 @@ def test_handlers_are_loaded_under_a_private_name_and_nothing_lands_on_the_path(
     tmp_path: Path,
 ) -> None:
     before = list(sys.path)
-    project = load_project(write_project(tmp_path, "async def read_thing(call): ...\n"))
+    project = load_project(write_project(tmp_path, "def read_thing(call): ...\n"))
     module = getattr(project.handlers["readThing"], "__module__", "")
     assert module.startswith("_invoice_sandbox_project_")
     assert "things" not in sys.modules
@@ -246,7 +245,7 @@ def test_handlers_are_loaded_under_a_private_name_and_nothing_lands_on_the_path(
 
 
 BOOM = "\n\ndef boom():\n    raise KeyError\n"
-ASKS_BOOM = "from . import boom\n\nasync def read_thing(call):\n    boom()\n"
+ASKS_BOOM = "from . import boom\n\ndef read_thing(call):\n    boom()\n"
 
 
 def raised_in_a_package(folder: Path) -> KeyError:
@@ -264,7 +263,7 @@ def test_the_place_of_an_error_is_a_file_also_in_a_package(tmp_path: Path) -> No
 
 
 def test_a_name_that_two_modules_define_is_an_error(tmp_path: Path) -> None:
-    handler = "async def read_thing(call): ...\n"
+    handler = "def read_thing(call): ...\n"
     (write_project(tmp_path, handler) / "handlers" / "zoo.py").write_text(handler)
     with pytest.raises(ProjectError, match=r"zoo\.py: read_thing is defined in things\.py too"):
         load_project(tmp_path)
@@ -286,7 +285,7 @@ OF_THINGS = {
 def test_a_fixture_that_does_not_fit_is_an_error_with_its_place(
     tmp_path: Path, record: str, problem: str
 ) -> None:
-    folder = write_project(tmp_path, "async def read_thing(call): ...\n") / "fixtures"
+    folder = write_project(tmp_path, "def read_thing(call): ...\n") / "fixtures"
     folder.mkdir()
     schema = {"properties": {"records": {"type": "array", "items": OF_THINGS}}}
     (folder / "things.schema.json").write_bytes(orjson.dumps(schema))
@@ -296,7 +295,7 @@ def test_a_fixture_that_does_not_fit_is_an_error_with_its_place(
 
 
 def test_handlers_that_are_no_package_are_an_error(tmp_path: Path) -> None:
-    project = write_project(tmp_path, "async def read_thing(call): ...\n")
+    project = write_project(tmp_path, "def read_thing(call): ...\n")
     (project / "handlers" / "__init__.py").unlink()
     with pytest.raises(ProjectError, match=r"no __init__\.py"):
         load_project(project)
@@ -334,10 +333,10 @@ def test_every_operation_has_a_function_of_its_own() -> None:
 IMPORTS = {
     "a plain function": (
         "def read_thing(call): ...",
-        r"things\.py: .*write 'async def read_thing'",
+        r"things\.py: .*write 'def read_thing'",
     ),
     "a syntax error": (
-        "async def read_thing(call)",
+        "def read_thing(call)",
         r"things\.py: cannot be imported: SyntaxError",
     ),
     "an unknown module": ("import nonsense_42", r"cannot be imported: ModuleNotFoundError"),
@@ -363,7 +362,7 @@ def test_null_is_a_response_too(tmp_path: Path) -> None:
 WEBHOOK_HANDLERS = """
 endpoints = []
 
-async def read_thing(call):
+def read_thing(call):
     return {"endpoints": endpoints, "deliveries": []}
 
 async def register_thing(call):

@@ -591,9 +591,9 @@ def test_a_handler_replaces_an_operation_and_may_use_the_collection(tmp_path: Pa
     (folder / "handlers").mkdir()
     (folder / "handlers" / "__init__.py").touch()
     (folder / "handlers" / "drafts.py").write_text(
-        "async def save_draft(call):\n"
+        "def save_draft(call):\n"
         "    call.body['draft']['title'] += '!'\n"
-        "    return await call.collection.create(call)\n"
+        "    return call.collection.create(call)\n"
     )
     with serving(replace(FROZEN, project=folder)) as running, running.client() as client:
         client.post("/drafts/save", json={"draft": {"title": "A"}})

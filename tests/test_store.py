@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,6 @@ from invoice_sandbox.state import (
 from invoice_sandbox.state.memory import CAPACITY, MemoryStore
 from invoice_sandbox.state.persistent import open_store
 from tests.databases import new_database
-from tests.support import PATIENCE
 
 P = ParamSpec("P")
 
@@ -123,22 +122,22 @@ async def store_of(*names: str, indexes: Sequence[str] = ()) -> MemoryStore:
     store = await BACKENDS.store(indexes)
     for name in names:
         made_by = None if name == names[0] else names[0]
-        await store.create_workspace(replace(workspace(name), made_by=made_by), FROZEN_START)
+        store.create_workspace(replace(workspace(name), made_by=made_by), FROZEN_START)
     return store
 
 
 async def put_all(store: MemoryStore, count: int, kind: str = "k", **members: Any) -> None:
     """Add ``count`` records to workspace ``one``; ``n`` says which is which."""
-    async with store.transaction("one") as state:
-        start = await state.count(kind)
+    with store.transaction("one") as state:
+        start = state.count(kind)
         for n in range(start, start + count):
-            await state.put(kind, str(n), {"n": n, **members})
+            state.put(kind, str(n), {"n": n, **members})
 
 
 async def page_of(store: MemoryStore, kind: str = "k", **asked: Any) -> Page:
     """A page of workspace ``one``."""
-    async with store.transaction("one") as state:
-        return await state.page(kind, **asked)
+    with store.transaction("one") as state:
+        return state.page(kind, **asked)
 
 
 def numbers(page: Page) -> list[int]:
@@ -150,12 +149,11 @@ class AbandonedError(Exception):
     """Raised by a test in the middle of a transaction."""
 
 
-async def abandon(store: MemoryStore, work: Callable[[Transaction], Awaitable[Any]]) -> None:
+async def abandon(store: MemoryStore, work: Callable[[Transaction], Any]) -> None:
     """Do ``work`` in a transaction on workspace ``one`` that fails afterwards."""
-    with pytest.raises(AbandonedError):  # noqa: PT012  the transaction is what is tested
-        async with store.transaction("one") as state:
-            await work(state)
-            raise AbandonedError
+    with pytest.raises(AbandonedError), store.transaction("one") as state:  # noqa: PT012  the transaction is tested
+        work(state)
+        raise AbandonedError
 
 
 # --- workspaces
@@ -165,43 +163,30 @@ async def abandon(store: MemoryStore, work: Callable[[Transaction], Awaitable[An
 async def test_workspaces_never_see_each_other() -> None:
     store = await store_of("one", "two")
     await put_all(store, 1)
-    async with store.transaction("two") as state:
-        assert await state.get("k", "0") is None
-        assert (await state.page("k", limit=9)).records == ()
-        assert await state.count("k") == 0
-        assert await state.next_number("inv") == 1
+    with store.transaction("two") as state:
+        assert state.get("k", "0") is None
+        assert (state.page("k", limit=9)).records == ()
+        assert state.count("k") == 0
+        assert state.next_number("inv") == 1
 
 
 @on_a_loop
 async def test_a_workspace_is_found_by_its_id() -> None:
     store = await store_of("one")
-    assert await store.workspace("one") == workspace("one")
-    assert await store.workspace("two") is None
+    assert store.workspace("one") == workspace("one")
+    assert store.workspace("two") is None
 
 
 @on_a_loop
 async def test_workspaces_are_counted_and_have_a_last_use() -> None:
     store = await store_of("one", "two")
     later = FROZEN_START + timedelta(hours=1)
-    await store.note_request("two", later)
-    assert await store.count_workspaces() == 2
+    store.note_request("two", later)
+    assert store.count_workspaces() == 2
     used = [FROZEN_START, later]
-    assert [await store.last_used(name) for name in ("one", "two")] == used
-    assert [one for _, one in await store.workspaces()] == used
-    assert await store.workspace("three") is None
-
-
-@on_a_loop
-async def test_a_workspace_can_be_deleted_once_its_transaction_has_ended_and_again() -> None:
-    store = await store_of("one")
-    async with store.transaction("one") as state:
-        deletion = asyncio.create_task(store.delete_workspace("one"))
-        await asyncio.sleep(0)
-        assert not deletion.done()
-        await state.put("k", "a", {})
-    await deletion
-    await store.delete_workspace("one")
-    assert await store.workspaces() == ()
+    assert [store.last_used(name) for name in ("one", "two")] == used
+    assert [one for _, one in store.workspaces()] == used
+    assert store.workspace("three") is None
 
 
 @in_memory
@@ -209,32 +194,31 @@ async def test_a_workspace_can_be_deleted_once_its_transaction_has_ended_and_aga
 async def test_contents_are_complete_up_to_8_mebibytes_and_logs_up_to_4() -> None:
     store = await store_of("one")
     for half, is_whole in ((1, True), (2, False)):
-        async with store.transaction("one") as state:
-            await state.put("k", str(half), {"x": "x" * 5 * MEBIBYTE})
-        contents = await store.contents("one")
+        with store.transaction("one") as state:
+            state.put("k", str(half), {"x": "x" * 5 * MEBIBYTE})
+        contents = store.contents("one")
         assert (contents.records is not None) == is_whole
     for number in range(6):
-        await store.append("one", "log", number, MEBIBYTE - 1)
-    assert list((await store.log("one", "log")).entries) == [2, 3, 4, 5]
+        store.append("one", "log", number, MEBIBYTE - 1)
+    assert list((store.log("one", "log")).entries) == [2, 3, 4, 5]
 
 
 @on_a_loop
 async def test_a_deleted_workspace_leaves_no_credential_behind() -> None:
     store = await store_of("one", "two")
     for name in ("one", "two"):
-        async with store.transaction(name) as state:
-            await state.grant(replace(KEY, digest=f"of {name}", workspace_id=name))
-    await store.delete_workspace("two")
-    assert await store.credential("of two") is None
+        with store.transaction(name) as state:
+            state.grant(replace(KEY, digest=f"of {name}", workspace_id=name))
+    store.delete_workspace("two")
+    assert store.credential("of two") is None
     assert [*vars(store)["_owners"]] == ["of one"]
 
 
 @on_a_loop
 async def test_there_is_no_transaction_on_an_unknown_workspace() -> None:
     store = await store_of("one")
-    with pytest.raises(KeyError):
-        async with store.transaction("two"):
-            pass
+    with pytest.raises(KeyError), store.transaction("two"):
+        pass
 
 
 # --- logs
@@ -251,33 +235,33 @@ async def waiting(store: MemoryStore, name: str, **after: int) -> asyncio.Task[M
 @on_a_loop
 async def test_a_log_that_is_added_to_wakes_who_waits_for_it() -> None:
     store = await store_of("one", "two")
-    await store.append("one", "a", {"n": 1})
+    store.append("one", "a", {"n": 1})
     reader, other = await waiting(store, "one", a=1, b=0), await waiting(store, "two", a=0)
     again = await waiting(store, "one", a=1)
-    await store.append("one", "b", {"n": 2})
+    store.append("one", "b", {"n": 2})
     assert await reader == {"a": Log((), 1), "b": Log(({"n": 2},), 0)}
-    await store.append("one", "a", {"n": 3})
+    store.append("one", "a", {"n": 3})
     assert await again == {"a": Log(({"n": 3},), 1)}
     assert not other.done()
-    await store.append("two", "a", {"n": 4})
+    store.append("two", "a", {"n": 4})
     assert (await other)["a"].last == 1
 
 
 @on_a_loop
 async def test_entries_are_counted_with_those_that_were_dropped() -> None:
     store = await store_of("one")
-    assert await store.count_logged("one", "x") == 0
+    assert store.count_logged("one", "x") == 0
     for number in range(1_005):
-        await store.append("one", "x", {"n": number})
-    assert await store.count_logged("one", "x") == 1_005
-    assert (await store.log("one", "x")).dropped == 5
+        store.append("one", "x", {"n": number})
+    assert store.count_logged("one", "x") == 1_005
+    assert (store.log("one", "x")).dropped == 5
 
 
 @on_a_loop
 async def test_whoever_waits_for_a_log_learns_that_the_workspace_is_deleted() -> None:
     store = await store_of("one", "two")
     reader = await waiting(store, "two", a=0)
-    await store.delete_workspace("two")
+    store.delete_workspace("two")
     with pytest.raises(NoWorkspaceError):
         await reader
 
@@ -288,22 +272,22 @@ async def test_whoever_waits_for_a_log_learns_that_the_workspace_is_deleted() ->
 @on_a_loop
 async def test_a_record_goes_in_as_a_copy() -> None:
     store, record = await store_of("one"), {"tags": ["a"], "inner": {"n": 1}}
-    async with store.transaction("one") as state:
-        await state.put("k", "1", record)
+    with store.transaction("one") as state:
+        state.put("k", "1", record)
         record["tags"].append("b")  # type: ignore[attr-defined]
         record["inner"]["n"] = 2  # type: ignore[index]
-        assert await state.get("k", "1") == {"tags": ["a"], "inner": {"n": 1}}
+        assert state.get("k", "1") == {"tags": ["a"], "inner": {"n": 1}}
 
 
 @on_a_loop
 async def test_a_record_comes_out_as_a_copy() -> None:
     store = await store_of("one")
     await put_all(store, 1, tags=[{"a": 1}])
-    async with store.transaction("one") as state:
-        got = await state.get("k", "0") or {}
+    with store.transaction("one") as state:
+        got = state.get("k", "0") or {}
         got["tags"][0]["a"] = 2
-        (await state.page("k", limit=1)).records[0]["tags"].append(3)
-        assert await state.get("k", "0") == {"n": 0, "tags": [{"a": 1}]}
+        (state.page("k", limit=1)).records[0]["tags"].append(3)
+        assert state.get("k", "0") == {"n": 0, "tags": [{"a": 1}]}
 
 
 # --- all or nothing
@@ -324,9 +308,9 @@ async def test_a_failed_transaction_replaces_nothing() -> None:
     store = await store_of("one")
     await put_all(store, 2)
 
-    async def work(state: Transaction) -> None:
-        await state.put("k", "0", {"n": 7})
-        await state.put("k", "0", {"n": 8})
+    def work(state: Transaction) -> None:
+        state.put("k", "0", {"n": 7})
+        state.put("k", "0", {"n": 8})
 
     await abandon(store, work)
     assert numbers(await page_of(store, limit=9)) == [1, 0]
@@ -337,11 +321,11 @@ async def test_changes_are_undone_from_the_last_to_the_first() -> None:
     store = await store_of("one")
     await put_all(store, 1)
 
-    async def work(state: Transaction) -> None:
-        await state.put("k", "new", {"n": 1})
-        await state.put("k", "0", {"n": 5})
-        await state.put("k", "new", {"n": 2})
-        await state.put("k", "newer", {"n": 3})
+    def work(state: Transaction) -> None:
+        state.put("k", "new", {"n": 1})
+        state.put("k", "0", {"n": 5})
+        state.put("k", "new", {"n": 2})
+        state.put("k", "newer", {"n": 3})
 
     await abandon(store, work)
     await put_all(store, 1)
@@ -352,16 +336,16 @@ async def test_changes_are_undone_from_the_last_to_the_first() -> None:
 async def test_a_failed_transaction_uses_up_no_number() -> None:
     store = await store_of("one")
 
-    async def work(state: Transaction) -> None:
-        assert [await state.next_number(name) for name in ("inv", "inv", "off")] == [1, 2, 1]
+    def work(state: Transaction) -> None:
+        assert [state.next_number(name) for name in ("inv", "inv", "off")] == [1, 2, 1]
 
     await abandon(store, work)
-    async with store.transaction("one") as state:
-        await work(state)
-        assert await state.next_number("inv") == 3
+    with store.transaction("one") as state:
+        work(state)
+        assert state.next_number("inv") == 3
 
-    async def again(state: Transaction) -> None:
-        assert await state.next_number("inv") == 4
+    def again(state: Transaction) -> None:
+        assert state.next_number("inv") == 4
 
     for _ in range(2):
         await abandon(store, again)
@@ -373,48 +357,48 @@ KEY = Credential("digest", "one", "key_1", frozenset({"*"}))
 @on_a_loop
 async def test_a_credential_is_let_in_from_the_commit_on() -> None:
     store = await store_of("one")
-    async with store.transaction("one") as state:
-        await state.grant(KEY)
-        assert await store.credential("digest") is None
-    assert await store.credential("digest") == KEY
+    with store.transaction("one") as state:
+        state.grant(KEY)
+        assert store.credential("digest") is None
+    assert store.credential("digest") == KEY
 
 
 @on_a_loop
 async def test_a_credential_is_let_in_until_its_revocation_is_committed() -> None:
     store = await store_of("one")
-    async with store.transaction("one") as state:
-        await state.grant(KEY)
-    async with store.transaction("one") as state:
-        await state.revoke("digest")
-        assert await store.credential("digest") == KEY
-    assert await store.credential("digest") is None
+    with store.transaction("one") as state:
+        state.grant(KEY)
+    with store.transaction("one") as state:
+        state.revoke("digest")
+        assert store.credential("digest") == KEY
+    assert store.credential("digest") is None
 
 
 @on_a_loop
 async def test_a_failed_transaction_changes_no_credential() -> None:
     store = await store_of("one")
     await abandon(store, lambda state: state.grant(KEY))
-    assert await store.credential("digest") is None
-    async with store.transaction("one") as state:
-        await state.grant(KEY)
+    assert store.credential("digest") is None
+    with store.transaction("one") as state:
+        state.grant(KEY)
     await abandon(store, lambda state: state.revoke("digest"))
-    assert await store.credential("digest") == KEY
+    assert store.credential("digest") == KEY
 
 
 @on_a_loop
 async def test_a_transaction_sees_the_credentials_of_its_beginning() -> None:
     store = await store_of("one", "two")
     for before, change in (((), "grant"), ((KEY,), "revoke"), ((), "none")):
-        async with store.transaction("one") as state:
+        with store.transaction("one") as state:
             if change != "none":
-                await (state.grant(KEY) if change == "grant" else state.revoke(KEY.digest))
-            assert await state.credentials() == before
-    async with store.transaction("one") as state:
-        await state.grant(KEY)
-    assert await store.credential(KEY.digest) == KEY
-    assert await store.credential("none") is None
-    async with store.transaction("two") as state:
-        assert await state.credentials() == ()
+                (state.grant(KEY) if change == "grant" else state.revoke(KEY.digest))
+            assert state.credentials() == before
+    with store.transaction("one") as state:
+        state.grant(KEY)
+    assert store.credential(KEY.digest) == KEY
+    assert store.credential("none") is None
+    with store.transaction("two") as state:
+        assert state.credentials() == ()
 
 
 @pytest.mark.parametrize("_backend", ["sqlite", _POSTGRESQL], indirect=True)
@@ -424,39 +408,39 @@ async def test_a_workspace_and_its_snapshots_are_read_as_they_were_written() -> 
     clock = ClockState("live", FROZEN_START, timedelta(days=-1, microseconds=1))
     written, snapshot = replace(workspace("one"), clock=clock), Snapshot("s", FROZEN_START, clock)
     store = await BACKENDS.store(())
-    await store.create_workspace(written, FROZEN_START)
-    await store.take_snapshot("one", snapshot)
+    store.create_workspace(written, FROZEN_START)
+    store.take_snapshot("one", snapshot)
     await store.flush()
     again = await BACKENDS.reopened()
-    assert await again.workspace("one") == written
-    assert await again.snapshots("one") == (snapshot,)
+    assert again.workspace("one") == written
+    assert again.snapshots("one") == (snapshot,)
 
 
 @on_a_loop
 async def test_the_last_word_on_a_credential_counts() -> None:
     store = await store_of("one")
-    async with store.transaction("one") as state:
-        await state.grant(KEY)
-        await state.revoke("digest")
-        await state.revoke("never granted")
-    assert await store.credential("digest") is None
+    with store.transaction("one") as state:
+        state.grant(KEY)
+        state.revoke("digest")
+        state.revoke("never granted")
+    assert store.credential("digest") is None
 
 
 @on_a_loop
 async def test_a_snapshot_has_no_users_and_restoring_it_leaves_them() -> None:
     store = await store_of("one")
     clock, at = ClockState("frozen"), datetime(2026, 11, 21, tzinfo=UTC)
-    async with store.transaction("one") as state:
-        await state.put("users", "ann", {"id": "ann", "status": "Active"})
-        await state.put("k", "a", {"n": 1})
-    await store.take_snapshot("one", Snapshot("s", at, clock))
-    assert (await store.contents("one", "s")).records == {"k": [{"n": 1}]}
-    async with store.transaction("one") as state:
-        await state.put("users", "ann", {"id": "ann", "status": "Disabled"})
-        await state.put("users", "ben", {"id": "ben"})
-        await state.delete("k", "a")
-    await store.restore_snapshot("one", "s", clock)
-    found = (await store.contents("one")).records
+    with store.transaction("one") as state:
+        state.put("users", "ann", {"id": "ann", "status": "Active"})
+        state.put("k", "a", {"n": 1})
+    store.take_snapshot("one", Snapshot("s", at, clock))
+    assert (store.contents("one", "s")).records == {"k": [{"n": 1}]}
+    with store.transaction("one") as state:
+        state.put("users", "ann", {"id": "ann", "status": "Disabled"})
+        state.put("users", "ben", {"id": "ben"})
+        state.delete("k", "a")
+    store.restore_snapshot("one", "s", clock)
+    found = (store.contents("one")).records
     assert found == {
         "k": [{"n": 1}],
         "users": [{"id": "ann", "status": "Disabled"}, {"id": "ben"}],
@@ -470,17 +454,17 @@ async def test_a_session_that_has_ended_stays_ended_when_a_snapshot_is_restored(
     sessions = [
         Credential(name, "one", "ann", frozenset(), at, "session", name) for name in ("a", "b", "c")
     ]
-    async with store.transaction("one") as state:
+    with store.transaction("one") as state:
         for one in sessions[:2]:
-            await state.grant(one)
-    await store.take_snapshot("one", Snapshot("s", at, clock))
-    async with store.transaction("one") as state:
-        await state.revoke("a")
-        await state.grant(sessions[2])
-    left = await store.snapshot_credentials("one", "s")
-    await store.restore_snapshot("one", "s", clock)
+            state.grant(one)
+    store.take_snapshot("one", Snapshot("s", at, clock))
+    with store.transaction("one") as state:
+        state.revoke("a")
+        state.grant(sessions[2])
+    left = store.snapshot_credentials("one", "s")
+    store.restore_snapshot("one", "s", clock)
     assert left == (sessions[1],)
-    assert [await store.credential(one.digest) for one in sessions] == [None, sessions[1], None]
+    assert [store.credential(one.digest) for one in sessions] == [None, sessions[1], None]
 
 
 @on_a_loop
@@ -488,8 +472,8 @@ async def test_a_cancelled_transaction_is_undone() -> None:
     store, inside = await store_of("one"), asyncio.Event()
 
     async def never_ends() -> None:
-        async with store.transaction("one") as state:
-            await state.put("k", "new", {"n": 1})
+        with store.transaction("one") as state:
+            state.put("k", "new", {"n": 1})
             inside.set()
             await asyncio.Event().wait()
 
@@ -505,16 +489,16 @@ async def test_a_cancelled_transaction_is_undone() -> None:
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 
 
-async def schedule(state: Transaction, *minutes: int) -> None:
+def schedule(state: Transaction, *minutes: int) -> None:
     """Have a step done that many minutes after NOW; its action says how many."""
     for after in minutes:
-        await state.schedule(NOW + timedelta(minutes=after), str(after), {"after": after})
+        state.schedule(NOW + timedelta(minutes=after), str(after), {"after": after})
 
 
-async def taken(state: Transaction, minutes: int = 60) -> list[str]:
+def taken(state: Transaction, minutes: int = 60) -> list[str]:
     """The actions that are due by then, in the order in which they are taken."""
     actions = []
-    while step := await state.take_due(NOW + timedelta(minutes=minutes)):
+    while step := state.take_due(NOW + timedelta(minutes=minutes)):
         actions.append(step.action)
     return actions
 
@@ -522,151 +506,106 @@ async def taken(state: Transaction, minutes: int = 60) -> list[str]:
 @on_a_loop
 async def test_steps_are_taken_when_they_are_due_by_time_then_by_creation() -> None:
     store = await store_of("one", "two")
-    async with store.transaction("one") as state:
-        await schedule(state, 5, 1, 3)
-        await state.schedule(NOW + timedelta(minutes=3), "later made", {})
-        assert await taken(state, minutes=3) == ["1", "3", "later made"]
-    assert await store.due_times("one") == {None: NOW + timedelta(minutes=5)}
-    assert await store.due_times("two") == {}
+    with store.transaction("one") as state:
+        schedule(state, 5, 1, 3)
+        state.schedule(NOW + timedelta(minutes=3), "later made", {})
+        assert taken(state, minutes=3) == ["1", "3", "later made"]
+    assert store.due_times("one") == {None: NOW + timedelta(minutes=5)}
+    assert store.due_times("two") == {}
 
 
 @on_a_loop
 async def test_the_first_step_of_a_lane_stays_until_it_is_discarded() -> None:
     store, later = await store_of("one"), NOW + timedelta(minutes=2)
-    async with store.transaction("one") as state:
+    with store.transaction("one") as state:
         for due, lane in ((later, "a"), (NOW, "a"), (later + timedelta(minutes=1), "b")):
-            await state.schedule(due, "x", {}, lane=lane)
-        assert await state.first_in_lane("a", NOW - timedelta(minutes=1)) is None
-        assert await state.first_in_lane("b", later) is None
-        first = await state.first_in_lane("a", later)
+            state.schedule(due, "x", {}, lane=lane)
+        assert state.first_in_lane("a", NOW - timedelta(minutes=1)) is None
+        assert state.first_in_lane("b", later) is None
+        first = state.first_in_lane("a", later)
         assert first is not None
         assert first.due == NOW
-        assert await state.first_in_lane("a", later) == first
-        assert await store.next_due("one") == NOW
-        assert not await state.discard_step(first.number), "it is of another lane"
-        assert await state.discard_step(first.number, "a")
-        assert not await state.discard_step(first.number, "a")
-        assert await taken(state) == []
-    assert await store.next_due("one") == later
+        assert state.first_in_lane("a", later) == first
+        assert store.next_due("one") == NOW
+        assert not state.discard_step(first.number), "it is of another lane"
+        assert state.discard_step(first.number, "a")
+        assert not state.discard_step(first.number, "a")
+        assert taken(state) == []
+    assert store.next_due("one") == later
 
 
 @on_a_loop
 async def test_steps_of_several_lanes_are_in_one_order() -> None:
     store = await store_of("one")
-    async with store.transaction("one") as state:
+    with store.transaction("one") as state:
         for after, lane in ((2, "a"), (1, "b"), (2, None), (1, "a")):
-            await state.schedule(NOW + timedelta(minutes=after), f"{after}{lane}", {}, lane=lane)
-        found = await state.steps(None, "a", "b")
+            state.schedule(NOW + timedelta(minutes=after), f"{after}{lane}", {}, lane=lane)
+        found = state.steps(None, "a", "b")
         assert [one.action for one in found] == ["1b", "1a", "2a", "2None"]
-        assert [one.action for one in await state.steps("b", "none")] == ["1b"]
-        assert await state.steps() == ()
+        assert [one.action for one in state.steps("b", "none")] == ["1b"]
+        assert state.steps() == ()
 
 
 @on_a_loop
 async def test_a_step_is_due_at_a_millisecond_as_clocks_show_no_others() -> None:
     store = await store_of("one")
-    async with store.transaction("one") as state:
-        await state.schedule(NOW + timedelta(microseconds=1999), "step", {})
-    assert await store.due_times("one") == {None: NOW + timedelta(milliseconds=1)}
+    with store.transaction("one") as state:
+        state.schedule(NOW + timedelta(microseconds=1999), "step", {})
+    assert store.due_times("one") == {None: NOW + timedelta(milliseconds=1)}
 
 
 @on_a_loop
 async def test_a_failed_transaction_leaves_the_steps_as_they_were() -> None:
     store = await store_of("one")
-    async with store.transaction("one") as state:
-        await schedule(state, 1, 2)
+    with store.transaction("one") as state:
+        schedule(state, 1, 2)
 
     async def work(state: Transaction) -> None:
-        await state.take_due(NOW + timedelta(minutes=1))
-        await schedule(state, 7)
+        state.take_due(NOW + timedelta(minutes=1))
+        schedule(state, 7)
 
     await abandon(store, work)
-    async with store.transaction("one") as state:
-        assert await taken(state) == ["1", "2"]
+    with store.transaction("one") as state:
+        assert taken(state) == ["1", "2"]
 
 
 @on_a_loop
 async def test_a_failed_transaction_discards_no_step() -> None:
     store = await store_of("one")
-    async with store.transaction("one") as state:
-        await schedule(state, 1, 2)
+    with store.transaction("one") as state:
+        schedule(state, 1, 2)
 
-    async def work(state: Transaction) -> None:
-        step = await state.take_due(NOW + timedelta(minutes=1))
+    def work(state: Transaction) -> None:
+        step = state.take_due(NOW + timedelta(minutes=1))
         assert step is not None
-        await state.discard_step(step.number + 1)
+        state.discard_step(step.number + 1)
 
     await abandon(store, work)
-    async with store.transaction("one") as state:
-        assert await taken(state) == ["1", "2"]
+    with store.transaction("one") as state:
+        assert taken(state) == ["1", "2"]
 
 
 @on_a_loop
 async def test_a_discarded_step_is_never_taken() -> None:
     store = await store_of("one")
-    async with store.transaction("one") as state:
-        await schedule(state, 1, 2)
-        step = await state.take_due(NOW + timedelta(minutes=1))
+    with store.transaction("one") as state:
+        schedule(state, 1, 2)
+        step = state.take_due(NOW + timedelta(minutes=1))
         assert step is not None
-        await state.discard_step(step.number + 1)
-        assert await taken(state) == []
-    assert await store.due_times("one") == {}
+        state.discard_step(step.number + 1)
+        assert taken(state) == []
+    assert store.due_times("one") == {}
 
 
 # --- one after the other
 
 
 @on_a_loop
-async def test_transactions_on_one_workspace_are_serial() -> None:
-    """Read, let the others run, write: with any overlap an increment would be lost."""
-    store = await store_of("one")
-
-    async def increment() -> None:
-        async with store.transaction("one") as state:
-            seen = (await state.get("k", "sum") or {"n": 0})["n"]
-            await asyncio.sleep(0)
-            await state.put("k", "sum", {"n": seen + 1})
-
-    await asyncio.gather(*[increment() for _ in range(20)])
-    assert numbers(await page_of(store, limit=1)) == [20]
-
-
-@on_a_loop
-async def test_a_second_task_sees_nothing_of_what_is_undone() -> None:
-    store, inside, go_on = await store_of("one"), asyncio.Event(), asyncio.Event()
-
-    async def fails(state: Transaction) -> None:
-        await state.put("k", "0", {"n": 0})
-        inside.set()
-        await go_on.wait()
-
-    first = asyncio.create_task(abandon(store, fails))
-    await inside.wait()
-    second = asyncio.create_task(page_of(store, limit=1))
-    await asyncio.sleep(0)
-    assert not second.done()
-    go_on.set()
-    await first
-    assert (await second).records == ()
-
-
-@on_a_loop
-async def test_transactions_on_two_workspaces_run_side_by_side() -> None:
-    store = await store_of("one", "two")
-    async with (
-        store.transaction("one"),
-        asyncio.timeout(PATIENCE),
-        store.transaction("two") as state,
-    ):
-        await state.put("k", "1", {"n": 1})
-
-
-@on_a_loop
 async def test_the_next_transaction_begins_after_one_that_failed() -> None:
     store = await store_of("one")
     await abandon(store, lambda state: state.next_number("inv"))
-    async with asyncio.timeout(PATIENCE), store.transaction("one") as state:
-        assert await state.next_number("inv") == 1
+    with store.transaction("one") as state:
+        assert state.next_number("inv") == 1
 
 
 # --- pages
@@ -708,8 +647,8 @@ async def test_a_position_stays_good_while_records_are_added_and_replaced() -> N
     await put_all(store, 4)
     first = await page_of(store, limit=2)
     await put_all(store, 3)
-    async with store.transaction("one") as state:
-        await state.put("k", "1", {"n": 100})
+    with store.transaction("one") as state:
+        state.put("k", "1", {"n": 100})
     assert numbers(await page_of(store, limit=2, before=first.next_position)) == [100, 0]
 
 
@@ -717,8 +656,8 @@ async def test_a_position_stays_good_while_records_are_added_and_replaced() -> N
 async def test_a_replaced_record_keeps_its_place() -> None:
     store = await store_of("one")
     await put_all(store, 3)
-    async with store.transaction("one") as state:
-        await state.put("k", "0", {"n": 10})
+    with store.transaction("one") as state:
+        state.put("k", "0", {"n": 10})
     assert numbers(await page_of(store, limit=9)) == [2, 1, 10]
 
 
@@ -740,10 +679,10 @@ async def test_a_count_is_of_all_that_match_not_of_one_page() -> None:
     store = await store_of("one")
     await put_all(store, 3, status="Paid")
     await put_all(store, 4, status="Offered")
-    async with store.transaction("one") as state:
-        assert await state.count("k") == 7
-        assert await state.count("k", (Condition("status", "=", "Paid"),)) == 3
-        assert await state.count("nothing") == 0
+    with store.transaction("one") as state:
+        assert state.count("k") == 7
+        assert state.count("k", (Condition("status", "=", "Paid"),)) == 3
+        assert state.count("nothing") == 0
 
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -792,11 +731,11 @@ async def test_a_condition_compares_one_field(
     indexes: Sequence[str], condition: Condition, value: Any, matches: bool
 ) -> None:
     store = await store_of("one", indexes=indexes)
-    async with store.transaction("one") as state:
-        await state.put("k", "1", {"f": value})
-        await state.put("k", "2", {"another": value})
-        assert await state.count("k", (condition,)) == matches
-        assert len((await state.page("k", limit=9, where=(condition,))).records) == matches
+    with store.transaction("one") as state:
+        state.put("k", "1", {"f": value})
+        state.put("k", "2", {"another": value})
+        assert state.count("k", (condition,)) == matches
+        assert len((state.page("k", limit=9, where=(condition,))).records) == matches
 
 
 @on_a_loop
@@ -815,10 +754,10 @@ async def test_all_conditions_must_hold() -> None:
 async def test_a_key_that_ends_with_zero_is_found() -> None:
     """Keys that come after many others are looked for by the number at their end."""
     store, keys = await store_of("one"), [*("x" * n for n in range(1, 65)), "k_0", "k_1"]
-    async with store.transaction("one") as state:
+    with store.transaction("one") as state:
         for key in keys:
-            await state.put("k", key, {"key": key})
-        assert [await state.get("k", key) for key in keys] == [{"key": key} for key in keys]
+            state.put("k", key, {"key": key})
+        assert [state.get("k", key) for key in keys] == [{"key": key} for key in keys]
 
 
 @on_a_loop
@@ -826,10 +765,10 @@ async def test_a_deleted_record_is_gone_and_the_others_keep_their_positions() ->
     store = await store_of("one")
     await put_all(store, 4)
     first = await page_of(store, limit=2)
-    async with store.transaction("one") as state:
-        assert await state.delete("k", "2")
-        assert await state.get("k", "2") is None
-        assert await state.count("k") == 3
+    with store.transaction("one") as state:
+        assert state.delete("k", "2")
+        assert state.get("k", "2") is None
+        assert state.count("k") == 3
     assert numbers(await page_of(store)) == [3, 1, 0]
     assert numbers(await page_of(store, before=first.next_position)) == [1, 0]
 
@@ -837,17 +776,17 @@ async def test_a_deleted_record_is_gone_and_the_others_keep_their_positions() ->
 @on_a_loop
 async def test_deleting_what_is_not_there_is_false() -> None:
     store = await store_of("one")
-    async with store.transaction("one") as state:
-        assert not await state.delete("k", "0")
+    with store.transaction("one") as state:
+        assert not state.delete("k", "0")
 
 
 @on_a_loop
 async def test_a_record_that_is_put_again_after_its_deletion_is_the_newest() -> None:
     store = await store_of("one")
     await put_all(store, 2)
-    async with store.transaction("one") as state:
-        await state.delete("k", "0")
-        await state.put("k", "0", {"n": 0})
+    with store.transaction("one") as state:
+        state.delete("k", "0")
+        state.put("k", "0", {"n": 0})
     assert numbers(await page_of(store)) == [0, 1]
 
 
@@ -856,10 +795,10 @@ async def test_a_deletion_is_undone_with_its_transaction() -> None:
     store = await store_of("one")
     await put_all(store, 3)
 
-    async def delete_twice(state: Transaction) -> None:
-        await state.delete("k", "1")
-        await state.put("k", "1", {"n": 7})
-        await state.delete("k", "1")
+    def delete_twice(state: Transaction) -> None:
+        state.delete("k", "1")
+        state.put("k", "1", {"n": 7})
+        state.delete("k", "1")
 
     await abandon(store, delete_twice)
     assert numbers(await page_of(store)) == [2, 1, 0]
@@ -870,11 +809,11 @@ async def test_a_snapshot_has_what_was_deleted_later() -> None:
     store = await store_of("one")
     await put_all(store, 2)
     clock = ClockState("frozen")
-    await store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
-    async with store.transaction("one") as state:
-        await state.delete("k", "0")
+    store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
+    with store.transaction("one") as state:
+        state.delete("k", "0")
     assert numbers(await page_of(store)) == [1]
-    await store.restore_snapshot("one", "s", clock)
+    store.restore_snapshot("one", "s", clock)
     assert numbers(await page_of(store)) == [1, 0]
 
 
@@ -912,37 +851,36 @@ async def carry_out(
     model: list[tuple[str, Any] | None] = []
     saved: list[tuple[str, Any] | None] = []
     clock = ClockState("frozen")
-    await store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
+    store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
     for kind, changes in history:
         if kind == "snapshot":
             saved = model.copy()
-            await store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
+            store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
         elif kind == "restore":
             model = saved.copy()
-            await store.restore_snapshot("one", "s", clock)
+            store.restore_snapshot("one", "s", clock)
         else:
             before = model.copy()
-            with suppress(AbandonedError):
-                async with store.transaction("one") as state:
-                    for change in changes:
-                        await make_change(state, model, *change)
-                    if kind == "fail":
-                        model = before
-                        raise AbandonedError
+            with suppress(AbandonedError), store.transaction("one") as state:
+                for change in changes:
+                    make_change(state, model, *change)
+                if kind == "fail":
+                    model = before
+                    raise AbandonedError
     return model
 
 
-async def make_change(
+def make_change(
     state: Transaction, model: list[tuple[str, Any] | None], kind: str, key: str, record: Any
 ) -> None:
     """The same change of both."""
     position = next((at for at, one in enumerate(model) if one and one[0] == key), None)
     if kind == "delete":
-        assert await state.delete("k", key) == (position is not None)
+        assert state.delete("k", key) == (position is not None)
         if position is not None:
             model[position] = None
         return
-    await state.put("k", key, record)
+    state.put("k", key, record)
     if position is None:
         model.append((key, record))
     else:
@@ -1014,7 +952,7 @@ async def compare_reopened(
     model = await carry_out(store, history)
     again = await BACKENDS.reopened(indexes)
     await assert_like_model(again, model, where, None)
-    await again.restore_snapshot("one", "s", ClockState("frozen"))
+    again.restore_snapshot("one", "s", ClockState("frozen"))
     await store_in_memory_is_like(again, history)
     await BACKENDS.close()
 
@@ -1022,9 +960,9 @@ async def compare_reopened(
 async def store_in_memory_is_like(again: MemoryStore, history: list[tuple[str, list[Any]]]) -> None:
     """The restored store has the records that one in memory has after the same history."""
     other = MemoryStore({"k": ("f",)})
-    await other.create_workspace(workspace("one"), FROZEN_START)
+    other.create_workspace(workspace("one"), FROZEN_START)
     await carry_out(other, history)
-    await other.restore_snapshot("one", "s", ClockState("frozen"))
+    other.restore_snapshot("one", "s", ClockState("frozen"))
     assert await page_of(again) == await page_of(other)
 
 
@@ -1040,34 +978,34 @@ async def assert_like_model(
         for position, entry in reversed(list(enumerate(model)))
         if entry and all(selected(entry[1], one) for one in where)
     ]
-    async with store.transaction("one") as state:
-        assert await state.count("k", where) == len(expected)
+    with store.transaction("one") as state:
+        assert state.count("k", where) == len(expected)
         records = {entry[0]: entry[1] for entry in model if entry}
-        assert {name: await state.get("k", name) for name in records} == records
+        assert {name: state.get("k", name) for name in records} == records
         for name in {*NAMES} - {*records}:
-            assert await state.get("k", name) is None
+            assert state.get("k", name) is None
         for before in range(len(model) + 2):
             rest = [one for one in expected if one[0] < before]
             following = rest[limit][0] + 1 if limit is not None and len(rest) > limit else None
             page = Page(tuple(record for _, record in rest[:limit]), following)
-            assert await state.page("k", limit=limit, before=before, where=where) == page
+            assert state.page("k", limit=limit, before=before, where=where) == page
             later = [one for one in reversed(expected) if one[0] >= before]
             following = later[limit][0] if limit is not None and len(later) > limit else None
             page = Page(tuple(record for _, record in later[:limit]), following)
             ascending = state.page("k", limit=limit, before=before, where=where, oldest_first=True)
-            assert await ascending == page
+            assert ascending == page
 
 
 @on_a_loop
 async def test_a_snapshot_that_was_dropped_is_gone() -> None:
     store = await store_of("one")
     for name in ("a", "b"):
-        await store.take_snapshot("one", Snapshot(name, FROZEN_START, ClockState("frozen")))
-    await store.drop_snapshot("one", "a")
-    assert [one.id for one in await store.snapshots("one")] == ["b"]
+        store.take_snapshot("one", Snapshot(name, FROZEN_START, ClockState("frozen")))
+    store.drop_snapshot("one", "a")
+    assert [one.id for one in store.snapshots("one")] == ["b"]
     for work in (store.drop_snapshot, store.contents, store.snapshot_credentials):
         with pytest.raises(KeyError):
-            await work("one", "a")
+            work("one", "a")
 
 
 @on_a_loop
@@ -1076,11 +1014,11 @@ async def test_a_snapshot_can_be_restored_again_after_other_changes() -> None:
     store = await store_of("one", indexes=("n",))
     clock = ClockState("frozen")
     await put_all(store, 2)
-    await store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
+    store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
     await put_all(store, 2)
     for _ in range(2):
-        await store.restore_snapshot("one", "s", clock)
+        store.restore_snapshot("one", "s", clock)
         assert numbers(await page_of(store)) == [1, 0]
-        async with store.transaction("one") as state:
-            await state.put("k", "other", {"n": 9})
+        with store.transaction("one") as state:
+            state.put("k", "other", {"n": 9})
         assert numbers(await page_of(store)) == [9, 1, 0]

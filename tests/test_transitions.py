@@ -475,8 +475,8 @@ def test_an_offer_is_not_made_by_default_on_an_invoice_that_is_disputed(
 def put(server: Running, client: httpx.Client, **invoice: Any) -> None:
     """Store an invoice as a fixture would, without anything that belongs to it."""
 
-    async def store(state: Transaction) -> None:
-        await state.put("invoices", invoice["id"], invoice)
+    def store(state: Transaction) -> None:
+        state.put("invoices", invoice["id"], invoice)
 
     server.in_transaction(store, client)
 

@@ -222,10 +222,10 @@ def test_a_password_that_is_changed_while_it_is_hashed_lets_nobody_in(
     user, other = added(client), hash_password("another password")
     server = place.server
 
-    async def change(state: Transaction) -> None:
-        kept = await state.get("users", user["id"])
+    def change(state: Transaction) -> None:
+        kept = state.get("users", user["id"])
         assert kept is not None
-        await state.put("users", user["id"], {**kept, "passwordHash": other})
+        state.put("users", user["id"], {**kept, "passwordHash": other})
 
     with ThreadPoolExecutor(1) as pool:
         with hashing_held(server) as waiting:
@@ -240,9 +240,9 @@ def test_a_public_password_that_a_database_has_kept_lets_nobody_in(tmp_path: Pat
     """Earlier versions kept the demo users in each workspace."""
     with serving(replace(FROZEN, store=tmp_path / "state.db")) as running:
 
-        async def keep(state: Transaction) -> None:
+        def keep(state: Transaction) -> None:
             user = {"id": "usr_demo", "email": "d@demo.example", "password": "demo-password"}
-            await state.put("users", "usr_demo", {**user, "role": "demo_seller", "scopes": []})
+            state.put("users", "usr_demo", {**user, "role": "demo_seller", "scopes": []})
 
         running.in_transaction(keep)
         with running.client() as client:
@@ -365,9 +365,9 @@ def with_key_scope(running: Running, client: httpx.Client) -> dict[str, Any]:
     """Add a user who can make keys, as no role of the project can."""
     user = added(client)
 
-    async def change(state: Transaction) -> None:
-        kept = await state.get("users", user["id"]) or {}
-        await state.put("users", user["id"], {**kept, "scopes": ["keys:write"]})
+    def change(state: Transaction) -> None:
+        kept = state.get("users", user["id"]) or {}
+        state.put("users", user["id"], {**kept, "scopes": ["keys:write"]})
 
     running.in_transaction(change, client)
     return user
@@ -430,10 +430,10 @@ def test_a_list_of_sessions_is_limited(server: Running) -> None:
     with server.client(server.new_workspace()) as client:
         workspace = client.get(SESSION).json()["data"]["workspaceId"]
 
-        async def fill(state: Transaction) -> None:
+        def fill(state: Transaction) -> None:
             ends = datetime(2026, 12, 1, tzinfo=UTC)
             for number in range(MAX_LISTED + 1):
-                await open_session(
+                open_session(
                     state,
                     workspace_id=workspace,
                     subject="usr_sandbox_seller",
@@ -732,10 +732,10 @@ def test_what_is_counted_of_logins_takes_little_memory() -> None:
 def test_users_of_a_workspace_are_limited(server: Running) -> None:
     with server.client(server.new_workspace()) as client:
 
-        async def fill(state: Transaction) -> None:
-            for number in range(MAX_USERS - await state.count("users")):
+        def fill(state: Transaction) -> None:
+            for number in range(MAX_USERS - state.count("users")):
                 user = {"email": f"{number}@corp.example", "role": "seller", "scopes": []}
-                await state.put("users", f"usr_{number}", user)
+                state.put("users", f"usr_{number}", user)
 
         server.in_transaction(fill, client)
         response = client.post(USERS, json=BEN)

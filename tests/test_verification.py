@@ -50,10 +50,10 @@ def finding(result: Any, code: str) -> tuple[str, str | None]:
 def force(server: Running, client: httpx.Client, invoice: Any, to: str) -> None:
     """Put the invoice into a status that no published operation leads to."""
 
-    async def change(state: Transaction) -> None:
-        record = await state.get("invoices", invoice["id"])
+    def change(state: Transaction) -> None:
+        record = state.get("invoices", invoice["id"])
         assert record is not None
-        await state.put("invoices", invoice["id"], {**record, "status": to})
+        state.put("invoices", invoice["id"], {**record, "status": to})
 
     server.in_transaction(change, client)
 

@@ -221,7 +221,7 @@ def test_a_request_whose_workspace_is_deleted_meanwhile_is_401(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def delete(workspace_id: str, _now: datetime) -> int:
-        await server.store.delete_workspace(workspace_id)
+        server.store.delete_workspace(workspace_id)
         return 1
 
     with server.client(server.new_workspace()) as client:

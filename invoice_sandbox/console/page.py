@@ -93,21 +93,21 @@ class Console:
         if FROM_CONSOLE in request.scope.get("extensions", {}):
             raise reject("unknown_path")  # a page that asks for a page would wait for itself
         check_site(request, self.engine.url)
-        client = request.scope[CLIENT] = await self._client(request)
-        request.scope[POSITION] = _text(await self._position(client.identity.workspace))
+        client = request.scope[CLIENT] = self._client(request)
+        request.scope[POSITION] = _text(self._position(client.identity.workspace))
         content = await _content(request) if request.method == "POST" else b""
         return await respond_with(self._application, request, content)
 
-    async def _client(self, request: Request) -> Client:
+    def _client(self, request: Request) -> Client:
         """The client of the visitor. Raises ApiError 403 for a page of another origin."""
         check_reader(request, self.engine.url)
-        visitor = await visitor_of(self.engine, request, self.demo_key(request))
+        visitor = visitor_of(self.engine, request, self.demo_key(request))
         request.scope[VISITOR] = visitor
         return Client.of(self.inside, request, visitor.current)
 
     async def _stream(self, request: Request) -> Reply:
         """An event ``change`` whenever the visitor's workspace has changed."""
-        client = await self._client(request)
+        client = self._client(request)
         seen = await client.ask("GET", _LOOKED_AT, observes=True)
         workspace = client.identity.workspace
         if not seen.is_success or workspace is None:
@@ -117,17 +117,17 @@ class Console:
         headers = (("Cache-Control", "no-store"),)
         return Reply(200, b"", "text/event-stream", headers, self._changes(workspace, given))
 
-    async def _position(self, workspace_id: str | None) -> dict[str, int]:
+    def _position(self, workspace_id: str | None) -> dict[str, int]:
         """How many entries each log has had; nothing without a workspace."""
-        if workspace_id is None or await self.engine.store.workspace(workspace_id) is None:
+        if workspace_id is None or self.engine.store.workspace(workspace_id) is None:
             return {}
         count = self.engine.store.count_logged
-        return {name: await count(workspace_id, name) for name in _LOGS}
+        return {name: count(workspace_id, name) for name in _LOGS}
 
     async def _changes(self, workspace_id: str, given: str) -> AsyncGenerator[bytes, None]:
         """Changes after the position that a page was ``given``, or from now on. A number beyond
         the last one is that of an earlier process."""
-        now = after = await self._position(workspace_id)
+        now = after = self._position(workspace_id)
         if now and _POSITION.fullmatch(given):
             seen = zip(now.items(), map(int, given.split(".")), strict=True)
             after = {name: (one if one <= last else 0) for (name, last), one in seen}

@@ -70,11 +70,11 @@ class Visitor:
     held: tuple[Identity, ...] = ()
 
 
-async def visitor_of(engine: Engine, request: Request, demo_key: str | None) -> Visitor:
+def visitor_of(engine: Engine, request: Request, demo_key: str | None) -> Visitor:
     """The visitor who sent a request; ``demo_key`` is valid for it, if there is one."""
-    held = tuple([await _known(engine, one) for one in _held(request)])
+    held = tuple([_known(engine, one) for one in _held(request)])
     for one in (*held, *_others(engine, request, demo_key)):
-        return Visitor(await _known(engine, one), held)
+        return Visitor(_known(engine, one), held)
     return Visitor(NOBODY)
 
 
@@ -102,9 +102,9 @@ def _cookies(request: Request, name: str) -> list[str]:
     return [one for one in secrets_of(request, Scheme("cookie", name)) if one]
 
 
-async def _known(engine: Engine, identity: Identity) -> Identity:
+def _known(engine: Engine, identity: Identity) -> Identity:
     kind: Literal["session", "api_key"] = "session" if identity.type == "session" else "api_key"
-    found = await look_up(engine.store, Presented(kind, identity.secret))
+    found = look_up(engine.store, Presented(kind, identity.secret))
     if found is None:
         return identity
     return replace(identity, workspace=found.workspace_id, credential=found)

@@ -26,16 +26,16 @@ _RUNS: Final = "acceptance_runs"
 _PREFIX: Final = "acr_sandbox"
 
 
-async def list_acceptance_runs(call: ControlCall) -> list[Record]:
+def list_acceptance_runs(call: ControlCall) -> list[Record]:
     """The runs of the workspace, newest first."""
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        return [_shown(call, one) for one in (await state.page(_RUNS)).records]
+    with call.engine.store.transaction(call.workspace.id) as state:
+        return [_shown(call, one) for one in (state.page(_RUNS)).records]
 
 
-async def create_acceptance_run(call: ControlCall) -> Record:
+def create_acceptance_run(call: ControlCall) -> Record:
     """Keep a new run; the oldest are dropped."""
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        number = await state.next_number(_RUNS)
+    with call.engine.store.transaction(call.workspace.id) as state:
+        number = state.next_number(_RUNS)
         run = {
             "id": resource_id(_PREFIX, call.workspace.token, number),
             "startedAt": instant_text(call.engine.system_clock.now()),
@@ -44,32 +44,32 @@ async def create_acceptance_run(call: ControlCall) -> Record:
             "hasBundle": False,
             **call.body,
         }
-        await state.put(_RUNS, run["id"], run)
-        for old in (await state.page(_RUNS)).records[MAX_RUNS:]:
-            await state.delete(_RUNS, old["id"])
-            await state.delete(BUNDLES, old["id"])
+        state.put(_RUNS, run["id"], run)
+        for old in (state.page(_RUNS)).records[MAX_RUNS:]:
+            state.delete(_RUNS, old["id"])
+            state.delete(BUNDLES, old["id"])
     return _shown(call, run)
 
 
-async def get_acceptance_run(call: ControlCall) -> Record:
+def get_acceptance_run(call: ControlCall) -> Record:
     """A run. Raises ApiError 404."""
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        return _shown(call, await _named(state, call))
+    with call.engine.store.transaction(call.workspace.id) as state:
+        return _shown(call, _named(state, call))
 
 
-async def update_acceptance_run(call: ControlCall) -> Record:
+def update_acceptance_run(call: ControlCall) -> Record:
     """Keep the progress of a run. Raises ApiError 404."""
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        run = {**await _named(state, call), **call.body}
-        await state.put(_RUNS, run["id"], run)
+    with call.engine.store.transaction(call.workspace.id) as state:
+        run = {**_named(state, call), **call.body}
+        state.put(_RUNS, run["id"], run)
     return _shown(call, run)
 
 
-async def report_acceptance_task(call: ControlCall) -> Record:
+def report_acceptance_task(call: ControlCall) -> Record:
     """Keep what the client reports. Raises ApiError 404, and 409 for a task that is not current and
     for ready without webhooks."""
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        run = await _named(state, call)
+    with call.engine.store.transaction(call.workspace.id) as state:
+        run = _named(state, call)
         waiting, reported = run["waitingFor"] or {}, call.body["task"]
         if waiting.get("task") != reported:
             current = f"task {waiting['task']}" if waiting else "no task now"
@@ -85,40 +85,40 @@ async def report_acceptance_task(call: ControlCall) -> Record:
                 advice="It begins with the first request; report 'done' at its end.",
             )
         run["reported"] = {"task": reported, "state": call.body["state"]}
-        await state.put(_RUNS, run["id"], run)
+        state.put(_RUNS, run["id"], run)
     return _shown(call, run)
 
 
-async def get_acceptance_report(call: ControlCall) -> Record:
+def get_acceptance_report(call: ControlCall) -> Record:
     """The report of a run. Raises ApiError 404 for no run, and for one without a report."""
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        report: Record | None = (await _named(state, call))["report"]
+    with call.engine.store.transaction(call.workspace.id) as state:
+        report: Record | None = (_named(state, call))["report"]
     if report is None:
         raise reject("unknown_resource", kind="report yet of a run", member="id")
     return report
 
 
-async def keep_acceptance_bundle(call: ControlCall) -> Record:
+def keep_acceptance_bundle(call: ControlCall) -> Record:
     """Keep the bundle of a run. Raises ApiError 404."""
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        run = {**await _named(state, call), "hasBundle": True}
-        await state.put(_RUNS, run["id"], run)
-        await state.put(BUNDLES, run["id"], {"zip": base64.b64encode(call.raw_body).decode()})
+    with call.engine.store.transaction(call.workspace.id) as state:
+        run = {**_named(state, call), "hasBundle": True}
+        state.put(_RUNS, run["id"], run)
+        state.put(BUNDLES, run["id"], {"zip": base64.b64encode(call.raw_body).decode()})
     return _shown(call, run)
 
 
-async def get_acceptance_bundle(call: ControlCall) -> Raw:
+def get_acceptance_bundle(call: ControlCall) -> Raw:
     """The bundle of a run. Raises ApiError 404 for no run, and for one without a bundle."""
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        run = await _named(state, call)
-        found = await state.get(BUNDLES, run["id"])
+    with call.engine.store.transaction(call.workspace.id) as state:
+        run = _named(state, call)
+        found = state.get(BUNDLES, run["id"])
     if found is None:
         raise reject("unknown_resource", kind="bundle yet of a run", member="id")
     return Raw(200, "application/octet-stream", base64.b64decode(found["zip"]))
 
 
-async def _named(state: Transaction, call: ControlCall) -> dict[str, Any]:
-    found = await state.get(_RUNS, call.path["id"])
+def _named(state: Transaction, call: ControlCall) -> dict[str, Any]:
+    found = state.get(_RUNS, call.path["id"])
     if found is None:
         raise reject("unknown_resource", kind="acceptance run", member="id", value=call.path["id"])
     return dict(found)

@@ -26,21 +26,21 @@ LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 """The last instant of a clock, which leaves room for terms and deadlines after it."""
 
 
-async def get_clock(call: ControlCall) -> Record:
+def get_clock(call: ControlCall) -> Record:
     """The clock now."""
-    return await call.clock_of(await call.fresh())
+    return call.clock_of(call.fresh())
 
 
 async def set_clock(call: ControlCall) -> Record:
     """Change the mode at the present instant, then advance to ``now``. Raises ApiError 409."""
     if "now" in call.body:
-        _check(await _now(call), parse_instant(call.body["now"]))
+        _check(_now(call), parse_instant(call.body["now"]))
     if "mode" in call.body:
-        async with call.engine.store.transaction(call.workspace.id) as state:
-            workspace = await state.workspace()
+        with call.engine.store.transaction(call.workspace.id) as state:
+            workspace = state.workspace()
             now = workspace.clock.now(call.engine.system_clock)
             clock = clock_at(call.body["mode"], now, call.engine.system_clock)
-            await state.change_workspace(replace(workspace, clock=clock))
+            state.change_workspace(replace(workspace, clock=clock))
     if "now" in call.body:
         return await _advance(call, to=parse_instant(call.body["now"]))
     return await _advance(call, by=timedelta(), wait=False)
@@ -54,20 +54,20 @@ async def advance_clock(call: ControlCall) -> Record:
     return await _advance(call, to=parse_instant(call.body["to"]), wait=wait)
 
 
-async def get_agenda(call: ControlCall) -> Record:
+def get_agenda(call: ControlCall) -> Record:
     """The due steps in order, and the finished steps, newest first."""
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        lanes = await call.engine.store.due_times(call.workspace.id)
-        due = await state.steps(*lanes)
-    done = await call.engine.store.log(call.workspace.id, STEPS_LOG)
+    with call.engine.store.transaction(call.workspace.id) as state:
+        lanes = call.engine.store.due_times(call.workspace.id)
+        due = state.steps(*lanes)
+    done = call.engine.store.log(call.workspace.id, STEPS_LOG)
     return {
         "due": [step_summary(step) for step in due],
         "done": in_order(done.entries)[::-1],
     }
 
 
-async def _now(call: ControlCall) -> datetime:
-    return (await call.fresh()).clock.now(call.engine.system_clock)
+def _now(call: ControlCall) -> datetime:
+    return call.fresh().clock.now(call.engine.system_clock)
 
 
 async def _advance(
@@ -84,33 +84,33 @@ async def _advance(
     try:
         advance = await call.engine.agenda.advance(call.workspace.id, target, wait=wait)
     except EndlessError:
-        stopped = instant_text(await _now(call))
+        stopped = instant_text(_now(call))
         raise reject(
             "conflict",
             problem=f"More than {MAX_STEPS} steps fell due; the clock stopped at {stopped}",
             advice="Advance again to continue; the agenda shows steps that repeat.",
         ) from None
     finally:
-        await call.engine.agenda.schedule_wakeup(call.workspace.id)
-    shown, pending = await _shown(call, advance), await _pending(call) if wait else []
+        call.engine.agenda.schedule_wakeup(call.workspace.id)
+    shown, pending = _shown(call, advance), _pending(call) if wait else []
     return {**shown, "pending": pending} if pending else shown
 
 
-async def _pending(call: ControlCall) -> list[Record]:
+def _pending(call: ControlCall) -> list[Record]:
     """The deliveries that are due and not done, at most MAX_PENDING."""
-    now = await _now(call)
-    due_times = await call.engine.store.due_times(call.workspace.id)
+    now = _now(call)
+    due_times = call.engine.store.due_times(call.workspace.id)
     lanes = [lane for lane, due in due_times.items() if lane is not None and due <= now]
     if not lanes:
         return []
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        steps = [step for step in await state.steps(*lanes) if step.due <= now]
+    with call.engine.store.transaction(call.workspace.id) as state:
+        steps = [step for step in state.steps(*lanes) if step.due <= now]
     return [step_summary(step) for step in steps[:MAX_PENDING]]
 
 
-async def _shown(call: ControlCall, advance: Advance) -> Record:
+def _shown(call: ControlCall, advance: Advance) -> Record:
     return {
-        **await get_clock(call),
+        **get_clock(call),
         "from": instant_text(advance.start),
         "happened": list(advance.happened),
     }

@@ -13,7 +13,7 @@ _WRONG_METHOD: Final = "405"
 """Left out: a request with a wrong method has no operation."""
 
 
-async def get_coverage(call: ControlCall) -> Report:
+def get_coverage(call: ControlCall) -> Report:
     """The coverage by the workspace and by those created from it."""
     contract = call.engine.project.contract
     counts = call.engine.workspaces.counted(call.workspace)

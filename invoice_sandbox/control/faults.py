@@ -22,12 +22,12 @@ MAX_FAULTS: Final = 100
 """Faults of a workspace."""
 
 
-async def list_faults(call: ControlCall) -> list[Record]:
+def list_faults(call: ControlCall) -> list[Record]:
     """The faults in force, in the order in which they are tried."""
-    return [shown_fault(fault) for fault in (await call.fresh()).faults]
+    return [shown_fault(fault) for fault in call.fresh().faults]
 
 
-async def add_fault(call: ControlCall) -> Record:
+def add_fault(call: ControlCall) -> Record:
     """Inject a fault from the next request on. Raises ApiError 409 for a contradictory one, and
     400 for a response that the contract does not allow."""
     project = call.engine.project
@@ -43,31 +43,31 @@ async def add_fault(call: ControlCall) -> Record:
     if problem is not None:
         inputs = InputProblems((InputProblem(problem, is_sentence=True),), 1)
         raise reject_inputs("schema_violated", inputs, [""])
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        workspace = await state.workspace()
+    with call.engine.store.transaction(call.workspace.id) as state:
+        workspace = state.workspace()
         check_limit("faults", MAX_FAULTS, len(workspace.faults))
-        number = await state.next_number(PREFIX)
+        number = state.next_number(PREFIX)
         fault = fault_of(resource_id(PREFIX, workspace.token, number), call.body)
-        await state.change_workspace(replace(workspace, faults=(*workspace.faults, fault)))
+        state.change_workspace(replace(workspace, faults=(*workspace.faults, fault)))
     return shown_fault(fault)
 
 
-async def clear_faults(call: ControlCall) -> Response:
+def clear_faults(call: ControlCall) -> Response:
     """Remove all faults."""
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        await state.change_workspace(replace(await state.workspace(), faults=()))
+    with call.engine.store.transaction(call.workspace.id) as state:
+        state.change_workspace(replace(state.workspace(), faults=()))
     return Response([])
 
 
-async def remove_fault(call: ControlCall) -> Record:
+def remove_fault(call: ControlCall) -> Record:
     """Remove one fault. Raises ApiError 404."""
     wanted = call.path["id"]
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        workspace = await state.workspace()
+    with call.engine.store.transaction(call.workspace.id) as state:
+        workspace = state.workspace()
         left = tuple(fault for fault in workspace.faults if fault.id != wanted)
         if len(left) == len(workspace.faults):
             raise reject("unknown_resource", kind="fault", member="id", value=wanted)
-        await state.change_workspace(replace(workspace, faults=left))
+        state.change_workspace(replace(workspace, faults=left))
     return {"id": wanted, "deleted": True}
 
 

@@ -9,7 +9,7 @@ from invoice_sandbox.runtime.control_call import PublicControlCall
 from invoice_sandbox.state import Record
 
 
-async def get_sandbox_health(call: PublicControlCall) -> Response:
+def get_sandbox_health(call: PublicControlCall) -> Response:
     """Whether the server is ready for requests: 503 if its store does not work, or it stops."""
     is_ready = call.engine.store.is_ready()
     store = "ready" if is_ready else "unavailable"
@@ -21,6 +21,6 @@ async def get_sandbox_health(call: PublicControlCall) -> Response:
     return Response({"status": state, "store": store}, (("Retry-After", "1"),), status)
 
 
-async def get_sandbox_liveness(_call: PublicControlCall) -> Record:
+def get_sandbox_liveness(_call: PublicControlCall) -> Record:
     """That the process responds, whatever the state of its store."""
     return {"status": "ok"}

@@ -19,13 +19,13 @@ from invoice_sandbox.state.credentials import CONTROL, allows
 _DEFAULT_LIMIT: Final = 100
 
 
-async def list_requests(call: ControlCall) -> Response:
+def list_requests(call: ControlCall) -> Response:
     """The entries that match every filter of the query, newest first.
 
     By its id, who may act also finds a request to the control API.
     """
     query = call.query
-    found = await call.engine.journal.newest(
+    found = call.engine.journal.newest(
         call.workspace.id,
         partial(_matches, query),
         query.get("text", ""),
@@ -36,13 +36,13 @@ async def list_requests(call: ControlCall) -> Response:
     return Response(found.entries, headers)
 
 
-async def stream_requests(call: ControlCall) -> Raw:
+def stream_requests(call: ControlCall) -> Raw:
     """The entries that match every filter, as they come. Raises ApiError 409.
 
     A client that does not accept a stream gets only those that are there after ``Last-Event-ID``.
     """
     engine, workspace_id = call.engine, call.workspace.id
-    last = await engine.store.count_logged(workspace_id, REQUESTS_LOG)
+    last = engine.store.count_logged(workspace_id, REQUESTS_LOG)
     wanted = call.last_event if "last-event-id" in call.headers else last
     after = wanted if wanted <= last else 0  # a number of an earlier process
     if not call.wants_stream:
@@ -61,7 +61,7 @@ def _streamed(parts: AsyncGenerator[bytes, None]) -> Raw:
 
 
 async def _present(call: ControlCall, after: int) -> AsyncGenerator[bytes, None]:
-    log = await call.engine.store.log(call.workspace.id, REQUESTS_LOG)
+    log = call.engine.store.log(call.workspace.id, REQUESTS_LOG)
     for part in _events(call, log, after):
         yield part
 

@@ -25,11 +25,11 @@ from invoice_sandbox.webhooks.outbox import remove, type_of
 _IDLE: Final = 3600
 
 
-async def create_listener(call: ControlCall) -> Record:
+def create_listener(call: ControlCall) -> Record:
     """A new listener, or the one of the token, whose ``endpoints`` stay. Raises ApiError 409."""
     engine = call.engine
     for workspace_id in engine.listeners.workspaces():
-        if await engine.store.workspace(workspace_id) is None:
+        if engine.store.workspace(workspace_id) is None:
             engine.listeners.remove_all(workspace_id)
     try:
         listener = engine.listeners.open(call.workspace.id, call.body.get("token"))
@@ -44,20 +44,20 @@ async def create_listener(call: ControlCall) -> Record:
         "id": listener.id,
         "url": listener_url(engine.url, listener.token),
         "token": listener.token,
-        "endpoints": await _endpoints(call, listener, call.body.get("endpoints")),
+        "endpoints": _endpoints(call, listener, call.body.get("endpoints")),
         "secondsToRespond": engine.listeners.patience,
     }
 
 
-async def delete_listener(call: ControlCall) -> Record:
+def delete_listener(call: ControlCall) -> Record:
     """Close a listener and delete its webhook endpoints. Raises ApiError 404."""
     listener = _named(call)
-    await _endpoints(call, listener, ())
+    _endpoints(call, listener, ())
     call.engine.listeners.remove(listener)
     return {"id": listener.id, "deleted": True}
 
 
-async def stream_listener(call: ControlCall) -> Raw:
+def stream_listener(call: ControlCall) -> Raw:
     """The deliveries to a listener as a stream. Raises ApiError 404.
 
     A client that does not accept a stream gets only the waiting messages.
@@ -76,7 +76,7 @@ async def receive_for_listener(call: PublicControlCall) -> Raw:
         raise reject("unknown_resource", kind="listener", member="address")
     try:
         async with asyncio.timeout(listeners.patience):
-            event_type = await _event_type(call, listener)
+            event_type = _event_type(call, listener)
             reported = await listeners.hand_over(listener, call.headers, call.raw_body, event_type)
     except QueueFullError:
         return _text_response(503, "too many bytes wait for the listeners")
@@ -91,7 +91,7 @@ async def receive_for_listener(call: PublicControlCall) -> Raw:
     return _text_response(reported.status, reported.body, headers)
 
 
-async def report_message_response(call: ControlCall) -> Record:
+def report_message_response(call: ControlCall) -> Record:
     """Accept a reported response. Raises ApiError 404 if no message waits for it."""
     body = call.body
     reported = Reported(
@@ -105,31 +105,29 @@ async def report_message_response(call: ControlCall) -> Record:
     return {"accepted": True}
 
 
-async def _event_type(call: PublicControlCall, listener: Listener) -> str | None:
+def _event_type(call: PublicControlCall, listener: Listener) -> str | None:
     """The type of the event that a message delivers; None if that is not known."""
     try:
-        async with call.engine.store.transaction(listener.workspace_id) as state:
-            return await type_of(state, call.headers, call.raw_body)
+        with call.engine.store.transaction(listener.workspace_id) as state:
+            return type_of(state, call.headers, call.raw_body)
     except NoWorkspaceError:
         return None
 
 
-async def _endpoints(
-    call: ControlCall, listener: Listener, kept: Collection[str] | None
-) -> list[str]:
+def _endpoints(call: ControlCall, listener: Listener, kept: Collection[str] | None) -> list[str]:
     """The ids of the webhook endpoints of a listener, after all but the ``kept`` ones are deleted.
     None: all are kept."""
     engine = call.engine
     where = Condition("url", "=", listener_url(engine.url, listener.token))
     hook = engine.project.hooks.on_endpoint_removed
-    async with engine.store.transaction(call.workspace.id) as state:
-        context = await call.context(state)
-        found = await all_endpoints(state, where)
+    with engine.store.transaction(call.workspace.id) as state:
+        context = call.context(state)
+        found = all_endpoints(state, where)
         gone = [one for one in found if kept is not None and one["id"] not in kept]
         for one in gone:
-            await remove(state, one, context.now)
+            remove(state, one, context.now)
             if hook is not None:
-                await hook(context, one)
+                hook(context, one)
     return [one["id"] for one in found if one not in gone]
 
 

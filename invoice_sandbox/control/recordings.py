@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 from invoice_sandbox import __version__
@@ -23,21 +22,18 @@ _INTERNAL: Final = frozenset({USERS, "api_key_digests", "inbox", BUNDLES})
 """Collections that hold nothing but what is secret, in the project, or a bundle itself."""
 
 
-async def get_recording(call: ControlCall) -> Record:
+def get_recording(call: ControlCall) -> Record:
     """The journal, steps and content of the workspace, with a name for each secret."""
     engine, workspace = call.engine, call.workspace
-    secrets = await named_secrets(engine, workspace)
-    log = await engine.store.log(workspace.id, REQUESTS_LOG)
-    outcomes = await engine.store.log(workspace.id, OUTCOMES_LOG)
-    steps = await engine.store.log(workspace.id, STEPS_LOG)
-    journal = []
-    for entry in log.entries:
-        journal.append(secrets.recorded(entry))
-        await asyncio.sleep(0)
+    secrets = named_secrets(engine, workspace)
+    log = engine.store.log(workspace.id, REQUESTS_LOG)
+    outcomes = engine.store.log(workspace.id, OUTCOMES_LOG)
+    steps = engine.store.log(workspace.id, STEPS_LOG)
+    journal = [secrets.recorded(entry) for entry in log.entries]
     is_whole = all(isinstance(entry, JournalEntry) for entry in log.entries)
-    taken = await _beginning(engine, workspace)
-    start = await engine.store.contents(workspace.id, BEGINNING)
-    end = await engine.store.contents(workspace.id)
+    taken = _beginning(engine, workspace)
+    start = engine.store.contents(workspace.id, BEGINNING)
+    end = engine.store.contents(workspace.id)
     deliveries = (end.records or {}).get(DELIVERIES, ())
     recording = {
         "version": __version__,
@@ -60,8 +56,8 @@ async def get_recording(call: ControlCall) -> Record:
     return masked
 
 
-async def _beginning(engine: Engine, workspace: Workspace) -> Snapshot:
-    snapshots = await engine.store.snapshots(workspace.id)
+def _beginning(engine: Engine, workspace: Workspace) -> Snapshot:
+    snapshots = engine.store.snapshots(workspace.id)
     return next(one for one in snapshots if one.id == BEGINNING)
 
 

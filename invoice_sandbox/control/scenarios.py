@@ -32,14 +32,14 @@ _NO_SUBJECT: Final = ErrorType(
 )
 
 
-async def list_scenarios(call: ControlCall) -> list[Record]:
+def list_scenarios(call: ControlCall) -> list[Record]:
     """Every scenario of the project, by name."""
-    current = (await call.fresh()).scenario
+    current = call.fresh().scenario
     scenarios = sorted(call.engine.project.scenarios.values(), key=lambda one: one.name)
     return [_shown(one, current) for one in scenarios]
 
 
-async def set_scenario(call: ControlCall) -> Response:
+def set_scenario(call: ControlCall) -> Response:
     """Choose a scenario from now on, for the workspace or for one subject.
 
     Scheduled steps of an earlier scenario are dropped, and counted. Raises ApiError 404 for an
@@ -49,11 +49,11 @@ async def set_scenario(call: ControlCall) -> Response:
     member = call.engine.project.subject_member
     subject = call.body.get(member) if member else None
     if subject is None:
-        dropped = await _for_workspace(call, scenario)
+        dropped = _for_workspace(call, scenario)
     else:
-        dropped = await _for_subject(call, scenario, subject)
-    await call.engine.agenda.schedule_wakeup(call.workspace.id)
-    await call.engine.agenda.run_due(await call.fresh())
+        dropped = _for_subject(call, scenario, subject)
+    call.engine.agenda.schedule_wakeup(call.workspace.id)
+    call.engine.agenda.run_due(call.fresh())
     return Response({**_shown(scenario, scenario.name), "dropped": dropped})
 
 
@@ -80,17 +80,17 @@ def _place(scenario: Scenario, pointer: Pointer) -> str:
     return ", ".join(f"entry {step + 1}" if isinstance(step, int) else step for step in pointer)
 
 
-async def _for_workspace(call: ControlCall, scenario: Scenario) -> int:
+def _for_workspace(call: ControlCall, scenario: Scenario) -> int:
     """How many steps were dropped."""
     dropped, conditions = 0, scenario.conditions
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        workspace = await state.workspace()
+    with call.engine.store.transaction(call.workspace.id) as state:
+        workspace = state.workspace()
         if (workspace.scenario, workspace.conditions) == (scenario.name, conditions):
             return dropped
-        for step in await state.steps(None):
+        for step in state.steps(None):
             subject = str(step.arguments.get("subject"))
-            if step.scenario is not None and await state.get(SCENARIO_RUNS, subject) is None:
-                await state.discard_step(step.number)
+            if step.scenario is not None and state.get(SCENARIO_RUNS, subject) is None:
+                state.discard_step(step.number)
                 dropped += 1
         injected = tuple(fault for fault in workspace.faults if fault.scenario is None)
         chosen = replace(
@@ -100,11 +100,11 @@ async def _for_workspace(call: ControlCall, scenario: Scenario) -> int:
             faults=(*injected, *faults_of(scenario)),
             named=(),
         )
-        await state.change_workspace(chosen)
+        state.change_workspace(chosen)
     return dropped
 
 
-async def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> int:
+def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> int:
     """How many steps were dropped."""
     dropped = 0
     if scenario.faults:
@@ -113,28 +113,28 @@ async def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> i
             problem=f"{scenario.name} injects faults, which cannot apply to a single subject",
             advice="Choose it for the workspace, or for a request with X-Sandbox-Scenario.",
         )
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        record = await _subject(call, state, subject)
+    with call.engine.store.transaction(call.workspace.id) as state:
+        record = _subject(call, state, subject)
         problem = unmet_needs(scenario, record)
         if problem is not None:
             raise reject("conflict", problem=problem, advice="Choose another subject, or wait.")
-        for step in await state.steps(None):
+        for step in state.steps(None):
             if step.scenario is not None and step.arguments.get("subject") == subject:
-                await state.discard_step(step.number)
+                state.discard_step(step.number)
                 dropped += 1
         kept = {"scenario": scenario.name, "with": dict(scenario.conditions)}
-        await state.put(SCENARIO_RUNS, subject, kept)
-        now = (await state.workspace()).clock.now(call.engine.system_clock)
+        state.put(SCENARIO_RUNS, subject, kept)
+        now = state.workspace().clock.now(call.engine.system_clock)
         for reaction in scenario.by_event.get(START, ()):
             arguments = {**reaction.arguments, "subject": subject}
             due = reaction.due(now, record)
-            await state.schedule(due, reaction.do, arguments, scenario.name, place=reaction.index)
+            state.schedule(due, reaction.do, arguments, scenario.name, place=reaction.index)
     return dropped
 
 
-async def _subject(call: ControlCall, state: Transaction, subject: str) -> Record:
+def _subject(call: ControlCall, state: Transaction, subject: str) -> Record:
     find = call.engine.project.hooks.find_subject
-    record = None if find is None else await find(state, subject)
+    record = None if find is None else find(state, subject)
     if record is None:
         raise reject(_NO_SUBJECT, value=subject)
     return record

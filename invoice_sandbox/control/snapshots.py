@@ -16,9 +16,9 @@ MAX_SNAPSHOTS: Final = 50
 _PREFIX: Final = "snp_sandbox"
 
 
-async def list_snapshots(call: ControlCall) -> list[Record]:
+def list_snapshots(call: ControlCall) -> list[Record]:
     """Snapshots, newest first."""
-    taken = await call.engine.workspaces.snapshots(call.workspace)
+    taken = call.engine.workspaces.snapshots(call.workspace)
     return [_shown(snapshot) for snapshot in reversed(taken)]
 
 
@@ -26,30 +26,30 @@ async def create_snapshot(call: ControlCall) -> Record:
     """Save the workspace, if possible without a delivery in flight, which a restored workspace
     would send again. Raises ApiError 409 at the maximum."""
     await call.engine.agenda.rest(call.workspace.id)
-    workspace = await call.fresh()
-    taken = await call.engine.workspaces.snapshots(workspace)
+    workspace = call.fresh()
+    taken = call.engine.workspaces.snapshots(workspace)
     if len(taken) >= MAX_SNAPSHOTS:
         raise reject(
             "conflict",
             problem=f"The workspace has {MAX_SNAPSHOTS} snapshots, which is the maximum",
             advice="Delete one.",
         )
-    number = await call.engine.store.next_snapshot_number(workspace.id)
+    number = call.engine.store.next_snapshot_number(workspace.id)
     snapshot = Snapshot(
         resource_id(_PREFIX, workspace.token, number),
         workspace.clock.now(call.engine.system_clock),
         workspace.clock,
     )
-    await call.engine.store.take_snapshot(workspace.id, snapshot)
+    call.engine.store.take_snapshot(workspace.id, snapshot)
     return _shown(snapshot)
 
 
-async def delete_snapshot(call: ControlCall) -> Record:
+def delete_snapshot(call: ControlCall) -> Record:
     """Delete a snapshot. Raises ApiError 404."""
     wanted = call.path["id"]
-    if wanted not in {one.id for one in await call.engine.workspaces.snapshots(call.workspace)}:
+    if wanted not in {one.id for one in call.engine.workspaces.snapshots(call.workspace)}:
         raise reject("unknown_resource", kind="snapshot", member="id", value=wanted)
-    await call.engine.store.drop_snapshot(call.workspace.id, wanted)
+    call.engine.store.drop_snapshot(call.workspace.id, wanted)
     return {"id": wanted, "deleted": True}
 
 
@@ -57,10 +57,10 @@ async def restore_snapshot(call: ControlCall) -> Record:
     """Restore a snapshot. Raises ApiError 404, and 409 for a key that is newer than it."""
     async with call.engine.agenda.lock(call.workspace.id):
         snapshot = call.path["id"]
-        await call.engine.workspaces.restore(call.workspace, snapshot, call.credential)
+        call.engine.workspaces.restore(call.workspace, snapshot, call.credential)
     call.engine.listeners.disconnect(call.workspace.id)
-    await call.engine.agenda.schedule_wakeup(call.workspace.id)
-    return await call.describe(await call.fresh())
+    call.engine.agenda.schedule_wakeup(call.workspace.id)
+    return call.describe(call.fresh())
 
 
 def _shown(snapshot: Snapshot) -> Record:

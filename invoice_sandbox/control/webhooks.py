@@ -25,11 +25,11 @@ from invoice_sandbox.webhooks.outbox import DELIVERIES, EVENTS, published_delive
 _DEFAULT_LIMIT: Final = 100
 
 
-async def get_inbox(call: ControlCall) -> Record:
+def get_inbox(call: ControlCall) -> Record:
     """The URL of the inbox, and its messages, newest first."""
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        token = await inbox_token(state)
-    log = await call.engine.store.log(call.workspace.id, INBOX_LOG)
+    with call.engine.store.transaction(call.workspace.id) as state:
+        token = inbox_token(state)
+    log = call.engine.store.log(call.workspace.id, INBOX_LOG)
     return {
         "url": inbox_url(call.engine.url, token),
         "messages": shown(log.entries),
@@ -37,17 +37,17 @@ async def get_inbox(call: ControlCall) -> Record:
     }
 
 
-async def receive_webhook(call: PublicControlCall) -> Record:
+def receive_webhook(call: PublicControlCall) -> Record:
     """Receive a message. Raises ApiError 404, and 401 for one that is not genuine."""
     engine, token = call.engine, call.path["token"]
-    credential = await engine.store.credential(key_digest(token))
+    credential = engine.store.credential(key_digest(token))
     if credential is None or not is_inbox(credential):
         raise reject("unknown_resource", kind="inbox", member="address")
     try:
-        async with engine.store.transaction(credential.workspace_id) as state:
-            now = SENT_AT.get() or (await state.workspace()).clock.now(engine.system_clock)
+        with engine.store.transaction(credential.workspace_id) as state:
+            now = SENT_AT.get() or state.workspace().clock.now(engine.system_clock)
             instant = now if engine.virtual_webhook_time else engine.system_clock.calendar()
-            message = await received(
+            message = received(
                 state,
                 inbox_url(engine.url, token),
                 call.headers,
@@ -58,36 +58,36 @@ async def receive_webhook(call: PublicControlCall) -> Record:
     except NoWorkspaceError:
         raise reject("unknown_resource", kind="inbox", member="address") from None
     size = len(call.raw_body)
-    await engine.store.append(credential.workspace_id, INBOX_LOG, message, size)
+    engine.store.append(credential.workspace_id, INBOX_LOG, message, size)
     if message["problem"] is not None:
         raise reject("invalid_signature", problem=message["problem"].capitalize())
     return {"accepted": True}
 
 
-async def list_events(call: ControlCall) -> list[Record]:
+def list_events(call: ControlCall) -> list[Record]:
     """The recorded events, newest first, each with its deliveries."""
     subject = call.query.get("subject")
     where = () if subject is None else (Condition("subjects", "has", subject),)
-    async with call.engine.store.transaction(call.workspace.id) as state:
+    with call.engine.store.transaction(call.workspace.id) as state:
         limit = call.query.get("limit", _DEFAULT_LIMIT)
-        events = (await state.page(EVENTS, limit=limit, where=where)).records
-        return [await _with_deliveries(state, one) for one in events]
+        events = (state.page(EVENTS, limit=limit, where=where)).records
+        return [_with_deliveries(state, one) for one in events]
 
 
-async def _with_deliveries(state: Transaction, event: Record) -> Record:
+def _with_deliveries(state: Transaction, event: Record) -> Record:
     where = (Condition("eventId", "=", event["id"]),)
-    found = (await state.page(DELIVERIES, where=where)).records
+    found = (state.page(DELIVERIES, where=where)).records
     return {**event, "deliveries": [published_delivery(one) for one in found]}
 
 
-async def get_delivery(call: ControlCall) -> Record:
+def get_delivery(call: ControlCall) -> Record:
     """A delivery with what was signed, and with which secrets. Raises ApiError 404."""
-    async with call.engine.store.transaction(call.workspace.id) as state:
-        delivery = await state.get(DELIVERIES, call.path["id"])
+    with call.engine.store.transaction(call.workspace.id) as state:
+        delivery = state.get(DELIVERIES, call.path["id"])
         if delivery is None:
             raise reject("unknown_resource", kind="delivery", member="id", value=call.path["id"])
-        endpoint = await state.get(ENDPOINTS, delivery["endpointId"])
-        event = await state.get(EVENTS, delivery["eventId"])
+        endpoint = state.get(ENDPOINTS, delivery["endpointId"])
+        event = state.get(EVENTS, delivery["eventId"])
     return published_delivery(explained(delivery, event, endpoint))
 
 
@@ -97,22 +97,22 @@ async def replay_delivery(call: ControlCall) -> Response:
     Raises ApiError 404, and 409 for an endpoint that is disabled.
     """
     engine, workspace_id = call.engine, call.workspace.id
-    async with engine.store.transaction(workspace_id) as state:
-        delivery = await state.get(DELIVERIES, call.path["id"])
+    with engine.store.transaction(workspace_id) as state:
+        delivery = state.get(DELIVERIES, call.path["id"])
         if delivery is None:
             raise reject("unknown_resource", kind="delivery", member="id", value=call.path["id"])
-        endpoint = await state.get(ENDPOINTS, delivery["endpointId"])
+        endpoint = state.get(ENDPOINTS, delivery["endpointId"])
         if endpoint is None or endpoint["status"] != ENABLED:
             raise reject(
                 "conflict",
                 problem="The endpoint of the delivery is disabled",
                 advice=f"POST /sandbox/webhooks/{delivery['endpointId']}/enable first.",
             )
-        now = (await state.workspace()).clock.now(engine.system_clock)
+        now = state.workspace().clock.now(engine.system_clock)
         faults = [{"kind": call.body["fault"]}] if "fault" in (call.body or {}) else []
-        delivery = await replay(state, delivery, now, faults)
+        delivery = replay(state, delivery, now, faults)
     await engine.agenda.finish(workspace_id, delivery["lane"])
-    await engine.agenda.schedule_wakeup(workspace_id)
-    async with engine.store.transaction(workspace_id) as state:
-        now_known = await state.get(DELIVERIES, delivery["id"])
+    engine.agenda.schedule_wakeup(workspace_id)
+    with engine.store.transaction(workspace_id) as state:
+        now_known = state.get(DELIVERIES, delivery["id"])
     return Response(published_delivery(now_known or delivery))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -16,19 +15,15 @@ from invoice_sandbox.state import Record, Workspace
 from invoice_sandbox.state.credentials import CONTROL, allows
 
 
-async def list_workspaces(call: ControlCall) -> list[Record]:
+def list_workspaces(call: ControlCall) -> list[Record]:
     """The caller's workspace and those created from it, newest first.
 
     A key that may only create workspaces gets those that it created.
     """
-    described = []
-    for one in reversed(await _visible(call)):
-        described.append(await _described(call, one))
-        await asyncio.sleep(0)  # others go on
-    return described
+    return [_described(call, workspace) for workspace in reversed(_visible(call))]
 
 
-async def create_workspace(call: ControlCall) -> Record:
+def create_workspace(call: ControlCall) -> Record:
     """A new workspace and its key, which is shown only once. Raises ApiError 400 and 409."""
     key = new_key(call.engine.project.conventions.key_prefix)
     scenario = call.body.get("scenario")
@@ -41,11 +36,11 @@ async def create_workspace(call: ControlCall) -> Record:
         made_by=call.workspace.id,
         maker=_maker(call),
     )
-    workspace = await call.engine.workspaces.create(key, options)
-    return {**await _described(call, workspace), "key": key}
+    workspace = call.engine.workspaces.create(key, options)
+    return {**_described(call, workspace), "key": key}
 
 
-async def delete_workspace(call: ControlCall) -> Record:
+def delete_workspace(call: ControlCall) -> Record:
     """Delete a workspace that was created from this one, and those created from it.
 
     Raises ApiError 404 for any other, and 409 for the caller's own.
@@ -57,12 +52,12 @@ async def delete_workspace(call: ControlCall) -> Record:
             problem="A workspace cannot delete itself",
             advice="Use a key of the workspace that it was created from.",
         )
-    found = next((one for one in await _visible(call) if one.id == wanted), None)
+    found = next((one for one in _visible(call) if one.id == wanted), None)
     if found is None:
         kind = "workspace created from this one"
         raise reject("unknown_resource", kind=kind, member="id", value=wanted)
-    gone = await call.engine.workspaces.family(found)
-    await call.engine.workspaces.delete(gone)
+    gone = call.engine.workspaces.family(found)
+    call.engine.workspaces.delete(gone)
     for workspace in gone:
         call.engine.listeners.remove_all(workspace.id)
     return {"id": wanted, "deleted": True}
@@ -71,9 +66,9 @@ async def delete_workspace(call: ControlCall) -> Record:
 async def reset_workspace(call: ControlCall) -> Record:
     """The reset workspace. Raises ApiError 409 for any key but the one it was created with."""
     async with call.engine.agenda.lock(call.workspace.id):
-        await call.engine.workspaces.reset(call.workspace, call.credential)
+        call.engine.workspaces.reset(call.workspace, call.credential)
     call.engine.listeners.disconnect(call.workspace.id)
-    return await call.describe(await call.fresh())
+    return call.describe(call.fresh())
 
 
 def _maker(call: ControlCall) -> str | None:
@@ -81,17 +76,17 @@ def _maker(call: ControlCall) -> str | None:
     return None if allows(call.credential.scopes, CONTROL) else call.credential.subject
 
 
-async def _visible(call: ControlCall) -> Sequence[Workspace]:
+def _visible(call: ControlCall) -> Sequence[Workspace]:
     """The workspaces that the caller may list and delete, oldest first."""
     maker, workspaces = _maker(call), call.engine.workspaces
     if maker is None:
-        return await workspaces.family(call.workspace)
-    return await workspaces.made_with(call.workspace, maker)
+        return workspaces.family(call.workspace)
+    return workspaces.made_with(call.workspace, maker)
 
 
-async def _described(call: ControlCall, workspace: Workspace) -> Record:
+def _described(call: ControlCall, workspace: Workspace) -> Record:
     """A workspace as the caller may see it: a key that only creates workspaces gets no seed."""
-    described = await call.describe(workspace)
+    described = call.describe(workspace)
     if _maker(call) is not None:
         del described["seed"]
     return described

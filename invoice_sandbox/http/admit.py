@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -55,8 +55,8 @@ def request_limits(limit: int) -> dict[str, int]:
     return {**limits, _FAMILY: max(FAMILY_LIMIT, _FAMILY_KEYS * limit)}
 
 
-OnForbidden = Callable[[AdmittedRequest, ApiError], Awaitable[None]]
-Identify = Callable[[Request], Awaitable[Caller | None]]
+OnForbidden = Callable[[AdmittedRequest, ApiError], None]
+Identify = Callable[[Request], Caller | None]
 
 
 @dataclass(frozen=True)
@@ -105,21 +105,21 @@ class Admission:
         ).admit
 
 
-async def _admit_signed(
+def _admit_signed(
     engine: Engine, parameter: str, opened: str, routed: RoutedRequest
 ) -> AdmittedRequest:
     """The request, if ``parameter`` is a capability, so that nobody else can send a large body."""
     for secret in secrets_of(routed.request, Scheme("query", parameter)):
-        credential = await engine.store.credential(key_digest(secret))
+        credential = engine.store.credential(key_digest(secret))
         if credential is None or credential.type != "capability":
             continue
-        if await open_workspace(engine, credential) is not None:
+        if open_workspace(engine, credential) is not None:
             routed.request.trace.served_by = credential.workspace_id
-            return await _admit_all(routed)
+            return _admit_all(routed)
     raise reject("unknown_resource", kind=opened, member="address")
 
 
-async def _admit_all(routed: RoutedRequest) -> AdmittedRequest:
+def _admit_all(routed: RoutedRequest) -> AdmittedRequest:
     return AdmittedRequest(routed.request, routed.endpoint, routed.path_texts, None, None)
 
 
@@ -143,7 +143,7 @@ class _Gate:
     advice: str
     challenges: tuple[tuple[str, str], ...]
 
-    async def admit(self, routed: RoutedRequest) -> AdmittedRequest:
+    def admit(self, routed: RoutedRequest) -> AdmittedRequest:
         """The request with its caller, if the caller may do what it asks for.
 
         Raises ApiError 401, 403, 429, and 503 while the store cannot keep changes.
@@ -152,23 +152,23 @@ class _Gate:
         engine.store.check()
         try:
             if request.caller is None:
-                caller = await self.identify(request)
+                caller = self.identify(request)
             else:
-                caller = await opened(engine, request.caller)
+                caller = opened(engine, request.caller)
         except ApiError as error:
             self._count(self.rejections, request, None)
             values = {**error.values, "ways": self.advice}
             raise ApiError(error.type, values, self.challenges) from None
         credential, workspace = caller or (None, None)
         if workspace is None and self.default_workspace:
-            workspace = await engine.default_workspace()
+            workspace = engine.default_workspace()
         if workspace is not None:
-            await self._note(request, workspace, is_known=credential is not None)
+            self._note(request, workspace, is_known=credential is not None)
         if self.limiter is not None and self.operation.security.requirements:
             self._count(self.limiter, request, credential)
         if self.family_limiter is not None and workspace is not None:
             is_eldest = workspace.made_by is None or workspace.made_by == engine.first_workspace
-            family = workspace if is_eldest else await engine.workspaces.eldest(workspace)
+            family = workspace if is_eldest else engine.workspaces.eldest(workspace)
             self.family_limiter.count(_FAMILY, family.maker or family.id, is_shown=False)
         admitted = AdmittedRequest(
             request, routed.endpoint, routed.path_texts, credential, workspace
@@ -179,16 +179,16 @@ class _Gate:
             except ApiError as error:
                 if self.rejections is not None:
                     self.rejections.count(_FORBIDDEN, credential.workspace_id, is_shown=False)
-                await self.on_forbidden(admitted, error)
+                self.on_forbidden(admitted, error)
                 raise
         return admitted
 
-    async def _note(self, request: Request, workspace: Workspace, *, is_known: bool) -> None:
+    def _note(self, request: Request, workspace: Workspace, *, is_known: bool) -> None:
         """Note the workspace of a request. That of a known caller counts it, and names it."""
         trace, clock = request.trace, self.engine.system_clock
         trace.workspace = workspace
         if is_known and not request.is_observer:
-            number = trace.number = await self.engine.store.note_request(workspace.id, clock.now())
+            number = trace.number = self.engine.store.note_request(workspace.id, clock.now())
             now, names = workspace.clock.now(clock), self.engine.project.conventions
             trace.drawn_id = seeded_request_id(workspace.seed, number, now, names.request_id_prefix)
 

@@ -76,7 +76,7 @@ class KnownKeys:
         ]
         return cls(engine, found, requirements, operation.security.optional)
 
-    async def identify(self, request: Request) -> Caller | None:
+    def identify(self, request: Request) -> Caller | None:
         """The caller; None when the request needs and carries no credential.
 
         Raises ApiError 401.
@@ -85,7 +85,7 @@ class KnownKeys:
         errors: list[ApiError] = []
         valid: set[str] = set()
         for name, presented in self._carried(request):
-            outcome = await _outcome(self.engine, request, presented)
+            outcome = _outcome(self.engine, request, presented)
             if isinstance(outcome, ApiError):
                 errors.append(outcome)
             else:
@@ -117,15 +117,15 @@ class AnyCredential:
     operation: Operation
     any_credential: bool
 
-    async def identify(self, request: Request) -> Caller | None:
+    def identify(self, request: Request) -> Caller | None:
         """The caller; None when the request needs and carries no credential.
 
         Raises ApiError 401.
         """
-        credential = await self._credential(request)
-        return None if credential is None else await opened(self.engine, credential)
+        credential = self._credential(request)
+        return None if credential is None else opened(self.engine, credential)
 
-    async def _credential(self, request: Request) -> Credential | None:
+    def _credential(self, request: Request) -> Credential | None:
         security = self.operation.security
         complete = list(self._complete(request))
         if not complete and not security.optional:
@@ -134,7 +134,7 @@ class AnyCredential:
         if self.any_credential or not security.requirements:
             offered += _in_common_places(request)
         for secret in offered:
-            credential = await self._key_of_workspace(request, secret)
+            credential = self._key_of_workspace(request, secret)
             if credential is not None:
                 return credential
         if not complete:
@@ -176,8 +176,8 @@ class AnyCredential:
             scopes=frozenset({EVERYTHING}),
         )
 
-    async def _key_of_workspace(self, request: Request, secret: str) -> Credential | None:
-        found = await look_up(self.engine.store, Presented("api_key", secret))
+    def _key_of_workspace(self, request: Request, secret: str) -> Credential | None:
+        found = look_up(self.engine.store, Presented("api_key", secret))
         is_closed = secret == DEMO_KEY and not is_local(self.engine, request)
         return None if is_closed else found
 
@@ -231,19 +231,17 @@ def _agreed(callers: Sequence[Caller], errors: Sequence[ApiError]) -> Caller | N
     return keys[0] if keys else None
 
 
-async def _outcome(
-    engine: Engine, request: Request, presented: Presented | str
-) -> Caller | ApiError:
+def _outcome(engine: Engine, request: Request, presented: Presented | str) -> Caller | ApiError:
     """What a secret turns out to be."""
     if isinstance(presented, str):
         return reject("no_bearer", problem=presented)
-    found = await look_up(engine.store, presented)
+    found = look_up(engine.store, presented)
     if found is None:
-        revoked = await look_up(engine.store, Presented("revoked", presented.secret))
+        revoked = look_up(engine.store, Presented("revoked", presented.secret))
         request.trace.revoked_key_of = None if revoked is None else revoked.workspace_id
     if presented.secret == DEMO_KEY and not is_local(engine, request):
         return _demo_key_problem(engine, request)
-    workspace = None if found is None else await open_workspace(engine, found)
+    workspace = None if found is None else open_workspace(engine, found)
     if found is None or workspace is None:
         return reject("bad_credential")
     return found, workspace
@@ -265,10 +263,10 @@ def is_local(engine: Engine, request: Request) -> bool:
     return engine.local and request.head.forwarding is None
 
 
-async def open_workspace(engine: Engine, credential: Credential) -> Workspace | None:
+def open_workspace(engine: Engine, credential: Credential) -> Workspace | None:
     """The workspace of the credential, unless one of the two has expired."""
-    workspace = await engine.store.workspace(credential.workspace_id)
-    if workspace is None or (workspace.made_by and await engine.workspaces.is_expired(workspace)):
+    workspace = engine.store.workspace(credential.workspace_id)
+    if workspace is None or (workspace.made_by and engine.workspaces.is_expired(workspace)):
         return None
     over = credential.expires_at
     if over is not None and over <= workspace.clock.now(engine.system_clock):
@@ -276,19 +274,19 @@ async def open_workspace(engine: Engine, credential: Credential) -> Workspace | 
     return workspace
 
 
-async def opened(engine: Engine, credential: Credential) -> Caller:
+def opened(engine: Engine, credential: Credential) -> Caller:
     """The credential with its workspace. Raises ApiError 401 if one of the two has expired."""
-    workspace = await open_workspace(engine, credential)
+    workspace = open_workspace(engine, credential)
     if workspace is None:
         raise reject("bad_credential")
     return credential, workspace
 
 
-async def workspace_of_caller(engine: Engine, request: Request) -> Workspace | None:
+def workspace_of_caller(engine: Engine, request: Request) -> Workspace | None:
     """The workspace of a request whose credential was not asked for: it was rejected before, or
     its operation is public."""
     outcomes = [
-        await _outcome(engine, request, presented)
+        _outcome(engine, request, presented)
         for scheme in engine.project.contract.schemes.values()
         if scheme.location in {"bearer", "basic", "header"}
         for presented in _presented(request, scheme, has_basic=True)

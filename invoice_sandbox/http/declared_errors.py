@@ -31,7 +31,7 @@ _LOGGED: Final = frozenset({401, 429})
 """Errors whose message is the reason in the journal and the log."""
 
 
-async def error_reply(engine: Engine, request: Request, error: ApiError) -> Reply:
+def error_reply(engine: Engine, request: Request, error: ApiError) -> Reply:
     """The response to an error, in the format of the operation or of the project."""
     endpoint, project = request.trace.endpoint, engine.project
     below = f"{project.control.base_path}/"
@@ -49,7 +49,7 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
                     conventions.has_own_errors or not _has_example(endpoint, status, media_type)
                 ):
                     return Reply(status, jsonio.dumps(body), media_type, error.headers)
-            shown = await _shown(engine, request, endpoint, status)
+            shown = _shown(engine, request, endpoint, status)
             if shown is not None:
                 reason = printable(conventions.message(error, url))[:_MAX_REASON_LENGTH]
                 return structs.replace(
@@ -59,9 +59,9 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
     return Reply(error.status, jsonio.dumps(body), media_type, error.headers)
 
 
-async def _shown(engine: Engine, request: Request, endpoint: Endpoint, status: int) -> Reply | None:
+def _shown(engine: Engine, request: Request, endpoint: Endpoint, status: int) -> Reply | None:
     """The response that the document shows for a status, if it has a usable one."""
-    workspace = request.trace.workspace or await engine.default_workspace()
+    workspace = request.trace.workspace or engine.default_workspace()
     try:
         return from_contract(request, endpoint, workspace, Choice(status))
     except ApiError:

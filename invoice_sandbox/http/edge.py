@@ -125,7 +125,7 @@ class Edge:
             raise
         except Exception as error:
             request.trace.endpoint = None  # what its document shows may be the reason
-            reply = await self._failed(request, error)
+            reply = self._failed(request, error)
             return structs.replace(reply, headers=(*self._common(request), *reply.headers))
         finally:
             self._in_flight -= 1
@@ -149,16 +149,16 @@ class Edge:
         except ClientGoneError:
             raise
         except (Exception, CancelledError) as error:
-            reply = await self._failed(request, error)
-        workspace = trace.workspace or await workspace_of_caller(self._engine, request)
+            reply = self._failed(request, error)
+        workspace = trace.workspace or workspace_of_caller(self._engine, request)
         why = self._why(trace, workspace)
         common = self._common(request)
         headers = (*common, *reply.headers)
         reply = structs.replace(reply, headers=headers)
-        await self._record(request, reply, workspace, why, clock.monotonic() - started)
+        self._record(request, reply, workspace, why, clock.monotonic() - started)
         reply = self._explained(request, reply, why)
         if self._is_persistent:
-            reply = await self._kept(request, reply, common)
+            reply = await self._flushed(request, reply, common)
         if self._note is not None:
             operation = trace.endpoint.operation.id if trace.endpoint else ""
             self._note(operation, reply.status, clock.monotonic() - started)
@@ -181,7 +181,7 @@ class Edge:
         id_header = (self._conventions.request_id_header, request.trace.request_id)
         return (id_header, self._version, *request.trace.headers)
 
-    async def _kept(self, request: Request, reply: Reply, common: Headers) -> Reply:
+    async def _flushed(self, request: Request, reply: Reply, common: Headers) -> Reply:
         """The response, once everything that it may be about outlives the process; until then an
         error, with the ``common`` headers alone: no cookie of a session that may get lost.
 
@@ -192,7 +192,7 @@ class Edge:
         try:
             await self._engine.store.flush()
         except ApiError as error:
-            failed = await error_reply(self._engine, request, error)
+            failed = error_reply(self._engine, request, error)
             return structs.replace(failed, headers=(*common, *failed.headers))
         return reply
 
@@ -200,7 +200,7 @@ class Edge:
         now, prefix = self._clock.now(), self._conventions.request_id_prefix
         return random_request_id(now, prefix)
 
-    async def _failed(self, request: Request, error: Exception | CancelledError) -> Reply:
+    def _failed(self, request: Request, error: Exception | CancelledError) -> Reply:
         """The response to a request that could not be carried out."""
         if isinstance(error, ApiError):
             shown = error
@@ -214,7 +214,7 @@ class Edge:
             log.error("%s: no response could be given", request.trace.request_id, exc_info=error)
             request.trace.why[_FAILURE] = _failure(error)
             shown = reject("internal_error")
-        return await error_reply(self._engine, request, shown)
+        return error_reply(self._engine, request, shown)
 
     async def _to_page(self, origin: str, request: Request, proceed: Proceed) -> Reply:
         """The response to a page of an origin, with the headers that let it read it."""
@@ -230,14 +230,14 @@ class Edge:
             return _preflight(reply)
         return reply
 
-    async def _count(self, owner: Workspace, trace: Trace, reply: Reply) -> None:
+    def _count(self, owner: Workspace, trace: Trace, reply: Reply) -> None:
         """Count the response for the coverage, unless a fault resets the connection."""
         fault = trace.injected_fault
         if trace.endpoint is not None and not (fault is not None and fault.is_reset):
             operation = trace.endpoint.operation.id
-            await self._engine.workspaces.count(owner, operation, reply.status)
+            self._engine.workspaces.count(owner, operation, reply.status)
 
-    async def _record(
+    def _record(
         self, request: Request, reply: Reply, workspace: Workspace | None, why: Why, seconds: float
     ) -> None:
         """Write the journal: requests to the project's API, and changes by the control API, which
@@ -255,14 +255,14 @@ class Edge:
         if not (is_listed or changes):
             return  # what only looks may be sent by the thousand
         if is_listed and workspace is None and reply.status == HTTPStatus.UNAUTHORIZED:
-            workspace = await self._owner_of_rejected(trace.revoked_key_of)
+            workspace = self._owner_of_rejected(trace.revoked_key_of)
             clock = workspace.clock
             why = structs.replace(why, clock=clock.mode, at=clock.now(self._clock))
         elif workspace is not None and workspace.clock.mode == "live":
             # the journal has the real end of a request
             why = structs.replace(why, at=workspace.clock.now(self._clock))
         if is_listed and workspace is not None:
-            await self._count(workspace, trace, reply)
+            self._count(workspace, trace, reply)
         owner = None if workspace is None else workspace.id
         is_of_other = trace.served_by not in {None, owner}
         entry = _entry(request, reply, seconds, why)
@@ -270,10 +270,10 @@ class Edge:
             entry, is_control=is_control, is_listed=is_listed, is_sent_again=not is_of_other
         )
         if owner is not None and (is_listed or not is_of_other):
-            await self._engine.journal.record(owner, entry)
+            self._engine.journal.record(owner, entry)
         if is_of_other and changes and trace.served_by is not None:
             entry = structs.replace(entry, is_listed=False, is_sent_again=True)
-            await self._engine.journal.record(trace.served_by, entry)
+            self._engine.journal.record(trace.served_by, entry)
 
     def _explained(self, request: Request, reply: Reply, why: Why) -> Reply:
         """The response with its explanation, if the request asks for it."""
@@ -286,9 +286,9 @@ class Edge:
         short = _short({name: one for name, one in shown.items() if name != _FAILURE})
         return structs.replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", short)))
 
-    async def _owner_of_rejected(self, workspace_id: str | None) -> Workspace:
-        owner = None if workspace_id is None else await self._engine.store.workspace(workspace_id)
-        return owner or await self._engine.default_workspace()
+    def _owner_of_rejected(self, workspace_id: str | None) -> Workspace:
+        owner = None if workspace_id is None else self._engine.store.workspace(workspace_id)
+        return owner or self._engine.default_workspace()
 
     def _why(self, trace: Trace, workspace: Workspace | None) -> Why:
         operation = trace.endpoint.operation.id if trace.endpoint else None

@@ -6,7 +6,7 @@ is sent.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -76,44 +76,42 @@ class HandlerResponse:
         engine = self.engine
         workspace = parsed.workspace
         if workspace is None:
-            workspace = await public_workspace(engine, parsed)
+            workspace = public_workspace(engine, parsed)
         key = parsed.idempotency
         if key is None:
             outcome = await self._outcome(parsed, workspace)
         else:
             async with idempotency.single_flight(engine.store, workspace.id, key):
                 outcome = await self._outcome(parsed, workspace)
-        due = await engine.store.next_due(workspace.id)
+        due = engine.store.next_due(workspace.id)
         if due is not None:
-            await engine.agenda.settle(workspace, due)
+            engine.agenda.settle(workspace, due)
         if isinstance(outcome, ApiError):
-            await report_forbidden(engine, parsed, outcome)
+            report_forbidden(engine, parsed, outcome)
             raise outcome
         return outcome
 
     async def _outcome(self, parsed: ParsedRequest, workspace: Workspace) -> Reply | ApiError:
         agenda = self.engine.agenda
-        due = await self.engine.store.next_due(workspace.id)
+        due = self.engine.store.next_due(workspace.id)
         if due is not None:
-            await agenda.catch_up(workspace, due)
-        outcome = await self._carry_out(parsed, workspace.id)
+            agenda.catch_up(workspace, due)
+        outcome = self._carry_out(parsed, workspace.id)
         if isinstance(outcome, DeliverThenRespond):
             await agenda.finish(workspace.id, outcome.lane)
-            outcome = await self._complete(parsed, workspace.id, outcome.then)
+            outcome = self._complete(parsed, workspace.id, outcome.then)
         elif isinstance(outcome, WorkThenRespond):
             result = await outcome.work()
             then = partial(_with_result, outcome.then, result)
-            outcome = await self._complete(parsed, workspace.id, then)
+            outcome = self._complete(parsed, workspace.id, then)
         return outcome
 
-    async def _carry_out(
-        self, parsed: ParsedRequest, workspace_id: str
-    ) -> Reply | ApiError | _Later:
+    def _carry_out(self, parsed: ParsedRequest, workspace_id: str) -> Reply | ApiError | _Later:
         """The outcome of the handler, or the kept one of the same request."""
         key = parsed.idempotency
         try:
-            async with self.engine.store.transaction(workspace_id) as state:
-                workspace = await state.workspace()
+            with self.engine.store.transaction(workspace_id) as state:
+                workspace = state.workspace()
                 call = _call(self.engine, parsed, workspace, state)
                 request, credential = parsed.request, parsed.credential
                 if (
@@ -122,59 +120,57 @@ class HandlerResponse:
                     and not request.is_observer
                     and not (parsed.endpoint.is_control and request.method in READING)
                 ):
-                    await note_use(state, credential, call.now)
-                earlier = None if key is None else await idempotency.kept(state, key, call.now)
+                    note_use(state, credential, call.now)
+                earlier = None if key is None else idempotency.kept(state, key, call.now)
                 if earlier is not None:
                     parsed.request.trace.why["replayed"] = True
                     return earlier
                 if self.has_scenarios and call.scenarios.has_calls(self.operation.id):
-                    await self._do_steps(call)
-                outcome = await self._handle(self.handler, call, parsed.request.trace)
+                    self._do_steps(call)
+                outcome = self._handle(self.handler, call, parsed.request.trace)
                 if key is not None and not isinstance(outcome, _Later):
-                    await self._keep(state, parsed, outcome, call.now)
+                    self._keep(state, parsed, outcome, call.now)
                 return outcome
         except _RolledBackError as rolled_back:
-            await self._keep_error(parsed, workspace_id, rolled_back.error)
+            self._keep_error(parsed, workspace_id, rolled_back.error)
             return rolled_back.error
 
-    async def _complete(
+    def _complete(
         self, parsed: ParsedRequest, workspace_id: str, then: Handler
     ) -> Reply | ApiError:
         """The outcome once what the handler asked for is done: deliveries, or work."""
         try:
-            async with self.engine.store.transaction(workspace_id) as state:
-                call = _call(self.engine, parsed, await state.workspace(), state)
-                outcome = await self._handle(then, call, parsed.request.trace)
+            with self.engine.store.transaction(workspace_id) as state:
+                call = _call(self.engine, parsed, state.workspace(), state)
+                outcome = self._handle(then, call, parsed.request.trace)
                 if isinstance(outcome, _Later):
                     raise TypeError("a handler that responds later cannot ask for more")
-                await self._keep(state, parsed, outcome, call.now)
+                self._keep(state, parsed, outcome, call.now)
                 return outcome
         except _RolledBackError as rolled_back:
-            await self._keep_error(parsed, workspace_id, rolled_back.error)
+            self._keep_error(parsed, workspace_id, rolled_back.error)
             return rolled_back.error
 
-    async def _keep_error(self, parsed: ParsedRequest, workspace_id: str, error: ApiError) -> None:
+    def _keep_error(self, parsed: ParsedRequest, workspace_id: str, error: ApiError) -> None:
         """Keep the outcome of a request whose changes were taken back."""
         if parsed.idempotency is not None:
-            async with self.engine.store.transaction(workspace_id) as state:
-                now = (await state.workspace()).clock.now(self.engine.system_clock)
-                await self._keep(state, parsed, error, now)
+            with self.engine.store.transaction(workspace_id) as state:
+                now = state.workspace().clock.now(self.engine.system_clock)
+                self._keep(state, parsed, error, now)
 
-    async def _keep(
+    def _keep(
         self, state: Transaction, parsed: ParsedRequest, outcome: Reply | ApiError, now: datetime
     ) -> None:
         if parsed.idempotency is not None:
             secrets = self.operation.secrets
-            await idempotency.keep(state, parsed.idempotency, outcome, now, secrets)
+            idempotency.keep(state, parsed.idempotency, outcome, now, secrets)
 
-    async def _handle(
-        self, handler: Handler, call: Call, trace: Trace
-    ) -> Reply | ApiError | _Later:
+    def _handle(self, handler: Handler, call: Call, trace: Trace) -> Reply | ApiError | _Later:
         try:
-            result = await handler(call)
+            result = handler(call)
         except ApiError as error:
             check_error(self.operation, error)
-            await _explain_scenario(trace, call, {})
+            _explain_scenario(trace, call, {})
             if "legal" in error.values:
                 trace.why["next"] = error.values["legal"]
             raise _RolledBackError(error) from error
@@ -186,34 +182,32 @@ class HandlerResponse:
         given = result if isinstance(result, Response) else Response(result)
         if given.hints:
             trace.why["hints"] = [*trace.why.get("hints", ()), *given.hints[:_MAX_HINTS]]
-        await _explain_scenario(trace, call, given.data)
+        _explain_scenario(trace, call, given.data)
         name = self.operation.lifecycle
         machine = None if name is None else call.lifecycle.machines.get(name)
         if machine is not None and isinstance(given.data, dict):
-            await _explain(trace, call, machine, given.data)
+            _explain(trace, call, machine, given.data)
         return self.responses.reply(given)
 
-    async def _do_steps(self, call: Call) -> None:
+    def _do_steps(self, call: Call) -> None:
         """The steps of the scenarios in force that come before this request is carried out."""
         name = self.operation.id
-        for scenario, subject in await _scenarios_of_call(call):
+        for scenario, subject in _scenarios_of_call(call):
             if all(step.call != name for step in scenario.calls):
                 continue
-            number = await call.state.next_number(f"calls/{scenario.name}/{name}/{subject}")
+            number = call.state.next_number(f"calls/{scenario.name}/{name}/{subject}")
             for step in scenario.on_call(name, number):
                 known = {"subject": next(iter(call.path.values()), None), "body": call.body}
                 arguments = {**step.arguments, **known}
-                await self.engine.project.actions[step.do].run(
-                    _step(call, arguments), step.arguments
-                )
+                self.engine.project.actions[step.do].run(_step(call, arguments), step.arguments)
 
 
 _Later = DeliverThenRespond | WorkThenRespond
 """What a handler returns that responds later."""
 
 
-async def _with_result(then: Callable[[Call, Any], Awaitable[Any]], result: Any, call: Call) -> Any:
-    return await then(call, result)
+def _with_result(then: Callable[[Call, Any], Any], result: Any, call: Call) -> Any:
+    return then(call, result)
 
 
 class _RolledBackError(Exception):
@@ -224,26 +218,26 @@ class _RolledBackError(Exception):
         self.error = error
 
 
-async def report_forbidden(engine: Engine, parsed: ParsedRequest, error: ApiError) -> None:
+def report_forbidden(engine: Engine, parsed: ParsedRequest, error: ApiError) -> None:
     hook = engine.project.hooks.on_forbidden
     if hook is None or error.status != HTTPStatus.FORBIDDEN or parsed.workspace is None:
         return
-    async with engine.store.transaction(parsed.workspace.id) as state:
-        await hook(_call(engine, parsed, await state.workspace(), state), error)
+    with engine.store.transaction(parsed.workspace.id) as state:
+        hook(_call(engine, parsed, state.workspace(), state), error)
 
 
-async def public_workspace(engine: Engine, parsed: ParsedRequest) -> Workspace:
+def public_workspace(engine: Engine, parsed: ParsedRequest) -> Workspace:
     """The workspace of a request without a credential: that of a capability in its address, such
     as a signature, otherwise the first."""
     for text in (*parsed.path.values(), *parsed.query.values()):
-        found = await engine.store.credential(key_digest(str(text)))
+        found = engine.store.credential(key_digest(str(text)))
         if found is not None and found.type == "capability":
-            workspace = await engine.store.workspace(found.workspace_id)
+            workspace = engine.store.workspace(found.workspace_id)
             if workspace is not None:
                 parsed.request.trace.served_by = workspace.id
                 return workspace
     parsed.request.trace.served_by = engine.first_workspace
-    return await engine.default_workspace()
+    return engine.default_workspace()
 
 
 def origin_of(engine: Engine, parsed: ParsedRequest) -> Origin:
@@ -288,7 +282,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
     )
 
 
-async def _scenarios_of_call(call: Call) -> list[tuple[Scenario, str]]:
+def _scenarios_of_call(call: Call) -> list[tuple[Scenario, str]]:
     """The request's own scenario, else those of its subjects, else the workspace's; with the id of
     the subject, within whose scenario requests are counted."""
     resolver = call.scenarios
@@ -296,7 +290,7 @@ async def _scenarios_of_call(call: Call) -> list[tuple[Scenario, str]]:
         return [(resolver.named, "")]
     found = []
     for subject in map(str, call.path.values()):
-        scenario = await resolver.for_record(call.state, subject)
+        scenario = resolver.for_record(call.state, subject)
         if scenario is not resolver.default:
             found.append((scenario, subject))
     return found or [(resolver.default, "")]
@@ -317,22 +311,22 @@ def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
     )
 
 
-async def _explain_scenario(trace: Trace, call: Call, data: Any) -> None:
+def _explain_scenario(trace: Trace, call: Call, data: Any) -> None:
     """Name the scenario of the record that the request or its response is about, if it has one of
     its own. A scenario that the request itself names comes first."""
-    if call.scenarios.named is None and await call.state.count(SCENARIO_RUNS):
+    if call.scenarios.named is None and call.state.count(SCENARIO_RUNS):
         body = call.body.values() if isinstance(call.body, dict) else ()
         shown = data if isinstance(data, dict) else {}
         about = (*call.path.values(), shown.get("id"), *body, *call.query.values(), *shown.values())
-        if (name := await call.scenarios.name_among(call.state, about)) is not None:
+        if (name := call.scenarios.name_among(call.state, about)) is not None:
             trace.why["scenario"] = name
 
 
-async def _explain(trace: Trace, call: Call, machine: Machine, data: Mapping[str, Any]) -> None:
+def _explain(trace: Trace, call: Call, machine: Machine, data: Mapping[str, Any]) -> None:
     """Explain which step moved the record in the response last, and its next legal triggers."""
     if isinstance(data.get("status"), str):
         trace.why["next"] = machine.legal.get(data["status"], ())
-    step = await call.state.get(LAST_STEPS, str(data.get("id")))
+    step = call.state.get(LAST_STEPS, str(data.get("id")))
     if step is not None:
         trace.why["step"] = step
 

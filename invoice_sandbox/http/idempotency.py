@@ -36,9 +36,9 @@ _NOT_KEPT: Final = frozenset({400, 401, 403, 429})
 _COOKIE: Final = "set-cookie"
 
 
-async def kept(state: Transaction, key: IdempotencyKey, now: datetime) -> Reply | ApiError | None:
+def kept(state: Transaction, key: IdempotencyKey, now: datetime) -> Reply | ApiError | None:
     """The response to the first such request, or None. Raises ApiError 400 for another request."""
-    record = await state.get(_KIND, key.name)
+    record = state.get(_KIND, key.name)
     if record is None or parse_instant(record["until"]) <= now:
         return None
     if record["content"] != key.content:
@@ -50,7 +50,7 @@ async def kept(state: Transaction, key: IdempotencyKey, now: datetime) -> Reply 
     return Reply(record["status"], record["body"].encode(), record["mediaType"], replayed)
 
 
-async def keep(
+def keep(
     state: Transaction,
     key: IdempotencyKey,
     outcome: Reply | ApiError,
@@ -74,20 +74,20 @@ async def keep(
     else:
         body = _without_secrets(outcome.body, secrets)
         record |= {"status": outcome.status, "body": body, "mediaType": outcome.media_type}
-    number = await state.next_number(_ORDER)
-    await state.put(_KIND, key.name, record | {"number": number})
+    number = state.next_number(_ORDER)
+    state.put(_KIND, key.name, record | {"number": number})
     place = f"idempotent_{number:04d}"
-    await state.put(_ORDER, place, {"name": key.name})
-    dropped = await drop_oldest(state, _ORDER, place, KEPT_RESPONSES)
+    state.put(_ORDER, place, {"name": key.name})
+    dropped = drop_oldest(state, _ORDER, place, KEPT_RESPONSES)
     if dropped is not None:
-        await _forget(state, dropped["name"], number - KEPT_RESPONSES)
+        _forget(state, dropped["name"], number - KEPT_RESPONSES)
 
 
-async def _forget(state: Transaction, name: str, number: int) -> None:
+def _forget(state: Transaction, name: str, number: int) -> None:
     """Delete a kept response, unless a newer one has its name."""
-    record = await state.get(_KIND, name)
+    record = state.get(_KIND, name)
     if record is not None and record["number"] == number:
-        await state.delete(_KIND, name)
+        state.delete(_KIND, name)
 
 
 def key_of(
@@ -116,12 +116,12 @@ async def single_flight(
     store: Store, workspace_id: str, key: IdempotencyKey
 ) -> AsyncIterator[None]:
     """While the request is in progress, reject the same one. Raises ApiError 409."""
-    if not await store.claim(workspace_id, key.name):
+    if not store.claim(workspace_id, key.name):
         raise reject("in_progress", ("Retry-After", "1"))
     try:
         yield
     finally:
-        await store.release(workspace_id, key.name)
+        store.release(workspace_id, key.name)
 
 
 def _content(body: Any) -> str:

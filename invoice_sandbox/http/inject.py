@@ -57,7 +57,7 @@ class Inject:
         scenario = self._named(admitted) if is_named else None
         if workspace is None or not (workspace.faults or scenario):
             return await proceed(admitted, scenario)
-        fault = await self._select(workspace, admitted.endpoint.operation, scenario)
+        fault = self._select(workspace, admitted.endpoint.operation, scenario)
         if fault is None:
             return await proceed(admitted, scenario)
         admitted.request.trace.why["fault"] = f"{fault.id} {fault.kind}"
@@ -71,19 +71,19 @@ class Inject:
         admitted.request.trace.scenario = scenario
         return scenario
 
-    async def _select(
+    def _select(
         self, workspace: Workspace, operation: Operation, named: Scenario | None
     ) -> Fault | None:
         """The fault to inject. A scenario adds its faults when it is named for the first time."""
-        async with self._engine.store.transaction(workspace.id) as state:
-            current = await state.workspace()
+        with self._engine.store.transaction(workspace.id) as state:
+            current = state.workspace()
             if named is not None and named.name not in {current.scenario, *current.named}:
                 faults = (*current.faults, *faults_of(named, only_named=True))
                 current = replace(current, faults=faults, named=(*current.named, named.name))
-                await state.change_workspace(current)
+                state.change_workspace(current)
             selected = select_fault(current, operation, named.name if named else None)
             if selected.faults != current.faults:
-                await state.change_workspace(replace(current, faults=selected.faults))
+                state.change_workspace(replace(current, faults=selected.faults))
         return selected.fault
 
 

@@ -72,7 +72,7 @@ class Metrics:
         return page_routes({PATH: Page(partial(self._respond, engine))}, {})
 
     async def _respond(self, engine: Engine, _request: Request) -> Reply:
-        self._workspaces.set(await engine.store.count_workspaces())
+        self._workspaces.set(engine.store.count_workspaces())
         self._ready.set(engine.store.is_ready())
         return Reply(HTTPStatus.OK, generate_latest(self._registry), CONTENT_TYPE_LATEST)
 

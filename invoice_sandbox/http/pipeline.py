@@ -285,7 +285,7 @@ class IdempotencyKey:
 
 
 Proceed = Callable[[Request], Awaitable[Reply]]
-Admit = Callable[[RoutedRequest], Awaitable[AdmittedRequest]]
+Admit = Callable[[RoutedRequest], AdmittedRequest]
 Read = Callable[[AdmittedRequest, Scenario | None], ParsedRequest]
 Respond = Callable[[ParsedRequest], Awaitable[Reply]]
 CarryOut = Callable[[AdmittedRequest, Scenario | None], Awaitable[Reply]]
@@ -329,7 +329,7 @@ class Pipeline:
     route: Callable[[Request], Awaitable[RoutedRequest | Reply]]
     receive: Callable[[AdmittedRequest], Awaitable[None]]
     inject: Callable[[AdmittedRequest, CarryOut], Awaitable[Reply]]
-    prefer: Callable[[ParsedRequest], Awaitable[Reply | None]]
+    prefer: Callable[[ParsedRequest], Reply | None]
     send_reply: Callable[[Request, Reply, Send], Awaitable[None]]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -351,7 +351,7 @@ class Pipeline:
         routed = await self.route(request)
         if isinstance(routed, Reply):  # a document, a page, or the methods of a path
             return routed
-        admitted = await routed.endpoint.admit(routed)
+        admitted = routed.endpoint.admit(routed)
         endpoint, workspace = admitted.endpoint, admitted.workspace
         if endpoint.operation.body is not None:
             await self.receive(admitted)
@@ -364,7 +364,7 @@ class Pipeline:
     async def _carry_out(self, admitted: AdmittedRequest, scenario: Scenario | None) -> Reply:
         parsed = admitted.endpoint.read(admitted, scenario)
         if PREFER in parsed.request.head.first:
-            preferred = await self.prefer(parsed)
+            preferred = self.prefer(parsed)
             if preferred is not None:
                 return preferred
         return await parsed.endpoint.respond(parsed)

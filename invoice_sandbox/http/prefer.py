@@ -45,7 +45,7 @@ class Prefer:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def __call__(self, parsed: ParsedRequest) -> Reply | None:
+    def __call__(self, parsed: ParsedRequest) -> Reply | None:
         """The preferred response, or None. Raises ApiError 400, 406 and 501."""
         texts = parsed.request.header_values(PREFER)
         if parsed.endpoint.is_control:
@@ -55,7 +55,7 @@ class Prefer:
             return None
         applied = ", ".join(f"{name}={value}" for name, value in preferred.items())
         parsed.request.trace.why["preferred"] = applied
-        workspace = parsed.workspace or await self._engine.default_workspace()
+        workspace = parsed.workspace or self._engine.default_workspace()
         choice = _choice(preferred, tuple(parsed.endpoint.operation.responses))
         reply = from_contract(parsed.request, parsed.endpoint, workspace, choice)
         header = ("Preference-Applied", printable(applied))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import Any
 
 from invoice_sandbox.base.errors import ApiError, reject
@@ -60,10 +61,10 @@ class Responses:
         return HandlerResponse(engine, operation, handler, responses, has_scenarios).respond
 
     async def _from_contract(self, parsed: ParsedRequest) -> Reply:
-        workspace = parsed.workspace or await public_workspace(self._engine, parsed)
+        workspace = parsed.workspace or public_workspace(self._engine, parsed)
         return from_contract(parsed.request, parsed.endpoint, workspace, USUAL)
 
-    async def report_forbidden(self, admitted: AdmittedRequest, error: ApiError) -> None:
+    def report_forbidden(self, admitted: AdmittedRequest, error: ApiError) -> None:
         """Call the project's hook for a known caller that may not do what it asks for (403)."""
         unread = ParsedRequest(
             request=admitted.request,
@@ -78,7 +79,7 @@ class Responses:
             media_type="",
             idempotency=None,
         )
-        await report_forbidden(self._engine, unread, error)
+        report_forbidden(self._engine, unread, error)
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class _ControlResponse:
             result = await self._result(parsed)
         except ApiError as error:
             check_error(self.operation, error)
-            await report_forbidden(self.engine, parsed, error)
+            report_forbidden(self.engine, parsed, error)
             raise
         if isinstance(result, Raw):
             return _raw(self.operation, result)
@@ -107,18 +108,17 @@ class _ControlResponse:
         call = PublicControlCall(
             self.engine, parsed.path, parsed.query, headers, body, parsed.content
         )
-        if not self.operation.security.requirements:
-            return await self.function(call)
-        if parsed.credential is None or parsed.workspace is None:
-            raise reject("no_credential")
-        return await self.function(
-            ControlCall(
+        if self.operation.security.requirements:
+            if parsed.credential is None or parsed.workspace is None:
+                raise reject("no_credential")
+            call = ControlCall(
                 **vars(call),
                 credential=parsed.credential,
                 workspace=parsed.workspace,
                 origin=origin_of(self.engine, parsed),
             )
-        )
+        result = self.function(call)
+        return await result if isawaitable(result) else result
 
 
 def _raw(operation: Operation, given: Raw) -> Reply:

@@ -179,7 +179,7 @@ class WorkThenRespond:
     """
 
     work: Callable[[], Awaitable[Any]]
-    then: Callable[[Call, Any], Awaitable[Any]]
+    then: Callable[[Call, Any], Any]
 
 
 class Origin(Struct, frozen=True):
@@ -223,11 +223,11 @@ class Context(Struct, kw_only=True, eq=False):
         """``now`` as RFC 3339 text."""
         return instant_text(self.now)
 
-    async def new_id(self, prefix: str) -> str:
+    def new_id(self, prefix: str) -> str:
         """The workspace's next id with this prefix, such as ``inv_sandbox_k2v5q7xa_0001``."""
-        return f"{prefix}_{self.workspace.token}_{await self.state.next_number(prefix):04d}"
+        return f"{prefix}_{self.workspace.token}_{self.state.next_number(prefix):04d}"
 
-    async def emit(
+    def emit(
         self,
         event_type: str,
         data: Mapping[str, Any] | Response,
@@ -242,36 +242,36 @@ class Context(Struct, kw_only=True, eq=False):
         nor the lifecycle declares, and for a payload that the contract does not allow.
         """
         data = _event_data(event_type, data)
-        event = await self._recorded(event_type, data)
+        event = self._recorded(event_type, data)
         subject_id = subject or str(data.get("id"))
         if event_type in self.lifecycle.creation_events:
             scenario = self.scenarios.for_new(data)
-            await self.scenarios.assign(self.state, subject_id, scenario)
-            await self._follow(scenario, START, subject_id, record or data)
+            self.scenarios.assign(self.state, subject_id, scenario)
+            self._follow(scenario, START, subject_id, record or data)
         else:
-            scenario = await self.scenarios.for_record(self.state, subject_id)
+            scenario = self.scenarios.for_record(self.state, subject_id)
         faults = scenario.deliveries_of(event_type)
-        await enqueue(self.state, event, faults, self.now)
-        await self._follow(scenario, event_type, subject_id, record or data)
+        enqueue(self.state, event, faults, self.now)
+        self._follow(scenario, event_type, subject_id, record or data)
         return event
 
-    async def announce(self, event_type: str, data: Mapping[str, Any] | Response) -> Record:
+    def announce(self, event_type: str, data: Mapping[str, Any] | Response) -> Record:
         """Record and deliver an event outside any scenario. Raises PayloadError like ``emit``."""
-        event = await self._recorded(event_type, _event_data(event_type, data))
-        await enqueue(self.state, event, (), self.now)
+        event = self._recorded(event_type, _event_data(event_type, data))
+        enqueue(self.state, event, (), self.now)
         return event
 
-    async def event(self, event_type: str, data: Mapping[str, Any] | Response) -> Record:
+    def event(self, event_type: str, data: Mapping[str, Any] | Response) -> Record:
         """An event with its ``id``, ``type``, ``at``, ``subjects``, its cause and ``payload``, not
         recorded.
 
         ``data`` are members, or a Response that has them. Raises PayloadError if the contract does
         not allow the payload.
         """
-        return await self._event(event_type, _event_data(event_type, data))
+        return self._event(event_type, _event_data(event_type, data))
 
-    async def _event(self, event_type: str, data: Mapping[str, Any]) -> Record:
-        event_id, at = await self.new_id(self.conventions.event_id_prefix), self.timestamp
+    def _event(self, event_type: str, data: Mapping[str, Any]) -> Record:
+        event_id, at = self.new_id(self.conventions.event_id_prefix), self.timestamp
         payload = self.conventions.event_body(event_id, event_type, at, data)
         declared = self.contract.webhooks.get(event_type)
         if declared and declared.checker and not declared.checker.is_valid(payload):
@@ -281,29 +281,29 @@ class Context(Struct, kw_only=True, eq=False):
         known = {"id": event_id, "type": event_type, "at": at, "subjects": subjects}
         return {**known, **self.origin.cause, "payload": payload}
 
-    async def _recorded(self, event_type: str, data: Mapping[str, Any]) -> Record:
+    def _recorded(self, event_type: str, data: Mapping[str, Any]) -> Record:
         """A recorded event of a declared type. Raises PayloadError."""
         problem = event_type_problem(event_type, self.contract, self.lifecycle)
         if problem is not None:
             raise PayloadError(problem)
-        event = await self._event(event_type, data)
-        await self.state.put(EVENTS, event["id"], event)
-        await drop_oldest(self.state, EVENTS, event["id"])
+        event = self._event(event_type, data)
+        self.state.put(EVENTS, event["id"], event)
+        drop_oldest(self.state, EVENTS, event["id"])
         self.emitted.append(event["type"])
         return event
 
-    async def _follow(
+    def _follow(
         self, scenario: Scenario, event_type: str, subject: str, record: Mapping[str, Any]
     ) -> None:
         """Schedule the steps of a scenario that an event, or its start, triggers."""
         for step in scenario.by_event.get(event_type, ()):
             due = step.due(self.now, record)
             arguments = {**step.arguments, "subject": subject}
-            await self.state.schedule(due, step.do, arguments, scenario.name, place=step.index)
+            self.state.schedule(due, step.do, arguments, scenario.name, place=step.index)
 
-    async def schedule(self, action: str, after: timedelta = timedelta(), **arguments: Any) -> None:
+    def schedule(self, action: str, after: timedelta = timedelta(), **arguments: Any) -> None:
         """Schedule an action after a simulated delay."""
-        await self.state.schedule(self.now + after, action, arguments)
+        self.state.schedule(self.now + after, action, arguments)
 
     def problems(self, schema: str, value: Any) -> tuple[str, ...]:
         """What the contract's component ``schema`` finds wrong with ``value``, as sentences."""
@@ -368,7 +368,7 @@ class Call(Context, kw_only=True, eq=False):
             raise LookupError(f"{name} is in none of the collections of conventions.yaml")
         return found
 
-    async def page(
+    def page(
         self,
         collection: str,
         *,
@@ -384,8 +384,8 @@ class Call(Context, kw_only=True, eq=False):
         limit = int(self.query.get(names.limit_parameter, names.page_size))
         cursor = self.query.get(names.cursor_parameter)
         before = None if cursor is None else _position(str(cursor))
-        page = await self.state.page(collection, limit=limit, before=before, where=where)
-        total = await self.state.count(collection, where)
+        page = self.state.page(collection, limit=limit, before=before, where=where)
+        total = self.state.count(collection, where)
         headers = ((names.total_header, str(total)), *self._link(page, limit))
         return Response([present(record) for record in page.records], headers)
 
@@ -402,8 +402,8 @@ class Call(Context, kw_only=True, eq=False):
         return (("Link", f'<{address}>; rel="next"'),)
 
 
-Handler = Callable[[Call], Awaitable[Any]]
-"""``async def create_booking(call: Call)``: returns data, a Response, a DeliverThenRespond, or a
+Handler = Callable[[Call], Any]
+"""``def create_booking(call: Call)``: returns data, a Response, a DeliverThenRespond, or a
 WorkThenRespond.
 
 Raise ApiError to roll back; return one to keep the changes.

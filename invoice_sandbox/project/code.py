@@ -8,7 +8,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from keyword import iskeyword
 from pathlib import Path
@@ -24,11 +24,11 @@ from invoice_sandbox.project.api import Context, Handler, Step
 from invoice_sandbox.scenarios.actions import Action, ActionError, action_of
 from invoice_sandbox.state import Record, Transaction
 
-RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
-OnForbidden = Callable[[Context, ApiError], Awaitable[None]]
-OnEndpoint = Callable[[Context, Record], Awaitable[None]]
-OnStepDropped = Callable[[Step, str, str], Awaitable[None]]
-FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
+RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], None]
+OnForbidden = Callable[[Context, ApiError], None]
+OnEndpoint = Callable[[Context, Record], None]
+OnStepDropped = Callable[[Step, str, str], None]
+FindSubject = Callable[[Transaction, str], Record | None]
 
 _PACKAGE: Final = "_invoice_sandbox_project"
 
@@ -118,7 +118,7 @@ def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
-    """Every public async function of the public modules in ``folder``, with its file."""
+    """Every public function of the public modules in ``folder``, with its file."""
     if not folder.is_dir():
         return {}
     package = _load_package(folder)
@@ -128,8 +128,8 @@ def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
         for name, function in inspect.getmembers(module, inspect.isfunction):
             if name.startswith("_") or function.__module__ != module.__name__:
                 continue
-            if not inspect.iscoroutinefunction(function):
-                raise ProjectError(f"{file}: {name} is not a handler; write 'async def {name}'")
+            if inspect.iscoroutinefunction(function):
+                raise ProjectError(f"{file}: {name} is async; write 'def {name}', without await")
             if name in found:
                 raise ProjectError(f"{file}: {name} is defined in {found[name][1].name} too")
             found[name] = (function, file)
@@ -185,10 +185,8 @@ def _functions(file: Path) -> dict[str, Any]:
         if not name.startswith("_") and function.__module__ == module.__name__
     }
     for name, function in functions.items():
-        if not inspect.iscoroutinefunction(function):
-            raise ProjectError(
-                f"{file}: {name} is not async; write 'async def {name}', or '_{name}' for a helper"
-            )
+        if inspect.iscoroutinefunction(function):
+            raise ProjectError(f"{file}: {name} is async; write 'def {name}', without await")
     return functions
 
 

@@ -111,12 +111,12 @@ class Project:
         """Names that its scenarios may reference."""
         return vocabulary_of(self.contract, self.lifecycle, self.actions)
 
-    async def record(self, state: Transaction, kind: str, record: Mapping[str, Any]) -> None:
+    def record(self, state: Transaction, kind: str, record: Mapping[str, Any]) -> None:
         """Store one fixture record, by the hook ``record_fixture`` if the project has it."""
         if self.hooks.record_fixture is None:
-            await state.put(kind, record["id"], record)
+            state.put(kind, record["id"], record)
         else:
-            await self.hooks.record_fixture(state, kind, record)
+            self.hooks.record_fixture(state, kind, record)
 
 
 def load_project(folder: Path, own_scenarios: Path | None = None) -> Project:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -55,7 +55,7 @@ class _Call(Protocol):
     def timestamp(self) -> str: ...
 
 
-CollectionHandler = Callable[[Any], Awaitable[Response]]
+CollectionHandler = Callable[[Any], Response]
 
 
 @dataclass(frozen=True)
@@ -84,31 +84,31 @@ class Collection:
         """Return the handler of each of its operations."""
         return {name: getattr(self, role) for name, role in self.operations.items()}
 
-    async def create(self, call: _Call) -> Response:
+    def create(self, call: _Call) -> Response:
         """Keep the body as a record, with an id unless it has one."""
         if isinstance(call.body, list):
             return self._not_kept(call)
         name, sent = self._name(call), self._sent(call)
-        number = await call.state.next_number(name)
-        while await call.state.get(name, str(number)) is not None:
-            number = await call.state.next_number(name)
+        number = call.state.next_number(name)
+        while call.state.get(name, str(number)) is not None:
+            number = call.state.next_number(name)
         for key in self._ids(call, sent, number):
-            if await call.state.get(name, str(key)) is not None:
+            if call.state.get(name, str(key)) is not None:
                 if key != sent.get(self.identity):
                     continue
                 if call.operation.response_for(_CONFLICT.status) is not None:
                     raise reject(_CONFLICT, problem=_KNOWN, advice=_ADVICE)
-            found = await self._kept(call, {**sent, self.identity: key})
+            found = self._kept(call, {**sent, self.identity: key})
             if found is not None:
                 return found
         return self._not_kept(call)
 
-    async def list(self, call: _Call) -> Response:
+    def list(self, call: _Call) -> Response:
         """Return the records that match the query, the oldest first."""
         view = self._view(call)
         names = (view.part.members if view.part else {}).keys() - _OF_PAGES
         wanted = {name: value for name, value in call.query.items() if name in names}
-        every = (await call.state.page(self._name(call), oldest_first=True)).records
+        every = (call.state.page(self._name(call), oldest_first=True)).records
         records = [one for one in every if _matches(one, wanted)]
         start, end = _page(call.query)
         shown = [view.shown(one, self.identity, call.timestamp) for one in records[start:end]]
@@ -116,43 +116,43 @@ class Collection:
         following = end if end < len(records) else None
         return self._response(call, view, _with_page(view, body, following, len(records)))
 
-    async def get(self, call: _Call) -> Response:
+    def get(self, call: _Call) -> Response:
         """Return the record."""
-        return self._shown(call, await self._found(call))
+        return self._shown(call, self._found(call))
 
     show = get
 
-    async def replace(self, call: _Call) -> Response:
+    def replace(self, call: _Call) -> Response:
         """Replace the record by the body. Members that nobody sends stay."""
-        before = await self._found(call)
+        before = self._found(call)
         part = self._view(call, self._get(call)).part
         names = before.keys() & (part.of_server if part else ())
         unsent = {name: before[name] for name in names}
-        return await self._changed(call, before, unsent | self._sent(call))
+        return self._changed(call, before, unsent | self._sent(call))
 
-    async def change(self, call: _Call) -> Response:
+    def change(self, call: _Call) -> Response:
         """Merge the body into the record (RFC 7396). A null stays where the response allows it."""
-        before, sent = await self._found(call), self._sent(call)
+        before, sent = self._found(call), self._sent(call)
         nulls = {name: None for name, value in sent.items() if value is None}
-        return await self._changed(call, before, {**jsonio.merge_patch(before, sent), **nulls})
+        return self._changed(call, before, {**jsonio.merge_patch(before, sent), **nulls})
 
-    async def delete(self, call: _Call) -> Response:
+    def delete(self, call: _Call) -> Response:
         """Delete the record."""
-        record = await self._found(call)
-        await call.state.delete(self._name(call), self._key(call))
+        record = self._found(call)
+        call.state.delete(self._name(call), self._key(call))
         return self._shown(call, record)
 
-    async def _changed(
+    def _changed(
         self, call: _Call, before: Mapping[str, Any], after: Mapping[str, Any]
     ) -> Response:
         """Keep the record as it is now, with the id that it had."""
-        kept = await self._kept(call, {**after, self.identity: before[self.identity]})
+        kept = self._kept(call, {**after, self.identity: before[self.identity]})
         return kept or self._not_kept(call)
 
     def _not_kept(self, call: _Call) -> Response:
         return self._response(call, self._view(call), None, hints=(_NOT_KEPT,))
 
-    async def _kept(self, call: _Call, record: Mapping[str, Any]) -> Response | None:
+    def _kept(self, call: _Call, record: Mapping[str, Any]) -> Response | None:
         """Keep the record with the other members of its responses; None if they cannot have it."""
         for operation in dict.fromkeys((call.operation.id, self._get(call).id)):
             view = self._view(call, call.contract.operations[operation])
@@ -161,7 +161,7 @@ class Collection:
                 return None
             record = shown
         key = str(record[self.identity])
-        await call.state.put(self._name(call), key, record)
+        call.state.put(self._name(call), key, record)
         url = f"{call.base_url}{call.contract.base_path}{self._name(call)}/{quote(key, safe='')}"
         return self._shown(call, record, {"location": url})
 
@@ -253,9 +253,9 @@ class Collection:
         values = (quote(str(call.path[name]), safe="") for name in path_names(call.operation.path))
         return _PARAMETER.sub(lambda _: next(values), self.base).rstrip("/")
 
-    async def _found(self, call: _Call) -> dict[str, Any]:
+    def _found(self, call: _Call) -> dict[str, Any]:
         """Return what is kept. Raises ApiError 404."""
-        kept = await call.state.get(self._name(call), self._key(call))
+        kept = call.state.get(self._name(call), self._key(call))
         if kept is not None:
             return kept
         member = self._parameter(call.operation) or self.identity

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
@@ -28,7 +28,6 @@ from invoice_sandbox.state import (
     Transaction,
     Workspace,
 )
-from invoice_sandbox.state.memory import Lock
 from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT, TIMEOUT
 from invoice_sandbox.webhooks.lanes import Lanes
 from invoice_sandbox.webhooks.outbox import DELIVER
@@ -58,13 +57,13 @@ REST: Final = 2.0
 
 log = logging.getLogger("invoice_sandbox")
 
-RunStep = Callable[[Transaction, Workspace, ScheduledStep], Awaitable[list[str]]]
+RunStep = Callable[[Transaction, Workspace, ScheduledStep], list[str]]
 """Runs one step within a transaction and returns the types of the events that it recorded."""
 
 Dropped = Literal["failed", "skipped"]
 """Why a step was dropped."""
 
-ReportDropped = Callable[[Transaction, Workspace, ScheduledStep, Dropped, str], Awaitable[None]]
+ReportDropped = Callable[[Transaction, Workspace, ScheduledStep, Dropped, str], None]
 """Reports a step that failed or was skipped, with the reason."""
 
 Target = Callable[[datetime], datetime]
@@ -117,41 +116,42 @@ class Agenda:
         self._planned: dict[str, datetime] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._locks: WeakValueDictionary[str, Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._looping: dict[str, datetime] = {}
         self._collecting: dict[str, list[list[Record]]] = {}
         self.instants = Instants()
 
-    async def run_due(self, workspace: Workspace) -> None:
-        """Run all steps that are due now, and those that they make due. Starts lanes, without
-        waiting for them.
+    def run_due(self, workspace: Workspace, most: int = STEPS_OF_A_REQUEST) -> bool:
+        """Run steps that are due now, and those that they make due, but not many more than
+        ``most``. Start lanes, without waiting for them. True if more steps may be due.
 
         An endless loop is not continued until the clock is moved or its scenario is replaced.
         """
-        due = await self._store.next_due(workspace.id)
+        due = self._store.next_due(workspace.id)
         if due is None or due > workspace.clock.now(self._system_clock):
-            return
-        await self._run_due_steps(workspace)
-        await self._lanes.wake(workspace)
+            return False
+        is_more = self._run_due_steps(workspace, most)
+        self._lanes.wake(workspace)
+        return is_more
 
-    async def catch_up(self, workspace: Workspace, due: datetime) -> None:
+    def catch_up(self, workspace: Workspace, due: datetime) -> None:
         """Run the steps that are due before a request. The first one is due at ``due``.
 
         On a live clock at most STEPS_OF_A_REQUEST: a request does not wait for the steps of
-        thousands of records. The timer runs the others, and gives way to a request after as many.
+        thousands of records. The timer runs the others.
         """
         if due > workspace.clock.now(self._system_clock):
             return
         is_frozen = workspace.clock.mode == "frozen"
-        await self._run_due_steps(workspace, MAX_STEPS if is_frozen else STEPS_OF_A_REQUEST)
-        await self._lanes.wake(workspace)
+        if self.run_due(workspace, MAX_STEPS if is_frozen else STEPS_OF_A_REQUEST) and is_frozen:
+            self._note_loop(workspace.id)
 
-    async def settle(self, workspace: Workspace, due: datetime) -> None:
+    def settle(self, workspace: Workspace, due: datetime) -> None:
         """Run the steps that are due after a request, and set the timer for the next one."""
         if workspace.clock.mode == "frozen" and due > workspace.clock.at:
             return  # nothing is due until the clock is moved
-        await self.catch_up(workspace, due)
-        await self.schedule_wakeup(workspace.id)
+        self.catch_up(workspace, due)
+        self.schedule_wakeup(workspace.id)
 
     async def advance(self, workspace_id: str, target: Target, *, wait: bool = True) -> Advance:
         """Move the workspace's clock and run all steps that become due, in order of time.
@@ -165,10 +165,10 @@ class Agenda:
         with self._collect(workspace_id) as happened:
             async with self.lock(workspace_id):
                 happened.clear()  # it was before
-                start = await self._now(workspace_id)
+                start = self._now(workspace_id)
                 end = target(start)
                 await self._run_until(workspace_id, end)
-                await self._move_clock(workspace_id, end)
+                self._move_clock(workspace_id, end)
             if wait:
                 await self._finish_lanes(workspace_id, happened)
         later = (
@@ -191,17 +191,17 @@ class Agenda:
 
     async def finish(self, workspace_id: str, lane: str) -> None:
         """Run what is due in a lane, and wait for it."""
-        await self._lanes.wake(await self._workspace(workspace_id))
+        self._lanes.wake(self._workspace(workspace_id))
         await self._lanes.finish(workspace_id, lane)
 
     async def rest(self, workspace_id: str) -> None:
         """Wait until no delivery is in flight, but not for receivers that take long."""
         await self._lanes.finish(workspace_id, patience=REST)
 
-    async def schedule_wakeup(self, workspace_id: str) -> None:
+    def schedule_wakeup(self, workspace_id: str) -> None:
         """Set the timer for the next due step of the workspace, if its clock is live."""
-        workspace = await self._store.workspace(workspace_id)
-        first = None if workspace is None else await self._store.next_due(workspace_id)
+        workspace = self._store.workspace(workspace_id)
+        first = None if workspace is None else self._store.next_due(workspace_id)
         if workspace is None or first is None:
             return
         planned, clock = self._planned.get(workspace_id), workspace.clock
@@ -209,7 +209,7 @@ class Agenda:
             return
         if clock.mode == "live" and planned is not None and planned <= first - clock.shift:
             return
-        due_times = await self._store.due_times(workspace_id)
+        due_times = self._store.due_times(workspace_id)
         step, lane = due_times.get(None), self._lanes.next_due(workspace_id, due_times)
         if step is not None and self._is_looping(workspace, step):
             step = None
@@ -230,10 +230,10 @@ class Agenda:
         heapq.heappush(self._heap, (due, workspace_id))
         self._set_timer()
 
-    async def resume(self) -> None:
+    def resume(self) -> None:
         """Set the timer for everything that is due in any workspace, after a restart."""
-        for workspace, _ in await self._store.workspaces():
-            await self.schedule_wakeup(workspace.id)
+        for workspace, _ in self._store.workspaces():
+            self.schedule_wakeup(workspace.id)
 
     async def close(self, patience: float) -> None:
         """Start nothing more, and wait up to ``patience`` real seconds for requests in flight."""
@@ -243,38 +243,41 @@ class Agenda:
             task.cancel()
         await self._lanes.close(patience)
 
-    def lock(self, workspace_id: str) -> Lock:
+    def lock(self, workspace_id: str) -> asyncio.Lock:
         """The lock that running, or replacing, the steps of a workspace requires."""
-        return self._locks.setdefault(workspace_id, Lock())
+        return self._locks.setdefault(workspace_id, asyncio.Lock())
 
     def _is_looping(self, workspace: Workspace, due: datetime) -> bool:
         return self._looping.get(workspace.id) == due
 
-    async def _note_loop(self, workspace_id: str) -> None:
-        due = await self._next_step_due(workspace_id)
-        if due is not None and due <= await self._now(workspace_id):
+    def _note_loop(self, workspace_id: str) -> None:
+        due = self._next_step_due(workspace_id)
+        if due is not None and due <= self._now(workspace_id):
             self._looping[workspace_id] = due
 
-    async def _next_step_due(self, workspace_id: str) -> datetime | None:
-        return (await self._store.due_times(workspace_id)).get(None)
+    def _next_step_due(self, workspace_id: str) -> datetime | None:
+        return (self._store.due_times(workspace_id)).get(None)
 
-    async def _run_due_steps(self, workspace: Workspace, most: int = MAX_STEPS) -> None:
-        due = await self._next_step_due(workspace.id)
+    def _run_due_steps(self, workspace: Workspace, most: int) -> bool:
+        due = self._next_step_due(workspace.id)
         now = workspace.clock.now(self._system_clock)
         if due is None or due > now or self._is_looping(workspace, due):
-            return
+            return False
         count = 0
         while count < most:
-            async with self.lock(workspace.id):  # whoever waits for it comes first
-                pause = count + STEPS_OF_A_REQUEST
-                while count < pause:
-                    done = await self._run_next(workspace.id)
-                    if done is None:
-                        return
-                    count += max(1, len(done["events"]))
-                    await asyncio.sleep(0)  # others go on
-                if count >= MAX_STEPS:
-                    await self._note_loop(workspace.id)
+            done = self._run_next(workspace.id)
+            if done is None:
+                return False
+            count += max(1, len(done["events"]))
+        return True
+
+    async def _run_all(self, workspace: Workspace) -> None:
+        """Run all steps that are due now; others go on between two slices."""
+        for _ in range(0, MAX_STEPS, STEPS_OF_A_REQUEST):
+            if not self.run_due(workspace):
+                return
+            await asyncio.sleep(0)
+        self._note_loop(workspace.id)
 
     async def _finish_lanes(self, workspace_id: str, happened: list[Record]) -> None:
         """Run what is due until nothing is due in any lane, as long as receivers respond. On a live
@@ -285,8 +288,8 @@ class Agenda:
         time, responses = asyncio.get_running_loop().time, 0
         started = latest = time()
         while True:
-            workspace = await self._workspace(workspace_id)
-            await self.run_due(workspace)
+            workspace = self._workspace(workspace_id)
+            await self._run_all(workspace)
             left = min(latest + PATIENCE, started + LONGEST_WAIT) - time()
             if left <= 0 or not await self._lanes.finish(workspace_id, patience=left):
                 return
@@ -298,86 +301,86 @@ class Agenda:
 
     async def _run_until(self, workspace_id: str, end: datetime) -> None:
         count = 0
-        while await self._run_next(workspace_id, end) is not None:
+        while self._run_next(workspace_id, end) is not None:
             count += 1
             if count == MAX_STEPS:
-                due = await self._next_step_due(workspace_id)
+                due = self._next_step_due(workspace_id)
                 if due is not None and due <= end:
-                    await self._note_loop(workspace_id)
+                    self._note_loop(workspace_id)
                     raise EndlessError
             await asyncio.sleep(0)  # others go on
 
-    async def _log(self, workspace_id: str, entry: Record) -> None:
-        await self._store.append(workspace_id, STEPS_LOG, entry)
+    def _log(self, workspace_id: str, entry: Record) -> None:
+        self._store.append(workspace_id, STEPS_LOG, entry)
         for collector in self._collecting.get(workspace_id, ()):
             collector.append(entry)
 
     async def _on_lane_end(self, workspace_id: str) -> None:
         """A lane has ended: it may have made steps due, and may have missed new ones."""
-        workspace = await self._store.workspace(workspace_id)
+        workspace = self._store.workspace(workspace_id)
         if workspace is not None:
             await self.run_workspace(workspace)
 
-    async def _workspace(self, workspace_id: str) -> Workspace:
-        workspace = await self._store.workspace(workspace_id)
+    def _workspace(self, workspace_id: str) -> Workspace:
+        workspace = self._store.workspace(workspace_id)
         if workspace is None:
             raise NoWorkspaceError(workspace_id)
         return workspace
 
-    async def _now(self, workspace_id: str) -> datetime:
-        return (await self._workspace(workspace_id)).clock.now(self._system_clock)
+    def _now(self, workspace_id: str) -> datetime:
+        return (self._workspace(workspace_id)).clock.now(self._system_clock)
 
-    async def _run_next(self, workspace_id: str, until: datetime | None = None) -> Record | None:
+    def _run_next(self, workspace_id: str, until: datetime | None = None) -> Record | None:
         """Run the step that is due first, and log it. Return the entry; None: nothing is due.
 
         With ``until`` the clock moves to the step, at most as far as ``until``.
         """
         step: ScheduledStep | None = None
         try:
-            async with self._store.transaction(workspace_id) as state:
-                workspace = await state.workspace()
-                step = await state.take_due(until or workspace.clock.now(self._system_clock))
+            with self._store.transaction(workspace_id) as state:
+                workspace = state.workspace()
+                step = state.take_due(until or workspace.clock.now(self._system_clock))
                 if step is None:
                     return None
-                workspace = await self._forward(state, workspace, step.due)
-                step = replace(step, run=await state.next_number(_STEPS_RUN))
+                workspace = self._forward(state, workspace, step.due)
+                step = replace(step, run=state.next_number(_STEPS_RUN))
                 self.instants.not_before(workspace.id, workspace.clock, step.due)
-                done = _entry(step, "done", events=await self._run(state, workspace, step))
+                done = _entry(step, "done", events=self._run(state, workspace, step))
         except SkippedStep as skipped:
-            done = await self._drop_step(workspace_id, step, "skipped", str(skipped))
+            done = self._drop_step(workspace_id, step, "skipped", str(skipped))
         except ApiError as error:
             if step is None:
                 raise
             log.warning("%s: the step '%s' failed: %s", workspace_id, step.action, error.message())
-            done = await self._drop_step(workspace_id, step, "failed", error.message())
+            done = self._drop_step(workspace_id, step, "failed", error.message())
         except Exception as error:
             if step is None:
                 raise
             log.exception("%s: the step '%s' failed and is not repeated", workspace_id, step.action)
-            done = await self._drop_step(workspace_id, step, "failed", type(error).__name__)
-        await self._log(workspace_id, done)
+            done = self._drop_step(workspace_id, step, "failed", type(error).__name__)
+        self._log(workspace_id, done)
         return done
 
-    async def _drop_step(
+    def _drop_step(
         self, workspace_id: str, step: ScheduledStep | None, outcome: Dropped, reason: str
     ) -> Record:
         assert step is not None  # noqa: S101  only a step that was taken can fail
-        async with self._store.transaction(workspace_id) as state:
-            await state.discard_step(step.number)
-            await self._forward(state, await state.workspace(), step.due)
+        with self._store.transaction(workspace_id) as state:
+            state.discard_step(step.number)
+            self._forward(state, state.workspace(), step.due)
             with suppress(ApiError):  # a full workspace has no room for another counter
-                step = replace(step, run=await state.next_number(_STEPS_RUN))
-        await self._report_dropped(workspace_id, step, outcome, reason)
+                step = replace(step, run=state.next_number(_STEPS_RUN))
+        self._report_dropped(workspace_id, step, outcome, reason)
         return _entry(step, outcome, reason)
 
-    async def _report_dropped(
+    def _report_dropped(
         self, workspace_id: str, step: ScheduledStep, outcome: Dropped, reason: str
     ) -> None:
         if self._report is None:
             return
         try:
-            async with self._store.transaction(workspace_id) as state:
-                await self._report(state, await state.workspace(), step, outcome, reason)
+            with self._store.transaction(workspace_id) as state:
+                self._report(state, state.workspace(), step, outcome, reason)
         except ApiError as error:
             log.warning(
                 "%s: the %s step '%s' was not reported: %s",
@@ -391,18 +394,16 @@ class Agenda:
                 "%s: the %s step '%s' was not reported", workspace_id, outcome, step.action
             )
 
-    async def _move_clock(self, workspace_id: str, instant: datetime) -> None:
-        async with self._store.transaction(workspace_id) as state:
-            await self._forward(state, await state.workspace(), instant)
+    def _move_clock(self, workspace_id: str, instant: datetime) -> None:
+        with self._store.transaction(workspace_id) as state:
+            self._forward(state, state.workspace(), instant)
 
-    async def _forward(
-        self, state: Transaction, workspace: Workspace, instant: datetime
-    ) -> Workspace:
+    def _forward(self, state: Transaction, workspace: Workspace, instant: datetime) -> Workspace:
         span = instant - workspace.clock.now(self._system_clock)
         if span.total_seconds() <= 0:
             return workspace
         moved = replace(workspace, clock=workspace.clock.forward(span))
-        await state.change_workspace(moved)
+        state.change_workspace(moved)
         return moved
 
     def _set_timer(self) -> None:
@@ -425,7 +426,7 @@ class Agenda:
             if self._planned.get(workspace_id) != planned:
                 continue  # an earlier time was planned since
             del self._planned[workspace_id]
-            workspace = await self._store.workspace(workspace_id)
+            workspace = self._store.workspace(workspace_id)
             if workspace is not None:
                 await self.run_workspace(workspace)
         if self._heap:
@@ -434,8 +435,8 @@ class Agenda:
     async def run_workspace(self, workspace: Workspace) -> None:
         """Do what the timer does: run what is due, and set it again."""
         try:
-            await self.run_due(workspace)
-            await self.schedule_wakeup(workspace.id)
+            await self._run_all(workspace)
+            self.schedule_wakeup(workspace.id)
         except NoWorkspaceError:
             pass  # it was deleted in the meantime
         except ApiError as error:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
-from inspect import iscoroutinefunction
+from inspect import isfunction
 from types import ModuleType
 from typing import Any, Final
 
@@ -72,9 +72,9 @@ class ControlCall(PublicControlCall):
     workspace: Workspace
     origin: Origin
 
-    async def context(self, state: Transaction) -> Context:
+    def context(self, state: Transaction) -> Context:
         """The workspace that ``state`` has open, for a hook of the project."""
-        workspace, project = await state.workspace(), self.engine.project
+        workspace, project = state.workspace(), self.engine.project
         arrived = workspace.clock.now(self.engine.system_clock)
         instants = self.engine.agenda.instants
         return Context(
@@ -88,21 +88,21 @@ class ControlCall(PublicControlCall):
             scenarios=resolver_of(project.scenarios, workspace),
         )
 
-    async def fresh(self) -> Workspace:
+    def fresh(self) -> Workspace:
         """The caller's workspace as it is now."""
-        workspace = await self.engine.store.workspace(self.workspace.id)
+        workspace = self.engine.store.workspace(self.workspace.id)
         if workspace is None:
             raise NoWorkspaceError(self.workspace.id)
         return workspace
 
-    async def is_there(self) -> bool:
+    def is_there(self) -> bool:
         """Whether the caller's workspace has not been deleted meanwhile."""
-        return await self.engine.store.workspace(self.workspace.id) is not None
+        return self.engine.store.workspace(self.workspace.id) is not None
 
-    async def clock_of(self, workspace: Workspace) -> Record:
+    def clock_of(self, workspace: Workspace) -> Record:
         """A workspace's clock as the control API shows it."""
         now = workspace.clock.now(self.engine.system_clock)
-        queues = (await self.engine.store.due_times(workspace.id)).items()
+        queues = (self.engine.store.due_times(workspace.id)).items()
         due = min((at for lane, at in queues if lane is None or at > now), default=None)
         return {
             "mode": workspace.clock.mode,
@@ -110,7 +110,7 @@ class ControlCall(PublicControlCall):
             "nextDue": None if due is None else instant_text(due),
         }
 
-    async def describe(self, workspace: Workspace) -> Record:
+    def describe(self, workspace: Workspace) -> Record:
         """A workspace as the control API shows it."""
         is_current = workspace.id == self.workspace.id
         idle = self.engine.workspaces.idle if workspace.made_by else None
@@ -118,32 +118,32 @@ class ControlCall(PublicControlCall):
             "id": workspace.id,
             "seed": workspace.seed,
             "scenario": workspace.scenario,
-            "clock": await self.clock_of(workspace),
+            "clock": self.clock_of(workspace),
             "keptIdleFor": None if idle is None else duration_text(idle),
             "current": is_current,
-            **(await self._dropped(workspace) if is_current else {}),
+            **(self._dropped(workspace) if is_current else {}),
         }
 
-    async def _dropped(self, workspace: Workspace) -> Record:
+    def _dropped(self, workspace: Workspace) -> Record:
         """How many records of each collection were dropped, if any were."""
-        async with self.engine.store.transaction(workspace.id) as state:
-            records = (await state.page(DROPPED)).records
+        with self.engine.store.transaction(workspace.id) as state:
+            records = (state.page(DROPPED)).records
         found = {one["name"]: one["count"] for one in records}
         return {"dropped": found} if found else {}
 
 
-ControlFunction = Callable[[Any], Awaitable[Any]]
+ControlFunction = Callable[[Any], Any]
 """Carries out one operation of the control API: returns data, a Response, or Raw. It gets a
 ControlCall, or a PublicControlCall if the operation needs no credential."""
 
 
 def functions_of(*modules: ModuleType) -> dict[str, ControlFunction]:
-    """The public coroutine functions of ``modules``, by the operationIds they are named after."""
+    """The public functions of ``modules``, by the operationIds they are named after."""
     return {
         camel_case(name): function
         for module in modules
         for name, function in vars(module).items()
         if not name.startswith("_")
-        and iscoroutinefunction(function)
+        and isfunction(function)
         and function.__module__ == module.__name__
     }

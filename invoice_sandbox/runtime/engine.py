@@ -112,9 +112,9 @@ class Engine:
             if not self.streams[workspace_id]:
                 del self.streams[workspace_id]
 
-    async def default_workspace(self) -> Workspace:
+    def default_workspace(self) -> Workspace:
         """The workspace of requests without a credential. It is never deleted."""
-        workspace = await self.store.workspace(self.first_workspace)
+        workspace = self.store.workspace(self.first_workspace)
         if workspace is None:
             raise RuntimeError("the first workspace was deleted")
         return workspace

@@ -7,7 +7,6 @@ of ours. A body that cannot be parsed is not shown.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -192,7 +191,7 @@ class Journal:
         self._store = store
         self.redactor = Redactor(tuple(contracts), key_prefix)
 
-    async def record(self, workspace_id: str, entry: JournalEntry) -> None:
+    def record(self, workspace_id: str, entry: JournalEntry) -> None:
         """Add a request to the journal of a workspace."""
         operation, status = entry.why.operation, entry.status
         has_failed = (status or 0) >= HTTPStatus.BAD_REQUEST
@@ -204,9 +203,7 @@ class Journal:
             entry = structs.replace(entry, is_sent_again=False)
         if _size(entry) > _LARGE_ENTRY:
             entry = self.redactor.without_large_bodies(entry)
-        await self._store.append(
-            workspace_id, REQUESTS_LOG, entry, _size(entry), self.redactor.kept
-        )
+        self._store.append(workspace_id, REQUESTS_LOG, entry, _size(entry), self.redactor.kept)
 
     def logged(self, entry: JournalEntry) -> tuple[str, Record]:
         """The entry for a log, without secrets: one line with the headers of a rejected credential,
@@ -224,7 +221,7 @@ class Journal:
         members = {"requestId": entry.request_id} | {name: shown[name] for name in _LOGGED}
         return line, members | found | ({"hints": hints} if hints else {})
 
-    async def newest(
+    def newest(
         self,
         workspace_id: str,
         matches: Callable[[Record], bool],
@@ -237,7 +234,7 @@ class Journal:
 
         ``with_control``: also those that are not listed, such as changes by the control API.
         """
-        log = await self._store.log(workspace_id, REQUESTS_LOG)
+        log = self._store.log(workspace_id, REQUESTS_LOG)
         shown: list[Record] = []
         total = 0
         for entry in reversed(log.entries):
@@ -247,7 +244,6 @@ class Journal:
                 continue
             if text or len(shown) < limit:
                 one = self._shown_entry(entry)
-                await asyncio.sleep(0)  # others go on
                 if text and not _shows(one, text):
                     continue
                 if len(shown) < limit:

@@ -139,11 +139,11 @@ class NamedSecrets(Redactor):
         return {"body": None, "base64": base64.b64encode(content).decode()}
 
 
-async def named_secrets(engine: Engine, workspace: Workspace) -> NamedSecrets:
+def named_secrets(engine: Engine, workspace: Workspace) -> NamedSecrets:
     """Return what names the secrets of a workspace."""
-    async with engine.store.transaction(workspace.id) as state:
-        inbox = await inbox_token(state)
-    credentials = await engine.store.snapshot_credentials(workspace.id, BEGINNING)
+    with engine.store.transaction(workspace.id) as state:
+        inbox = inbox_token(state)
+    credentials = engine.store.snapshot_credentials(workspace.id, BEGINNING)
     keys = frozenset(one.digest for one in credentials if one.type == "api_key")
     project = engine.project
     return NamedSecrets(

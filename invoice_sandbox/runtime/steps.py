@@ -26,16 +26,16 @@ LAST_STEPS: Final = "last_steps"
 def step_runner(project: Project) -> RunStep:
     """The function that runs a scheduled step. It raises SkippedStep for an action that fails."""
 
-    async def run(state: Transaction, workspace: Workspace, scheduled: ScheduledStep) -> list[str]:
+    def run(state: Transaction, workspace: Workspace, scheduled: ScheduledStep) -> list[str]:
         step = _step(project, state, workspace, scheduled)
         try:
             if scheduled.action == CLOSE_ENDPOINT:
-                await _report_disabled(project, step)
+                _report_disabled(project, step)
             else:
-                await project.actions[scheduled.action].run(step, scheduled.arguments)
+                project.actions[scheduled.action].run(step, scheduled.arguments)
         except ApiError as error:
             raise SkippedStep(error.message()) from None
-        await _keep_last_step(state, scheduled)
+        _keep_last_step(state, scheduled)
         return step.emitted
 
     return run
@@ -48,7 +48,7 @@ def drop_reporter(project: Project) -> ReportDropped:
     """
     hooks = project.hooks
 
-    async def report(
+    def report(
         state: Transaction,
         workspace: Workspace,
         scheduled: ScheduledStep,
@@ -59,7 +59,7 @@ def drop_reporter(project: Project) -> ReportDropped:
         hook = hooks.on_step_failed if is_failure else hooks.on_step_skipped
         if hook is not None:
             step = _step(project, state, workspace, scheduled)
-            await hook(step, scheduled.action, reason)
+            hook(step, scheduled.action, reason)
 
     return report
 
@@ -82,16 +82,16 @@ def _step(
     )
 
 
-async def _report_disabled(project: Project, step: Step) -> None:
+def _report_disabled(project: Project, step: Step) -> None:
     """Call the project's hook for a webhook endpoint that was disabled."""
-    endpoint = await step.state.get(ENDPOINTS, step.subject)
+    endpoint = step.state.get(ENDPOINTS, step.subject)
     if endpoint is not None and project.hooks.on_endpoint_disabled is not None:
-        await project.hooks.on_endpoint_disabled(step, endpoint)
+        project.hooks.on_endpoint_disabled(step, endpoint)
 
 
-async def _keep_last_step(state: Transaction, scheduled: ScheduledStep) -> None:
+def _keep_last_step(state: Transaction, scheduled: ScheduledStep) -> None:
     """Keep the step with its subject, so that a later response can be explained by it."""
     summary = step_summary(scheduled)
     subject = summary.pop("subject")
     if subject is not None:
-        await state.put(LAST_STEPS, subject, summary)
+        state.put(LAST_STEPS, subject, summary)

@@ -67,19 +67,19 @@ class Workspaces:
     local: bool = False
     responses: dict[str, Counter[tuple[str, int]]] = field(default_factory=dict)
 
-    async def first(self, key: str, options: WorkspaceOptions) -> Workspace:
+    def first(self, key: str, options: WorkspaceOptions) -> Workspace:
         """The workspace of requests without a credential, to which ``key`` has every scope.
 
         It is the one that the store has kept, or a new one. Raises SettingError for a key, or a
         kept scenario, that cannot be used.
         """
-        kept = [workspace for workspace, _ in await self.store.workspaces()]
+        kept = [workspace for workspace, _ in self.store.workspaces()]
         for workspace in kept:
             self._check_scenario(workspace)
         found = next((one for one in kept if one.made_by is None), None)
         if found is None:
-            return await self.create(key, options)
-        await self._admit(found, key)
+            return self.create(key, options)
+        self._admit(found, key)
         return found
 
     def _check_scenario(self, workspace: Workspace) -> None:
@@ -91,27 +91,27 @@ class Workspaces:
                     "which the project does not have"
                 )
 
-    async def _admit(self, workspace: Workspace, key: str) -> None:
+    def _admit(self, workspace: Workspace, key: str) -> None:
         """Give ``key`` every scope of a kept workspace. Raises SettingError."""
-        credential = await self.store.credential(key_digest(key))
+        credential = self.store.credential(key_digest(key))
         if credential is not None and credential.type == "revoked":
             raise SettingError("--key: in the store this key was revoked; choose another")
         if credential is not None and credential.workspace_id != workspace.id:
             raise SettingError("--key: in the store this key has another workspace; choose another")
         if credential is None:
-            async with self.store.transaction(workspace.id) as state:
+            with self.store.transaction(workspace.id) as state:
                 now = workspace.clock.now(self.system_clock)
-                await self._issue(state, workspace, key, now)
+                self._issue(state, workspace, key, now)
 
-    async def create(self, key: str, options: WorkspaceOptions = WorkspaceOptions()) -> Workspace:
+    def create(self, key: str, options: WorkspaceOptions = WorkspaceOptions()) -> Workspace:
         """Create a workspace with the project's fixtures, to which ``key`` has every scope.
 
         Raises ApiError 409 when the server has ``most`` workspaces already, and 429 beyond
         MAX_CHILDREN of the workspace that it is created from.
         """
-        await self._delete_idle()
-        await self._check_children(options)
-        if await self.store.count_workspaces() >= self.most:
+        self._delete_idle()
+        self._check_children(options)
+        if self.store.count_workspaces() >= self.most:
             raise reject(
                 "conflict",
                 problem=f"The server has {self.most} workspaces, which is its limit",
@@ -130,114 +130,112 @@ class Workspaces:
             secret_seed=str(seed) if self.local else new_secret(),
         )
         faults = faults_of(with_conditions(self.project.scenarios, workspace.scenario, {}))
-        workspace = await self._added(replace(workspace, faults=faults))
-        await self._fill(workspace, key)
+        workspace = self._added(replace(workspace, faults=faults))
+        self._fill(workspace, key)
         return workspace
 
-    async def _added(self, workspace: Workspace) -> Workspace:
+    def _added(self, workspace: Workspace) -> Workspace:
         """The new workspace, with a free id."""
-        added = replace(workspace, id=await self._free_id(workspace.id))
-        await self.store.create_workspace(added, self.system_clock.now())
+        added = replace(workspace, id=self._free_id(workspace.id))
+        self.store.create_workspace(added, self.system_clock.now())
         return added
 
-    async def reset(self, workspace: Workspace, caller: Credential) -> None:
+    def reset(self, workspace: Workspace, caller: Credential) -> None:
         """Restore the workspace as it was created. Raises ApiError 409 like ``restore``."""
-        clock = (await self._snapshot(workspace, BEGINNING)).clock
-        await self._restore(workspace, BEGINNING, clock, caller)
+        clock = (self._snapshot(workspace, BEGINNING)).clock
+        self._restore(workspace, BEGINNING, clock, caller)
 
-    async def restore(self, workspace: Workspace, snapshot_id: str, caller: Credential) -> None:
+    def restore(self, workspace: Workspace, snapshot_id: str, caller: Credential) -> None:
         """Restore the workspace and its clock from a snapshot.
 
         Raises ApiError 404, and 409 when the snapshot does not contain the caller's credential.
         """
-        snapshot = await self._snapshot(workspace, snapshot_id)
+        snapshot = self._snapshot(workspace, snapshot_id)
         clock = snapshot.clock
         if clock.mode == "live":
             clock = clock_at("live", snapshot.taken_at, self.system_clock)
-        await self._restore(workspace, snapshot_id, clock, caller)
+        self._restore(workspace, snapshot_id, clock, caller)
 
-    async def snapshots(self, workspace: Workspace) -> tuple[Snapshot, ...]:
+    def snapshots(self, workspace: Workspace) -> tuple[Snapshot, ...]:
         """The snapshots that clients took, oldest first."""
-        taken = await self.store.snapshots(workspace.id)
+        taken = self.store.snapshots(workspace.id)
         return tuple(one for one in taken if one.id != BEGINNING)
 
-    async def family(self, workspace: Workspace) -> tuple[Workspace, ...]:
+    def family(self, workspace: Workspace) -> tuple[Workspace, ...]:
         """The workspace and those created from it, directly or indirectly; oldest first."""
         members = {workspace.id: workspace}
-        for one, _ in await self.store.workspaces():  # in the order of creation
+        for one, _ in self.store.workspaces():  # in the order of creation
             if one.made_by in members:
                 members[one.id] = one
         return tuple(members.values())
 
-    async def made_with(self, workspace: Workspace, key_id: str) -> tuple[Workspace, ...]:
+    def made_with(self, workspace: Workspace, key_id: str) -> tuple[Workspace, ...]:
         """The workspaces that a key of the workspace created; oldest first."""
-        family = await self.family(workspace)
+        family = self.family(workspace)
         return tuple(one for one in family if (one.made_by, one.maker) == (workspace.id, key_id))
 
-    async def eldest(self, workspace: Workspace) -> Workspace:
+    def eldest(self, workspace: Workspace) -> Workspace:
         """The child of the first workspace that this one comes from, or the first workspace."""
-        line = [workspace, *await self._line(workspace.made_by)]
+        line = [workspace, *self._line(workspace.made_by)]
         return line[max(len(line) - 2, 0)]
 
-    async def delete(self, workspaces: Sequence[Workspace]) -> None:
+    def delete(self, workspaces: Sequence[Workspace]) -> None:
         """Delete workspaces with everything in them."""
         for workspace in workspaces:
-            await self._delete(workspace)
+            self._delete(workspace)
 
-    async def _delete(self, workspace: Workspace) -> None:
-        await self.store.delete_workspace(workspace.id)
+    def _delete(self, workspace: Workspace) -> None:
+        self.store.delete_workspace(workspace.id)
         self.responses.pop(workspace.id, None)
 
-    async def count(self, workspace: Workspace, operation: str, status: int) -> None:
+    def count(self, workspace: Workspace, operation: str, status: int) -> None:
         """Count a response for the workspace and for those that it was created from."""
-        for counted in await self._line(workspace.id):
+        for counted in self._line(workspace.id):
             self.responses.setdefault(counted.id, Counter())[operation, status] += 1
 
     def counted(self, workspace: Workspace) -> Mapping[tuple[str, int], int]:
         """Return the number of responses by operationId and status."""
         return self.responses.get(workspace.id, Counter())
 
-    async def is_expired(self, workspace: Workspace) -> bool:
+    def is_expired(self, workspace: Workspace) -> bool:
         """Whether the workspace was idle for too long and must be deleted."""
         if self.idle is None or workspace.made_by is None:
             return False
-        return await self.store.last_used(workspace.id) + self.idle <= self.system_clock.now()
+        return self.store.last_used(workspace.id) + self.idle <= self.system_clock.now()
 
-    async def _line(self, maker: str | None) -> list[Workspace]:
+    def _line(self, maker: str | None) -> list[Workspace]:
         """The workspace of an id, the one that it was created from, and so on."""
         line: list[Workspace] = []
-        while maker is not None and (one := await self.store.workspace(maker)) is not None:
+        while maker is not None and (one := self.store.workspace(maker)) is not None:
             line.append(one)
             maker = one.made_by
         return line
 
-    async def _check_children(self, options: WorkspaceOptions) -> None:
+    def _check_children(self, options: WorkspaceOptions) -> None:
         """Raise ApiError 429 if there are too many workspaces beside the new one."""
-        line = await self._line(options.made_by)
+        line = self._line(options.made_by)
         if len(line) > 1:  # what the first workspace creates is limited by ``most`` alone
-            children = len(await self.family(line[-2])) - 1
+            children = len(self.family(line[-2])) - 1
             check_limit("workspaces created from it", MAX_CHILDREN, children)
         if options.maker is not None:
-            made = len(await self.made_with(line[0], options.maker))
+            made = len(self.made_with(line[0], options.maker))
             check_limit("workspaces created from it", MAX_CHILDREN, made)
 
-    async def _fill(self, workspace: Workspace, key: str) -> None:
-        if await self.store.credential(key_digest(key)) is not None:
+    def _fill(self, workspace: Workspace, key: str) -> None:
+        if self.store.credential(key_digest(key)) is not None:
             raise ValueError("the key is in use by another workspace; choose a different one")
         now = workspace.clock.now(self.system_clock)
-        async with self.store.transaction(workspace.id) as state:
+        with self.store.transaction(workspace.id) as state:
             for collection, records in self.project.fixtures.items():
                 for record in records:
-                    await self.project.record(state, collection, record)
-            await self._issue(state, workspace, key, now)
-            await open_inbox(state, workspace.id, new_secret())
-        await self.store.take_snapshot(workspace.id, Snapshot(BEGINNING, now, workspace.clock))
+                    self.project.record(state, collection, record)
+            self._issue(state, workspace, key, now)
+            open_inbox(state, workspace.id, new_secret())
+        self.store.take_snapshot(workspace.id, Snapshot(BEGINNING, now, workspace.clock))
 
-    async def _issue(
-        self, state: Transaction, workspace: Workspace, key: str, now: datetime
-    ) -> None:
-        number = await state.next_number("key_sandbox")
-        await issue_key(
+    def _issue(self, state: Transaction, workspace: Workspace, key: str, now: datetime) -> None:
+        number = state.next_number("key_sandbox")
+        issue_key(
             state,
             workspace_id=workspace.id,
             key_id=resource_id("key_sandbox", workspace.token, number),
@@ -247,39 +245,39 @@ class Workspaces:
             created_at=instant_text(now),
         )
 
-    async def _snapshot(self, workspace: Workspace, snapshot_id: str) -> Snapshot:
-        for snapshot in await self.store.snapshots(workspace.id):
+    def _snapshot(self, workspace: Workspace, snapshot_id: str) -> Snapshot:
+        for snapshot in self.store.snapshots(workspace.id):
             if snapshot.id == snapshot_id:
                 return snapshot
         raise reject("unknown_resource", kind="snapshot", member="id", value=snapshot_id)
 
-    async def _restore(
+    def _restore(
         self, workspace: Workspace, snapshot_id: str, clock: ClockState, caller: Credential
     ) -> None:
-        left = await self.store.snapshot_credentials(workspace.id, snapshot_id)
+        left = self.store.snapshot_credentials(workspace.id, snapshot_id)
         if caller.digest not in {credential.digest for credential in left}:
             raise reject(
                 "conflict",
                 problem="The snapshot does not contain the key of this request",
                 advice="Use the key that the workspace was created with.",
             )
-        await self.store.restore_snapshot(workspace.id, snapshot_id, clock)
-        async with self.store.transaction(workspace.id) as state:
+        self.store.restore_snapshot(workspace.id, snapshot_id, clock)
+        with self.store.transaction(workspace.id) as state:
             ended_at = instant_text(clock.now(self.system_clock))
-            await end_access_of_disabled(state, ended_at)
+            end_access_of_disabled(state, ended_at)
 
-    async def _delete_idle(self) -> None:
+    def _delete_idle(self) -> None:
         if self.idle is None:
             return
         latest = self.system_clock.now() - self.idle
-        for workspace, used in await self.store.workspaces():
+        for workspace, used in self.store.workspaces():
             if workspace.made_by is not None and used <= latest:
-                await self._delete(workspace)
+                self._delete(workspace)
 
-    async def _free_id(self, wanted: str) -> str:
+    def _free_id(self, wanted: str) -> str:
         """``wanted``, with a number if it is in use: two workspaces may have the same seed."""
         number, free = 1, wanted
-        while await self.store.workspace(free) is not None:
+        while self.store.workspace(free) is not None:
             number += 1
             free = f"{wanted}_{number}"
         return free

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Literal, NewType, TypeVar
@@ -23,7 +23,7 @@ Trigger = NewType("Trigger", str)
 Percent = NewType("Percent", int)
 """Type of a parameter from 1 to 100."""
 
-_Function = TypeVar("_Function", bound=Callable[..., Awaitable[None]])
+_Function = TypeVar("_Function", bound=Callable[..., None])
 _MARK: Final = "_scenario_action"
 
 TYPE_NAMES: Final[Mapping[Any, str]] = {
@@ -66,21 +66,21 @@ class Action:
     """One action. ``triggers`` are all that it may cause, ``events`` all that it may record."""
 
     name: str
-    function: Callable[..., Awaitable[None]]
+    function: Callable[..., None]
     summary: str = ""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     in_scenarios: bool = False
     triggers: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
 
-    async def run(self, step: Any, arguments: Mapping[str, Any]) -> None:
+    def run(self, step: Any, arguments: Mapping[str, Any]) -> None:
         """Call the function with the arguments of a scenario or a handler."""
         keywords = {
             self.parameters[name].python_name: value
             for name, value in arguments.items()
             if name in self.parameters
         }
-        await self.function(step, **keywords)
+        self.function(step, **keywords)
 
 
 def scenario_action(
@@ -98,7 +98,7 @@ def scenario_action(
     return mark
 
 
-def action_of(function: Callable[..., Awaitable[None]]) -> Action:
+def action_of(function: Callable[..., None]) -> Action:
     """The action of a function. Raises ActionError for a parameter of an unsupported type."""
     triggers, events = getattr(function, _MARK, ((), ()))
     name = function.__name__.replace("_", "-")

@@ -187,26 +187,26 @@ class ScenarioResolver(Struct, eq=False):
                 return scenario
         return self.default
 
-    async def for_record(self, state: Transaction, record_id: str) -> Scenario:
+    def for_record(self, state: Transaction, record_id: str) -> Scenario:
         """The scenario of an existing record."""
-        run = await state.get(SCENARIO_RUNS, record_id)
+        run = state.get(SCENARIO_RUNS, record_id)
         if run is None:
             return self.default
         return with_conditions(self.scenarios, run["scenario"], run["with"])
 
-    async def name_among(self, state: Transaction, values: Iterable[Any]) -> str | None:
+    def name_among(self, state: Transaction, values: Iterable[Any]) -> str | None:
         """The name of the scenario of the first value that is the id of a record with its own."""
         for value in values:
-            run = await state.get(SCENARIO_RUNS, value) if isinstance(value, str) else None
+            run = state.get(SCENARIO_RUNS, value) if isinstance(value, str) else None
             if run is not None:
                 return str(run["scenario"])
         return None
 
-    async def assign(self, state: Transaction, record_id: str, scenario: Scenario) -> None:
+    def assign(self, state: Transaction, record_id: str, scenario: Scenario) -> None:
         """Store the scenario of a record, unless it is the workspace's."""
         if scenario is not self.default:
             run = {"scenario": scenario.name, "with": dict(scenario.conditions)}
-            await state.put(SCENARIO_RUNS, record_id, run)
+            state.put(SCENARIO_RUNS, record_id, run)
 
 
 def _beginning(scenarios: Mapping[str, Scenario]) -> Sequence[Scenario]:

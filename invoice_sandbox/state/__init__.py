@@ -7,7 +7,7 @@ of a stored object, so that a database can implement the same protocol.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, Protocol
@@ -215,19 +215,19 @@ class NoWorkspaceError(KeyError):
 class Transaction(Protocol):
     """The state of one workspace for one request or one step. Commits all changes or none."""
 
-    async def workspace(self) -> Workspace:
+    def workspace(self) -> Workspace:
         """The workspace."""
         ...
 
-    async def change_workspace(self, workspace: Workspace) -> None:
+    def change_workspace(self, workspace: Workspace) -> None:
         """Replace the workspace, which may have another clock, scenario or faults."""
         ...
 
-    async def get(self, collection: str, key: str) -> Record | None:
+    def get(self, collection: str, key: str) -> Record | None:
         """The record, or None."""
         ...
 
-    async def put(
+    def put(
         self, collection: str, key: str, record: Mapping[str, Any], *, lazily: bool = False
     ) -> None:
         """Insert the record at the end of the collection, or replace it in its position.
@@ -236,11 +236,11 @@ class Transaction(Protocol):
         """
         ...
 
-    async def delete(self, collection: str, key: str) -> bool:
+    def delete(self, collection: str, key: str) -> bool:
         """Remove the record; False if there is none. The positions of all others stay valid."""
         ...
 
-    async def page(
+    def page(
         self,
         collection: str,
         *,
@@ -255,15 +255,15 @@ class Transaction(Protocol):
         """
         ...
 
-    async def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
+    def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
         """How many records match."""
         ...
 
-    async def next_number(self, name: str) -> int:
+    def next_number(self, name: str) -> int:
         """The next number of the counter ``name``: 1, 2, 3, …"""
         ...
 
-    async def schedule(
+    def schedule(
         self,
         due: datetime,
         action: str,
@@ -280,31 +280,31 @@ class Transaction(Protocol):
         """
         ...
 
-    async def steps(self, *lanes: str | None) -> tuple[ScheduledStep, ...]:
+    def steps(self, *lanes: str | None) -> tuple[ScheduledStep, ...]:
         """The scheduled steps of lanes, by due time, then creation; None: those without lane."""
         ...
 
-    async def take_due(self, now: datetime) -> ScheduledStep | None:
+    def take_due(self, now: datetime) -> ScheduledStep | None:
         """Remove and return the first step without a lane that is due at ``now``, if any."""
         ...
 
-    async def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
+    def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
         """The first step of a lane that is due at ``now``, if any. It stays scheduled."""
         ...
 
-    async def discard_step(self, number: int, lane: str | None = None) -> bool:
+    def discard_step(self, number: int, lane: str | None = None) -> bool:
         """Remove a step. False: there is no step of that number."""
         ...
 
-    async def credentials(self) -> tuple[Credential, ...]:
+    def credentials(self) -> tuple[Credential, ...]:
         """Every credential that was valid when the transaction began."""
         ...
 
-    async def grant(self, credential: Credential) -> None:
+    def grant(self, credential: Credential) -> None:
         """Make the credential valid when the transaction commits."""
         ...
 
-    async def revoke(self, digest: str) -> None:
+    def revoke(self, digest: str) -> None:
         """Make the credential invalid when the transaction commits."""
         ...
 
@@ -313,10 +313,10 @@ DROPPED: Final = "dropped"
 """The collection of how many records were dropped, by what they are."""
 
 
-async def count_dropped(state: Transaction, name: str) -> None:
+def count_dropped(state: Transaction, name: str) -> None:
     """Count one more dropped record, of a collection or of another kind."""
-    number = await state.next_number(f"{DROPPED}/{name}")
-    await state.put(DROPPED, name, {"name": name, "count": number})
+    number = state.next_number(f"{DROPPED}/{name}")
+    state.put(DROPPED, name, {"name": name, "count": number})
 
 
 class Store(Protocol):
@@ -351,68 +351,66 @@ class Store(Protocol):
         """Keep what is not kept yet. Nothing may be called afterwards."""
         ...
 
-    async def create_workspace(self, workspace: Workspace, now: datetime) -> None:
+    def create_workspace(self, workspace: Workspace, now: datetime) -> None:
         """Add an empty workspace, last used ``now``. Raises KeyError when its id is taken."""
         ...
 
-    async def delete_workspace(self, workspace_id: str) -> None:
+    def delete_workspace(self, workspace_id: str) -> None:
         """Delete the workspace with everything in it. No error if it does not exist."""
         ...
 
-    async def workspace(self, workspace_id: str) -> Workspace | None:
+    def workspace(self, workspace_id: str) -> Workspace | None:
         """The workspace, or None."""
         ...
 
-    async def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
+    def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
         """Every workspace and when it was last used, in the order of creation."""
         ...
 
-    async def count_workspaces(self) -> int:
+    def count_workspaces(self) -> int:
         """How many workspaces there are."""
         ...
 
-    async def credential(self, digest: str) -> Credential | None:
+    def credential(self, digest: str) -> Credential | None:
         """The valid credential with that digest, in any workspace; None: there is none."""
         ...
 
-    async def note_request(self, workspace_id: str, now: datetime) -> int:
+    def note_request(self, workspace_id: str, now: datetime) -> int:
         """Count a request and return its number: 1, 2, 3, … Not part of any transaction.
 
         Sets the time of last use to ``now``, which is real time.
         """
         ...
 
-    async def last_used(self, workspace_id: str) -> datetime:
+    def last_used(self, workspace_id: str) -> datetime:
         """When the workspace received its last request, in real time."""
         ...
 
-    async def next_due(self, workspace_id: str) -> datetime | None:
+    def next_due(self, workspace_id: str) -> datetime | None:
         """When the first scheduled step is due, in any lane or without one; None: there is none."""
         ...
 
-    async def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
+    def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
         """When the first step of each lane is due, and under None the first step without a lane.
 
         Lanes without steps are omitted.
         """
         ...
 
-    def transaction(self, workspace_id: str) -> AbstractAsyncContextManager[Transaction]:
+    def transaction(self, workspace_id: str) -> AbstractContextManager[Transaction]:
         """A transaction, serial per workspace: commits on exit, rolls back on an exception."""
         ...
 
-    async def next_snapshot_number(self, workspace_id: str) -> int:
+    def next_snapshot_number(self, workspace_id: str) -> int:
         """The number of the next snapshot: 1, 2, 3, … Restoring a snapshot does not reset it."""
         ...
 
-    async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
+    def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
         """Save the workspace: state without users, agenda, scenario, faults, credentials,
         counters."""
         ...
 
-    async def restore_snapshot(
-        self, workspace_id: str, snapshot_id: str, clock: ClockState
-    ) -> None:
+    def restore_snapshot(self, workspace_id: str, snapshot_id: str, clock: ClockState) -> None:
         """Restore the workspace, with ``clock``. Users stay as they are, and no session that has
         ended begins again.
 
@@ -420,28 +418,26 @@ class Store(Protocol):
         """
         ...
 
-    async def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
+    def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
         """Delete a snapshot. Raises KeyError for an unknown one."""
         ...
 
-    async def snapshots(self, workspace_id: str) -> tuple[Snapshot, ...]:
+    def snapshots(self, workspace_id: str) -> tuple[Snapshot, ...]:
         """Every snapshot, oldest first."""
         ...
 
-    async def snapshot_credentials(
-        self, workspace_id: str, snapshot_id: str
-    ) -> tuple[Credential, ...]:
+    def snapshot_credentials(self, workspace_id: str, snapshot_id: str) -> tuple[Credential, ...]:
         """The credentials that are valid after restoring the snapshot. Raises KeyError."""
         ...
 
-    async def contents(self, workspace_id: str, snapshot_id: str | None = None) -> Contents:
+    def contents(self, workspace_id: str, snapshot_id: str | None = None) -> Contents:
         """What the workspace holds, or held when the snapshot was taken.
 
         Raises KeyError for an unknown snapshot.
         """
         ...
 
-    async def append(
+    def append(
         self,
         workspace_id: str,
         log: str,
@@ -456,11 +452,11 @@ class Store(Protocol):
         """
         ...
 
-    async def log(self, workspace_id: str, log: str) -> Log:
+    def log(self, workspace_id: str, log: str) -> Log:
         """The entries of a log; empty if it was never written."""
         ...
 
-    async def count_logged(self, workspace_id: str, log: str) -> int:
+    def count_logged(self, workspace_id: str, log: str) -> int:
         """How many entries a log has had, with those that it has dropped."""
         ...
 
@@ -471,10 +467,10 @@ class Store(Protocol):
         """
         ...
 
-    async def claim(self, workspace_id: str, name: str) -> bool:
+    def claim(self, workspace_id: str, name: str) -> bool:
         """Reserve a name. False: it is reserved already."""
         ...
 
-    async def release(self, workspace_id: str, name: str) -> None:
+    def release(self, workspace_id: str, name: str) -> None:
         """Release a reserved name."""
         ...

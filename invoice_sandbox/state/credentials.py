@@ -93,10 +93,10 @@ class Presented(NamedTuple):
         return f"Presented({self.type})"
 
 
-async def look_up(store: Store, presented: Presented) -> Credential | None:
+def look_up(store: Store, presented: Presented) -> Credential | None:
     """The credential that a secret belongs to, or None when it is unknown."""
     digest = key_digest(presented.secret)
-    credential = await store.credential(digest)
+    credential = store.credential(digest)
     if (
         credential is None
         or credential.type != presented.type
@@ -106,7 +106,7 @@ async def look_up(store: Store, presented: Presented) -> Credential | None:
     return credential
 
 
-async def issue_key(
+def issue_key(
     state: Transaction,
     *,
     workspace_id: str,
@@ -135,11 +135,11 @@ async def issue_key(
         "expiresAt": expires_at,
         "lastUsedAt": None,
     }
-    check_limit("API keys", MAX_KEYS, await state.count(KEYS))
-    await state.put(KEYS, key_id, metadata)
-    await state.put(_DIGESTS, key_id, {"id": key_id, "digest": key_digest(key), "maker": maker})
+    check_limit("API keys", MAX_KEYS, state.count(KEYS))
+    state.put(KEYS, key_id, metadata)
+    state.put(_DIGESTS, key_id, {"id": key_id, "digest": key_digest(key), "maker": maker})
     expires = parse_instant(expires_at) if expires_at else None
-    await state.grant(Credential(key_digest(key), workspace_id, key_id, frozenset(scopes), expires))
+    state.grant(Credential(key_digest(key), workspace_id, key_id, frozenset(scopes), expires))
     return metadata
 
 
@@ -156,7 +156,7 @@ def _short(name: Any, prefix: str) -> Any:
     return shown[:MAX_NAME]
 
 
-async def open_session(
+def open_session(
     state: Transaction,
     *,
     workspace_id: str,
@@ -166,21 +166,21 @@ async def open_session(
 ) -> str:
     """Open a session until ``expires_at`` and return its id, which is a secret."""
     secret = new_secret()
-    await _drop_oldest(state, "session", "sessions")
-    token, number = (await state.workspace()).token, await state.next_number(SESSIONS)
+    _drop_oldest(state, "session", "sessions")
+    token, number = state.workspace().token, state.next_number(SESSIONS)
     session_id = resource_id(SESSIONS, token, number)
     digest, allowed = key_digest(secret), frozenset(scopes)
-    await state.grant(
+    state.grant(
         Credential(digest, workspace_id, subject, allowed, expires_at, "session", session_id)
     )
     return secret
 
 
-async def open_sessions(state: Transaction, now: datetime) -> list[Credential]:
+def open_sessions(state: Transaction, now: datetime) -> list[Credential]:
     """The sessions that have not ended, those that end last first."""
     found = [
         (one.expires_at, one.id, one)
-        for one in await state.credentials()
+        for one in state.credentials()
         if one.type == "session" and one.expires_at is not None and one.expires_at > now
     ]
     return [one for *_, one in sorted(found, key=lambda row: row[:2], reverse=True)]
@@ -191,79 +191,79 @@ def is_disabled(user: Record) -> bool:
     return user.get("status") == DISABLED_USER
 
 
-async def end_access_of_disabled(state: Transaction, ended_at: str) -> None:
+def end_access_of_disabled(state: Transaction, ended_at: str) -> None:
     """End the access of all disabled users again: a snapshot may have brought back their keys."""
-    for user in (await state.page(USERS)).records:
+    for user in (state.page(USERS)).records:
         if is_disabled(user):
-            await end_access(state, user["id"], ended_at)
+            end_access(state, user["id"], ended_at)
 
 
-async def end_access(state: Transaction, user_id: str, ended_at: str) -> None:
+def end_access(state: Transaction, user_id: str, ended_at: str) -> None:
     """Close the sessions of a user, and revoke the keys that were made in them or with these."""
-    for one in await state.credentials():
+    for one in state.credentials():
         if one.subject == user_id:
-            await state.revoke(one.digest)
-    made, makers = (await state.page(_DIGESTS)).records, [user_id]
+            state.revoke(one.digest)
+    made, makers = (state.page(_DIGESTS)).records, [user_id]
     for maker in makers:
         for key_id in [one["id"] for one in made if one.get("maker") == maker]:
             makers.append(key_id)
-            metadata = await state.get(KEYS, key_id)
+            metadata = state.get(KEYS, key_id)
             if metadata is not None and metadata["status"] == "Active":
-                await revoke_key(state, metadata, ended_at)
+                revoke_key(state, metadata, ended_at)
 
 
-async def _drop_oldest(state: Transaction, kind: str, name: str) -> None:
+def _drop_oldest(state: Transaction, kind: str, name: str) -> None:
     """Revoke and count the sessions, or the URLs, that end first and are too many with one more."""
     ending = {
         one.digest: one.expires_at
-        for one in await state.credentials()
+        for one in state.credentials()
         if one.type == kind and one.expires_at is not None
     }
     for digest in sorted(ending, key=ending.__getitem__)[: max(0, len(ending) - MAX_OPEN + 1)]:
-        await state.revoke(digest)
-        await count_dropped(state, name)
+        state.revoke(digest)
+        count_dropped(state, name)
 
 
-async def close_session(state: Transaction, session: Credential) -> None:
+def close_session(state: Transaction, session: Credential) -> None:
     """Close a session."""
-    await state.revoke(session.digest)
+    state.revoke(session.digest)
 
 
-async def open_capability(
+def open_capability(
     state: Transaction, *, workspace_id: str, subject: str, secret: str, expires_at: datetime
 ) -> None:
     """Give access to ``subject`` without a key, by a URL that contains ``secret``."""
-    await _drop_oldest(state, "capability", "capabilities")
-    await state.grant(
+    _drop_oldest(state, "capability", "capabilities")
+    state.grant(
         Credential(key_digest(secret), workspace_id, subject, frozenset(), expires_at, "capability")
     )
 
 
-async def close_capability(state: Transaction, secret: str) -> None:
+def close_capability(state: Transaction, secret: str) -> None:
     """Withdraw the access that a URL with ``secret`` gave."""
-    await state.revoke(key_digest(secret))
+    state.revoke(key_digest(secret))
 
 
-async def note_use(state: Transaction, credential: Credential, now: datetime) -> None:
+def note_use(state: Transaction, credential: Credential, now: datetime) -> None:
     """Store when a key was last used."""
-    metadata = await state.get(KEYS, credential.subject)
+    metadata = state.get(KEYS, credential.subject)
     used = instant_text(now)
     if metadata is not None and metadata["lastUsedAt"] != used:
         record = {**metadata, "lastUsedAt": used}
-        await state.put(KEYS, credential.subject, record, lazily=True)
+        state.put(KEYS, credential.subject, record, lazily=True)
 
 
-async def revoke_key(state: Transaction, metadata: Record, revoked_at: str) -> Record:
+def revoke_key(state: Transaction, metadata: Record, revoked_at: str) -> Record:
     """Mark a key as revoked. It is invalid from the next request on."""
     revoked = {**metadata, "status": "Revoked", "revokedAt": revoked_at}
-    await state.put(KEYS, metadata["id"], revoked)
-    digest = await state.get(_DIGESTS, metadata["id"])
+    state.put(KEYS, metadata["id"], revoked)
+    digest = state.get(_DIGESTS, metadata["id"])
     if digest is not None:
-        workspace = await state.workspace()
+        workspace = state.workspace()
         left = Credential(
             digest["digest"], workspace.id, metadata["id"], frozenset(), None, "revoked"
         )
-        await state.grant(left)
+        state.grant(left)
     return revoked
 
 

@@ -1,4 +1,4 @@
-"""The store in memory: one lock per workspace, and an undo log per transaction."""
+"""The store in memory: dicts, and an undo log per transaction, which nothing interrupts."""
 
 from __future__ import annotations
 
@@ -153,60 +153,11 @@ class BoundedLog:
         return Log(tuple(islice(self._entries, older, None)), self._dropped + older)
 
 
-class Lock:
-    """A lock for one task at a time, those that wait in the order in which they came."""
-
-    __slots__ = ("__weakref__", "_turns", "is_held")
-
-    def __init__(self) -> None:
-        self.is_held = False
-        self._turns: list[asyncio.Future[None]] = []
-
-    def take(self) -> bool:
-        """Get the lock, if nobody has it."""
-        if self.is_held:
-            return False
-        self.is_held = True
-        return True
-
-    async def acquire(self) -> None:
-        """Wait until nobody else has the lock."""
-        if not self.is_held:
-            self.is_held = True
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._turns.append(turn)
-        try:
-            await turn
-        except BaseException:
-            if turn in self._turns:
-                self._turns.remove(turn)
-            elif not turn.cancelled():
-                self.release()  # it had just been handed over
-            raise
-
-    def release(self) -> None:
-        """Hand the lock to whoever has waited for it the longest."""
-        while self._turns:
-            turn = self._turns.pop(0)
-            if not turn.done():  # as it is when its task was cancelled
-                turn.set_result(None)
-                return
-        self.is_held = False
-
-    async def __aenter__(self) -> None:
-        await self.acquire()
-
-    async def __aexit__(self, *_: object) -> None:
-        self.release()
-
-
 class Space:
     """Everything of one workspace."""
 
     def __init__(self, workspace: Workspace, now: datetime) -> None:
         self.state = State(workspace)
-        self.lock = Lock()
         self.last_used = now
         self.snapshots: dict[str, tuple[Snapshot, State]] = {}
         self.logs: defaultdict[str, BoundedLog] = defaultdict(BoundedLog)
@@ -258,67 +209,70 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing is open."""
 
-    async def create_workspace(self, workspace: Workspace, now: datetime) -> None:
+    def create_workspace(self, workspace: Workspace, now: datetime) -> None:
         """Add an empty workspace, last used ``now``. Raises KeyError when its id is taken."""
         if workspace.id in self._spaces:
             raise KeyError(workspace.id)
         self._spaces[workspace.id] = Space(workspace, now)
 
-    async def delete_workspace(self, workspace_id: str) -> None:
+    def delete_workspace(self, workspace_id: str) -> None:
         """Delete the workspace with everything in it."""
         space = self._spaces.pop(workspace_id, None)
         if space is not None:
             space.wake()
-            async with space.lock:
-                self._forget_owners(space)
+            self._forget_owners(space)
 
-    async def workspace(self, workspace_id: str) -> Workspace | None:
+    def workspace(self, workspace_id: str) -> Workspace | None:
         """The workspace, or None."""
         space = self._spaces.get(workspace_id)
         return space.state.workspace if space else None
 
-    async def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
+    def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
         """Every workspace and when it was last used, in the order of creation."""
         return tuple((space.state.workspace, space.last_used) for space in self._spaces.values())
 
-    async def count_workspaces(self) -> int:
+    def count_workspaces(self) -> int:
         """How many workspaces there are."""
         return len(self._spaces)
 
-    async def credential(self, digest: str) -> Credential | None:
+    def credential(self, digest: str) -> Credential | None:
         """The valid credential with that digest."""
         space = self._spaces.get(self._owners.get(digest, ""))
         return space.state.credentials.get(digest) if space else None
 
-    async def note_request(self, workspace_id: str, now: datetime) -> int:
+    def note_request(self, workspace_id: str, now: datetime) -> int:
         """Count a request and return its number."""
-        space = self._spaces.get(workspace_id) or self._space(workspace_id)
+        space = self._spaces.get(workspace_id) or self.space(workspace_id)
         space.last_used = now
         space.state.requests += 1
         return space.state.requests
 
     def continue_requests(self, workspace_id: str, number: int) -> None:
         """Give the next request this number, as a replay does."""
-        self._space(workspace_id).state.requests = number - 1
+        self.space(workspace_id).state.requests = number - 1
 
-    async def last_used(self, workspace_id: str) -> datetime:
+    def last_used(self, workspace_id: str) -> datetime:
         """When the workspace received its last request, in real time."""
-        return self._space(workspace_id).last_used
+        return self.space(workspace_id).last_used
 
-    async def next_due(self, workspace_id: str) -> datetime | None:
+    def next_due(self, workspace_id: str) -> datetime | None:
         """When the first step of any lane is due."""
-        space = self._spaces.get(workspace_id) or self._space(workspace_id)
+        space = self._spaces.get(workspace_id) or self.space(workspace_id)
         steps = space.state.steps
         return min([queue.first()[0] for queue in steps.values()]) if steps else None
 
-    async def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
+    def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
         """When the first step of each lane is due, and under None the first without a lane."""
-        steps = self._space(workspace_id).state.steps
+        steps = self.space(workspace_id).state.steps
         return {lane: queue.first()[0] for lane, queue in steps.items()}
 
     def transaction(self, workspace_id: str) -> Opening:
         """A transaction. Those of one workspace are serial."""
         return Opening(self, workspace_id)
+
+    def begin(self, workspace_id: str) -> MemoryTransaction:
+        """Return a transaction that has begun."""
+        return MemoryTransaction(self.space(workspace_id).state, self.indexes, self.capacity)
 
     def commit(self, workspace_id: str, changed: Mapping[str, Credential | None]) -> None:
         """Make the changed credentials of a transaction valid, or invalid (None)."""
@@ -331,73 +285,59 @@ class MemoryStore:
                 credentials[digest] = credential
                 self._owners[digest] = workspace_id
 
-    async def next_snapshot_number(self, workspace_id: str) -> int:
+    def next_snapshot_number(self, workspace_id: str) -> int:
         """The number of the next snapshot."""
-        space = self._space(workspace_id)
+        space = self.space(workspace_id)
         space.snapshots_numbered += 1
         return space.snapshots_numbered
 
-    async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
+    def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
         """Save the workspace."""
-        space = await self.lock(workspace_id)
-        try:
-            if not space.snapshots:
-                self._share_collections(space.state)
-            kept = sum(state.size for _, state in space.snapshots.values())
-            self.capacity.check(kept, space.state.size)
-            saved = space.state.copy()
-            saved.take_users(None)
-            space.snapshots[snapshot.id] = (snapshot, saved)
-        finally:
-            space.lock.release()
+        space = self.space(workspace_id)
+        if not space.snapshots:
+            self._share_collections(space.state)
+        kept = sum(state.size for _, state in space.snapshots.values())
+        self.capacity.check(kept, space.state.size)
+        saved = space.state.copy()
+        saved.take_users(None)
+        space.snapshots[snapshot.id] = (snapshot, saved)
 
-    async def restore_snapshot(
-        self, workspace_id: str, snapshot_id: str, clock: ClockState
-    ) -> None:
+    def restore_snapshot(self, workspace_id: str, snapshot_id: str, clock: ClockState) -> None:
         """Restore the workspace, with ``clock``."""
-        space = await self.lock(workspace_id)
-        try:
-            state = space.snapshots[snapshot_id][1].copy()
-            state.workspace = replace(state.workspace, clock=clock)
-            state.take_users(space.state)
-            state.credentials = _after_restoring(space, snapshot_id)
-            self._forget_owners(space)
-            space.state = state
-            self._owners.update(dict.fromkeys(state.credentials, workspace_id))
-        finally:
-            space.lock.release()
+        space = self.space(workspace_id)
+        state = space.snapshots[snapshot_id][1].copy()
+        state.workspace = replace(state.workspace, clock=clock)
+        state.take_users(space.state)
+        state.credentials = _after_restoring(space, snapshot_id)
+        self._forget_owners(space)
+        space.state = state
+        self._owners.update(dict.fromkeys(state.credentials, workspace_id))
 
-    async def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
+    def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
         """Delete a snapshot."""
-        del self._space(workspace_id).snapshots[snapshot_id]
+        del self.space(workspace_id).snapshots[snapshot_id]
 
-    async def snapshots(self, workspace_id: str) -> tuple[Snapshot, ...]:
+    def snapshots(self, workspace_id: str) -> tuple[Snapshot, ...]:
         """Every snapshot, oldest first."""
-        return tuple(snapshot for snapshot, _ in self._space(workspace_id).snapshots.values())
+        return tuple(snapshot for snapshot, _ in self.space(workspace_id).snapshots.values())
 
-    async def snapshot_credentials(
-        self, workspace_id: str, snapshot_id: str
-    ) -> tuple[Credential, ...]:
+    def snapshot_credentials(self, workspace_id: str, snapshot_id: str) -> tuple[Credential, ...]:
         """The credentials that are valid after restoring the snapshot."""
-        return tuple(_after_restoring(self._space(workspace_id), snapshot_id).values())
+        return tuple(_after_restoring(self.space(workspace_id), snapshot_id).values())
 
-    async def contents(self, workspace_id: str, snapshot_id: str | None = None) -> Contents:
+    def contents(self, workspace_id: str, snapshot_id: str | None = None) -> Contents:
         """What the workspace holds, or held when the snapshot was taken."""
-        space = await self.lock(workspace_id)
-        try:
-            state = space.state if snapshot_id is None else space.snapshots[snapshot_id][1]
-            state = state.copy()
-        finally:
-            space.lock.release()
+        space = self.space(workspace_id)
+        state = space.state if snapshot_id is None else space.snapshots[snapshot_id][1]
         records = None
         if state.size <= MAX_CONTENTS:
-            records = {}
-            for name, collection in sorted(state.collections.items()):
-                records[name] = [*collection.page(None, None, (), oldest_first=True).records]
-                await asyncio.sleep(0)  # others go on
+            records = {
+                name: [*collection.page(None, None, (), oldest_first=True).records]
+                for name, collection in sorted(state.collections.items())
+            }
         return Contents(state.workspace, records)
 
-    async def append(
+    def append(
         self,
         workspace_id: str,
         log: str,
@@ -412,55 +352,45 @@ class MemoryStore:
             if space.news is not None:
                 space.wake()
 
-    async def log(self, workspace_id: str, log: str) -> Log:
+    def log(self, workspace_id: str, log: str) -> Log:
         """The entries of a log."""
-        found = self._space(workspace_id).logs.get(log)
+        found = self.space(workspace_id).logs.get(log)
         return found.read() if found else Log()
 
-    async def count_logged(self, workspace_id: str, log: str) -> int:
+    def count_logged(self, workspace_id: str, log: str) -> int:
         """How many entries a log has had."""
-        found = self._space(workspace_id).logs.get(log)
+        found = self.space(workspace_id).logs.get(log)
         return found.last if found else 0
 
     async def tail(self, workspace_id: str, after: Mapping[str, int]) -> Mapping[str, Log]:
         """Wait until one of these logs has entries after a number; the new entries of each log."""
         while True:
-            space = self._space(workspace_id)
+            space = self.space(workspace_id)
             found = {log: space.logs[log].read(number) for log, number in after.items()}
             if any(one.entries for one in found.values()):
                 return found
             await space.changed()
 
-    async def claim(self, workspace_id: str, name: str) -> bool:
+    def claim(self, workspace_id: str, name: str) -> bool:
         """Reserve a name. False: it is reserved already."""
-        claims = self._space(workspace_id).claims
+        claims = self.space(workspace_id).claims
         if name in claims:
             return False
         claims.add(name)
         return True
 
-    async def release(self, workspace_id: str, name: str) -> None:
+    def release(self, workspace_id: str, name: str) -> None:
         """Release a reserved name."""
         space = self._spaces.get(workspace_id)
         if space is not None:
             space.claims.discard(name)
 
-    def _space(self, workspace_id: str) -> Space:
+    def space(self, workspace_id: str) -> Space:
+        """Return everything of a workspace."""
         try:
             return self._spaces[workspace_id]
         except KeyError:
             raise NoWorkspaceError(workspace_id) from None
-
-    async def lock(self, workspace_id: str) -> Space:
-        """The workspace, once nobody else has its lock; whoever gets it has to release it."""
-        space = self._spaces.get(workspace_id) or self._space(workspace_id)
-        if space.lock.take():
-            return space
-        await space.lock.acquire()
-        if self._spaces.get(workspace_id) is not space:  # deleted while this one waited
-            space.lock.release()
-            raise NoWorkspaceError(workspace_id)
-        return space
 
     def _share_collections(self, state: State) -> None:
         """Workspaces begin with the same fixtures: let equal collections take the memory of one."""
@@ -484,31 +414,27 @@ def _after_restoring(space: Space, snapshot_id: str) -> dict[str, Credential]:
 class Opening:
     """Opens a transaction and ends it. A generator would take five times as long."""
 
-    __slots__ = ("_space", "_store", "_transaction", "_workspace_id")
+    __slots__ = ("_store", "_transaction", "_workspace_id")
 
     def __init__(self, store: MemoryStore, workspace_id: str) -> None:
         self._store = store
         self._workspace_id = workspace_id
 
-    async def __aenter__(self) -> MemoryTransaction:
-        self._space = await self._store.lock(self._workspace_id)
-        self._transaction = MemoryTransaction(
-            self._space.state, self._store.indexes, self._store.capacity
-        )
+    def __enter__(self) -> MemoryTransaction:
+        self._transaction = self._store.begin(self._workspace_id)
         return self._transaction
 
-    async def __aexit__(self, failed: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
         if failed is not None:
             self._transaction.undo()
         else:
             if self._transaction.changed_credentials:
                 self._store.commit(self._workspace_id, self._transaction.changed_credentials)
             self._transaction.forget_undo()
-        self._space.lock.release()
 
 
 class MemoryTransaction:
-    """Changes state in place, with an undo log. The workspace's lock hides uncommitted changes."""
+    """Changes state in place, with an undo log. Nothing waits in it, so nobody sees a part."""
 
     def __init__(
         self, state: State, indexes: Indexes = NO_INDEXES, capacity: Capacity = CAPACITY
@@ -519,21 +445,21 @@ class MemoryTransaction:
         self._undo: list[tuple[Any, ...]] = []
         self.changed_credentials: dict[str, Credential | None] = {}
 
-    async def workspace(self) -> Workspace:
+    def workspace(self) -> Workspace:
         """The workspace."""
         return self._state.workspace
 
-    async def change_workspace(self, workspace: Workspace) -> None:
+    def change_workspace(self, workspace: Workspace) -> None:
         """Replace the workspace."""
         self._undo.append((setattr, self._state, "workspace", self._state.workspace))
         self._state.workspace = workspace
 
-    async def get(self, collection: str, key: str) -> Record | None:
+    def get(self, collection: str, key: str) -> Record | None:
         """The record, or None."""
         found = self._state.collections.get(collection)
         return None if found is None else found.get(key)
 
-    async def put(
+    def put(
         self,
         collection: str,
         key: str,
@@ -555,7 +481,7 @@ class MemoryTransaction:
         undo = (state.forget_last, collection, key)
         self._undo.append(undo if is_new else (state.replace, collection, key, before))
 
-    async def delete(self, collection: str, key: str) -> bool:
+    def delete(self, collection: str, key: str) -> bool:
         """Remove the record; False if there is none."""
         stored = self._collection(collection)
         if stored.position(key) is None:
@@ -564,7 +490,7 @@ class MemoryTransaction:
         self._undo.append((self._state.replace, collection, key, before))
         return True
 
-    async def page(
+    def page(
         self,
         collection: str,
         *,
@@ -577,12 +503,12 @@ class MemoryTransaction:
         found = self._state.collections.get(collection)
         return Page((), None) if found is None else found.page(limit, before, where, oldest_first)
 
-    async def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
+    def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
         """How many records match."""
         found = self._state.collections.get(collection)
         return 0 if found is None else found.count(where)
 
-    async def next_number(self, name: str) -> int:
+    def next_number(self, name: str) -> int:
         """The next number of the counter ``name``."""
         numbers = self._state.numbers
         previous = numbers.get(name)
@@ -602,7 +528,7 @@ class MemoryTransaction:
             found = self._state.collections[name] = Collection(self._indexes.get(name, ()))
         return found
 
-    async def schedule(
+    def schedule(
         self,
         due: datetime,
         action: str,
@@ -629,21 +555,21 @@ class MemoryTransaction:
         self._put_step(lane, (due, number, text))
         self._undo.append((self._take_step, lane, number))
 
-    async def steps(self, *lanes: str | None) -> tuple[ScheduledStep, ...]:
+    def steps(self, *lanes: str | None) -> tuple[ScheduledStep, ...]:
         """The scheduled steps of lanes, by due time, then by creation."""
         queues = self._state.steps
         found = [queues[lane].in_order(lane) for lane in lanes if lane in queues]
         return tuple(merge(*found, key=lambda step: (step.due, step.number)))
 
-    async def take_due(self, now: datetime) -> ScheduledStep | None:
+    def take_due(self, now: datetime) -> ScheduledStep | None:
         """Remove and return the first step without a lane that is due at ``now``, if any."""
         first = self._first(None, now)
         if first is None:
             return None
-        await self.discard_step(first[1])
+        self.discard_step(first[1])
         return scheduled_step(first, None)
 
-    async def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
+    def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
         """The first step of a lane that is due at ``now``, if any."""
         first = self._first(lane, now)
         return None if first is None else scheduled_step(first, lane)
@@ -655,7 +581,7 @@ class MemoryTransaction:
         first = queue.first()
         return first if first[0] <= now else None
 
-    async def discard_step(self, number: int, lane: str | None = None) -> bool:
+    def discard_step(self, number: int, lane: str | None = None) -> bool:
         """Remove a step. False: there is no step of that number."""
         step = self._take_step(lane, number)
         if step is not None:
@@ -683,15 +609,15 @@ class MemoryTransaction:
             del self._state.steps[lane]
         return step
 
-    async def credentials(self) -> tuple[Credential, ...]:
+    def credentials(self) -> tuple[Credential, ...]:
         """Every credential that was valid when the transaction began."""
         return tuple(self._state.credentials.values())
 
-    async def grant(self, credential: Credential) -> None:
+    def grant(self, credential: Credential) -> None:
         """Make the credential valid when the transaction commits."""
         self.changed_credentials[credential.digest] = credential
 
-    async def revoke(self, digest: str) -> None:
+    def revoke(self, digest: str) -> None:
         """Make the credential invalid when the transaction commits."""
         self.changed_credentials[digest] = None
 

@@ -110,24 +110,24 @@ class PersistentStore(MemoryStore):
         await self._writer.close()
         self.database.close()
 
-    async def create_workspace(self, workspace: Workspace, now: datetime) -> None:
+    def create_workspace(self, workspace: Workspace, now: datetime) -> None:
         """Add an empty workspace."""
         self.check()
-        await super().create_workspace(workspace, now)
+        super().create_workspace(workspace, now)
         self._positions[workspace.id] = max(self._positions.values(), default=0) + 1
         self._record(self._used(workspace.id, self._spaces[workspace.id]))
         self._record(_state(workspace.id, LIVE, workspace))
 
-    async def delete_workspace(self, workspace_id: str) -> None:
+    def delete_workspace(self, workspace_id: str) -> None:
         """Delete the workspace with everything in it."""
         self.check()
-        await super().delete_workspace(workspace_id)
+        super().delete_workspace(workspace_id)
         self._record(DropState(workspace_id, None))
         self._forget(workspace_id)
 
-    async def note_request(self, workspace_id: str, now: datetime) -> int:
+    def note_request(self, workspace_id: str, now: datetime) -> int:
         """Count a request and return its number. After a crash, numbers may be left out."""
-        number = await super().note_request(workspace_id, now)
+        number = super().note_request(workspace_id, now)
         if number > self._reserved.get(workspace_id, 0):
             self._reserved[workspace_id] = number + _RESERVED
             self._record(_number(workspace_id, LIVE, REQUESTS, number + _RESERVED))
@@ -143,16 +143,16 @@ class PersistentStore(MemoryStore):
         """Hand over the changes of a transaction that has committed."""
         self._writer.add(transaction.changes, lazily=transaction.is_lazy)
 
-    async def next_snapshot_number(self, workspace_id: str) -> int:
+    def next_snapshot_number(self, workspace_id: str) -> int:
         """The number of the next snapshot."""
-        number = await super().next_snapshot_number(workspace_id)
+        number = super().next_snapshot_number(workspace_id)
         self._record(self._used(workspace_id, self._spaces[workspace_id]))
         return number
 
-    async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
+    def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
         """Save the workspace."""
         self.check()
-        await super().take_snapshot(workspace_id, snapshot)
+        super().take_snapshot(workspace_id, snapshot)
         state = self._spaces[workspace_id].snapshots[snapshot.id][1]
         self._record(
             CopyState(workspace_id, LIVE, snapshot.id),
@@ -160,12 +160,10 @@ class PersistentStore(MemoryStore):
             _number(workspace_id, snapshot.id, REQUESTS, state.requests),
         )
 
-    async def restore_snapshot(
-        self, workspace_id: str, snapshot_id: str, clock: ClockState
-    ) -> None:
+    def restore_snapshot(self, workspace_id: str, snapshot_id: str, clock: ClockState) -> None:
         """Restore the workspace, with ``clock``."""
         self.check()
-        await super().restore_snapshot(workspace_id, snapshot_id, clock)
+        super().restore_snapshot(workspace_id, snapshot_id, clock)
         self._reserved.pop(workspace_id, None)
         space = self._spaces[workspace_id]
         saved, left = space.snapshots[snapshot_id][1].credentials, space.state.credentials
@@ -175,13 +173,13 @@ class PersistentStore(MemoryStore):
             *(Row("credentials", (workspace_id, LIVE, one), None) for one in saved.keys() - left),
         )
 
-    async def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
+    def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
         """Delete a snapshot."""
         self.check()
-        await super().drop_snapshot(workspace_id, snapshot_id)
+        super().drop_snapshot(workspace_id, snapshot_id)
         self._record(DropState(workspace_id, snapshot_id))
 
-    async def append(
+    def append(
         self,
         workspace_id: str,
         log: str,
@@ -219,21 +217,21 @@ class PersistentStore(MemoryStore):
         values = (self._positions[workspace_id], used, space.snapshots_numbered)
         return Row("workspaces", (workspace_id,), values)
 
-    async def load(self) -> None:
+    def load(self) -> None:
         """Add everything that the database has. Raises StoreError.
 
         Whatever a wrong byte leads to is one error, which shows nothing of what the database has.
         """
         try:
-            await self._load(self.database.rows)
+            self._load(self.database.rows)
         except StoreError:
             raise
         except Exception as error:
             place, problem = self.database.place, type(error).__name__
             raise StoreError(f"{place} is damaged ({problem}); restore a copy of it") from None
 
-    async def _load(self, rows: Callable[[str], Iterable[tuple[Any, ...]]]) -> None:
-        spaces, states = await self._read_states(rows)
+    def _load(self, rows: Callable[[str], Iterable[tuple[Any, ...]]]) -> None:
+        spaces, states = self._read_states(rows)
         for workspace_id, position, used, snapshots in sorted(
             rows("workspaces"), key=lambda row: row[1]
         ):
@@ -252,7 +250,7 @@ class PersistentStore(MemoryStore):
             self._share_collections(state)
         self._read_logs(rows("logs"))
 
-    async def _read_states(
+    def _read_states(
         self, rows: Callable[[str], Iterable[tuple[Any, ...]]]
     ) -> tuple[dict[str, Space], list[State]]:
         """The workspaces with their states, and all states."""
@@ -267,9 +265,9 @@ class PersistentStore(MemoryStore):
             else:
                 space.snapshots[name] = (decoded_snapshot(snapshot), one.state)
         for workspace_id, name, collection, _, key, content in rows("records"):
-            await loading[workspace_id, name].record(collection, key.decode(), content)
+            loading[workspace_id, name].record(collection, key.decode(), content)
         for workspace_id, name, counter, value in rows("numbers"):
-            await loading[workspace_id, name].number(counter.decode(), value)
+            loading[workspace_id, name].number(counter.decode(), value)
         for workspace_id, name, number, due, lane, content in rows("steps"):
             step = (datetime.fromisoformat(due), number, from_bytes(content))
             loading[workspace_id, name].step(lane, step)
@@ -292,7 +290,7 @@ async def open_store(place: Path | str, indexes: Indexes, capacity: Capacity) ->
     it is not there. Raises StoreError."""
     store = PersistentStore(await asyncio.to_thread(_opened, place), indexes, capacity)
     try:
-        await store.load()
+        store.load()
     except BaseException:
         await store.abandon()
         raise
@@ -328,40 +326,40 @@ class RecordedTransaction(MemoryTransaction):
         self.changes: list[Change] = []
         self.is_lazy = True
 
-    async def change_workspace(self, workspace: Workspace) -> None:
+    def change_workspace(self, workspace: Workspace) -> None:
         """Replace the workspace."""
-        await super().change_workspace(workspace)
+        super().change_workspace(workspace)
         self._record(_state(self._id, LIVE, workspace))
 
-    async def put(
+    def put(
         self, collection: str, key: str, record: Mapping[str, Any], *, lazily: bool = False
     ) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""
         content = packed(record)  # now, as its owner may modify it
-        await super().put(collection, key, record)
+        super().put(collection, key, record)
         self._record(self._of_record(collection, key, content), lazily=lazily)
 
-    async def delete(self, collection: str, key: str) -> bool:
+    def delete(self, collection: str, key: str) -> bool:
         """Remove the record; False if there is none."""
         found = self._state.collections.get(collection)
         if found is not None and found.position(key) is not None:
             self._record(self._of_record(collection, key, None))
-        return await super().delete(collection, key)
+        return super().delete(collection, key)
 
-    async def next_number(self, name: str) -> int:
+    def next_number(self, name: str) -> int:
         """The next number of the counter ``name``."""
-        number = await super().next_number(name)
+        number = super().next_number(name)
         self._record(_number(self._id, LIVE, name, number))
         return number
 
-    async def grant(self, credential: Credential) -> None:
+    def grant(self, credential: Credential) -> None:
         """Make the credential valid when the transaction commits."""
-        await super().grant(credential)
+        super().grant(credential)
         self._record(Row("credentials", (self._id, LIVE, credential.digest), (credential,)))
 
-    async def revoke(self, digest: str) -> None:
+    def revoke(self, digest: str) -> None:
         """Make the credential invalid when the transaction commits."""
-        await super().revoke(digest)
+        super().revoke(digest)
         self._record(Row("credentials", (self._id, LIVE, digest), None))
 
     def _put_step(self, lane: str | None, step: StoredStep) -> None:
@@ -392,16 +390,16 @@ class RecordedOpening(Opening):
         super().__init__(store, workspace_id)
         self._persistent = store
 
-    async def __aenter__(self) -> RecordedTransaction:
+    def __enter__(self) -> RecordedTransaction:
         store = self._persistent
         store.check()
-        self._space = await store.lock(self._workspace_id)
-        self._recorded = RecordedTransaction(self._space.state, store.indexes, store.capacity)
+        state = store.space(self._workspace_id).state
+        self._recorded = RecordedTransaction(state, store.indexes, store.capacity)
         self._transaction = self._recorded
         return self._recorded
 
-    async def __aexit__(self, failed: type[BaseException] | None, *rest: object) -> None:
-        await super().__aexit__(failed, *rest)
+    def __exit__(self, failed: type[BaseException] | None, *rest: object) -> None:
+        super().__exit__(failed, *rest)
         if failed is None:
             self._persistent.record(self._recorded)
 
@@ -413,19 +411,19 @@ class _Loading(MemoryTransaction):
         super().__init__(state, indexes, _UNLIMITED)
         self.state = state
 
-    async def record(self, collection: str, key: str, content: bytes | None) -> None:
+    def record(self, collection: str, key: str, content: bytes | None) -> None:
         """Add the next record of a collection; without content one that was deleted."""
-        await self.put(collection, key, {} if content is None else decoded(content))
+        self.put(collection, key, {} if content is None else decoded(content))
         if content is None:
-            await self.delete(collection, key)
+            self.delete(collection, key)
         self.forget_undo()
 
-    async def number(self, name: str, value: int) -> None:
+    def number(self, name: str, value: int) -> None:
         """Set a counter."""
         if name == REQUESTS:
             self.state.requests = value
         else:
-            await self.next_number(name)
+            self.next_number(name)
             self.state.numbers[name] = value
 
     def step(self, lane: str | None, step: StoredStep) -> None:

@@ -100,7 +100,7 @@ class Attempt:
     outcome: Outcome | None = None
 
 
-async def prepare(
+def prepare(
     state: Transaction, step: ScheduledStep, lane: str, at: datetime, second: int
 ) -> Attempt | None:
     """The attempt that ``step`` makes; None when there is nothing to send any more.
@@ -108,11 +108,11 @@ async def prepare(
     ``second`` is its timestamp, in seconds since the epoch.
     """
     if step.action == CLOSE_ENDPOINT:
-        await _close_failing(state, step)
+        _close_failing(state, step)
         return None
-    delivery = await state.get(DELIVERIES, str(step.arguments["subject"]))
-    endpoint = delivery and await state.get(ENDPOINTS, delivery["endpointId"])
-    event = delivery and await state.get(EVENTS, delivery["eventId"])
+    delivery = state.get(DELIVERIES, str(step.arguments["subject"]))
+    endpoint = delivery and state.get(ENDPOINTS, delivery["endpointId"])
+    event = delivery and state.get(EVENTS, delivery["eventId"])
     if delivery is None or endpoint is None or event is None or endpoint["status"] != ENABLED:
         return None
     fault = next(iter(delivery["before"]), None)
@@ -137,7 +137,7 @@ def signed_request(event: Record, secrets: tuple[str, ...], second: int) -> Reco
     return {"method": "POST", "headers": sent, "body": body.decode()}
 
 
-async def note(
+def note(
     state: Transaction, attempt: Attempt, outcome: Outcome, *, time_flows: bool
 ) -> Record | None:
     """Store the outcome of an attempt, schedule the next one, and return the delivery.
@@ -145,21 +145,21 @@ async def note(
     With ``time_flows`` the duration of the attempt delays the next one. None: the workspace was
     restored in the meantime, and does not contain the attempt.
     """
-    delivery = await state.get(DELIVERIES, attempt.delivery["id"])
-    endpoint = await state.get(ENDPOINTS, attempt.delivery["endpointId"])
-    event = await state.get(EVENTS, attempt.delivery["eventId"])
+    delivery = state.get(DELIVERIES, attempt.delivery["id"])
+    endpoint = state.get(ENDPOINTS, attempt.delivery["endpointId"])
+    event = state.get(EVENTS, attempt.delivery["eventId"])
     url = attempt.url if endpoint is None else endpoint["url"]
     if delivery is None or (event, url) != (attempt.event, attempt.url):
         return None
-    is_due = await state.discard_step(attempt.step.number, attempt.lane)
+    is_due = state.discard_step(attempt.step.number, attempt.lane)
     if endpoint is None or not is_due:  # deleted, cancelled or replayed
-        return await _note_late(state, delivery, attempt, outcome)
+        return _note_late(state, delivery, attempt, outcome)
     delivery = _with_attempt(delivery, attempt, outcome)
     over = attempt.at + (outcome.took if time_flows else timedelta())
     due = None
     if attempt.variation in {None, _FAIL} and delivery["status"] in UNFINISHED:
         delivery, due = _judged(delivery, endpoint, outcome, over)
-        endpoint = await _note_health(state, endpoint, outcome, attempt.at)
+        endpoint = _note_health(state, endpoint, outcome, attempt.at)
     elif delivery["status"] in UNFINISHED:  # the request was altered; the next one may be genuine
         due = over
     if delivery["before"]:
@@ -168,16 +168,16 @@ async def note(
         delivery["repeats"] -= 1
         due = over
     delivery["nextAttemptAt"] = None if due is None else instant_text(due)
-    await state.put(DELIVERIES, delivery["id"], delivery)
+    state.put(DELIVERIES, delivery["id"], delivery)
     if due is not None:
         subject = {"subject": delivery["id"]}
-        await state.schedule(due, DELIVER, subject, lane=attempt.lane, is_retry=True)
+        state.schedule(due, DELIVER, subject, lane=attempt.lane, is_retry=True)
     if outcome.status == _GONE and endpoint["status"] == ENABLED:
-        await _close(state, endpoint, "gone", attempt.at)
+        _close(state, endpoint, "gone", attempt.at)
     return delivery
 
 
-async def _note_late(
+def _note_late(
     state: Transaction, delivery: Record, attempt: Attempt, outcome: Outcome
 ) -> Record | None:
     """Add an attempt to a delivery that was cancelled or replayed while it was in flight.
@@ -191,22 +191,22 @@ async def _note_late(
     delivery = _with_attempt(delivery, attempt, outcome)
     if delivery["status"] == CANCELLED and outcome.is_success and attempt.variation is None:
         delivery["status"] = DELIVERED
-    await state.put(DELIVERIES, delivery["id"], delivery)
+    state.put(DELIVERIES, delivery["id"], delivery)
     return delivery
 
 
-async def _close_failing(state: Transaction, step: ScheduledStep) -> None:
+def _close_failing(state: Transaction, step: ScheduledStep) -> None:
     """Disable an endpoint, unless it has succeeded since, or is disabled already."""
-    endpoint = await state.get(ENDPOINTS, str(step.arguments["subject"]))
+    endpoint = state.get(ENDPOINTS, str(step.arguments["subject"]))
     if endpoint is None or endpoint["status"] != ENABLED:
         return
     if endpoint.get("failingSince") == step.arguments["since"]:
-        await _close(state, endpoint, "failing", step.due)
+        _close(state, endpoint, "failing", step.due)
 
 
-async def _close(state: Transaction, endpoint: Record, reason: str, at: datetime) -> None:
-    await disable(state, endpoint, reason, at)
-    await state.schedule(at, CLOSE_ENDPOINT, {"subject": endpoint["id"]}, is_retry=True)
+def _close(state: Transaction, endpoint: Record, reason: str, at: datetime) -> None:
+    disable(state, endpoint, reason, at)
+    state.schedule(at, CLOSE_ENDPOINT, {"subject": endpoint["id"]}, is_retry=True)
 
 
 def _judged(
@@ -223,9 +223,7 @@ def _judged(
     return {**delivery, "failures": failures, "status": FAILED}, over + gap
 
 
-async def _note_health(
-    state: Transaction, endpoint: Record, outcome: Outcome, at: datetime
-) -> Record:
+def _note_health(state: Transaction, endpoint: Record, outcome: Outcome, at: datetime) -> Record:
     """Store since when the endpoint only fails, and schedule a check after DISABLED_AFTER."""
     since = endpoint.get("failingSince")
     if outcome.is_success and since is not None:
@@ -233,12 +231,12 @@ async def _note_health(
     elif not outcome.is_success and since is None:
         endpoint = {**endpoint, "failingSince": instant_text(at)}
         arguments = {"subject": endpoint["id"], "since": endpoint["failingSince"]}
-        await state.schedule(
+        state.schedule(
             at + DISABLED_AFTER, CLOSE_ENDPOINT, arguments, lane=endpoint["id"], is_retry=True
         )
     else:
         return endpoint
-    await state.put(ENDPOINTS, endpoint["id"], endpoint)
+    state.put(ENDPOINTS, endpoint["id"], endpoint)
     return endpoint
 
 

@@ -25,9 +25,9 @@ BOTH_SIGN: Final = timedelta(hours=24)
 _INTERNAL: Final = frozenset({"secret", "previousSecret", "previousSecretUntil", "rotations"})
 
 
-async def check_endpoints(state: Transaction) -> None:
+def check_endpoints(state: Transaction) -> None:
     """Raise ApiError 429 if there may be no further endpoint."""
-    check_limit("webhook endpoints", MAX_ENDPOINTS, await state.count(ENDPOINTS))
+    check_limit("webhook endpoints", MAX_ENDPOINTS, state.count(ENDPOINTS))
 
 
 def published_endpoint(record: Mapping[str, object]) -> Record:
@@ -70,9 +70,9 @@ def rotated(endpoint: Mapping[str, object], seed: str, now: datetime) -> Record:
     }
 
 
-async def all_endpoints(state: Transaction, *conditions: Condition) -> list[Record]:
+def all_endpoints(state: Transaction, *conditions: Condition) -> list[Record]:
     """Every endpoint that meets the conditions, oldest first."""
-    return [*(await state.page(ENDPOINTS, where=conditions, oldest_first=True)).records]
+    return [*(state.page(ENDPOINTS, where=conditions, oldest_first=True)).records]
 
 
 def _texts(value: object) -> list[str]:

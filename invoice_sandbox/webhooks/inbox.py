@@ -41,13 +41,13 @@ def inbox_url(url: str, token: str = "") -> str:
     return f"{url}/sandbox/inbox/{token}"
 
 
-async def open_inbox(state: Transaction, workspace_id: str, token: str) -> None:
+def open_inbox(state: Transaction, workspace_id: str, token: str) -> None:
     """Open the workspace's inbox, whose address contains ``token`` and needs no key."""
     digest = key_digest(token)
-    await state.grant(
+    state.grant(
         Credential(digest, workspace_id, _INBOX, frozenset(), None, "capability"),
     )
-    await state.put(_INBOX, _ONLY, {"token": token})
+    state.put(_INBOX, _ONLY, {"token": token})
 
 
 def is_inbox(credential: Credential | None) -> bool:
@@ -58,15 +58,15 @@ def is_inbox(credential: Credential | None) -> bool:
     )
 
 
-async def inbox_token(state: Transaction) -> str:
+def inbox_token(state: Transaction) -> str:
     """The token of the workspace's inbox. Raises LookupError."""
-    record = await state.get(_INBOX, _ONLY)
+    record = state.get(_INBOX, _ONLY)
     if record is None:
         raise LookupError("the workspace has no inbox")
     return str(record["token"])
 
 
-async def received(
+def received(
     state: Transaction,
     url: str,
     headers: Mapping[str, str],
@@ -80,13 +80,13 @@ async def received(
     ``url`` is the address that it was sent to, ``now`` the workspace's instant of the delivery,
     ``second`` the time of the receiver's clock.
     """
-    theirs = [one for one in await all_endpoints(state) if one["url"] == url]
+    theirs = [one for one in all_endpoints(state) if one["url"] == url]
     signer = next((one["id"] for one in theirs if _is_signed(one, headers, body, now)), None)
     return {
         "receivedAt": instant_text(now),
         "endpointId": signer,
         "problem": _problem(theirs, signer, headers, second),
-        "type": await type_of(state, headers, body),
+        "type": type_of(state, headers, body),
         "headers": {name: headers[name] for name in _SHOWN if name in headers},
         "body": body.decode(errors="replace"),
     }

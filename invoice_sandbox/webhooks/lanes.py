@@ -67,12 +67,11 @@ class Lanes:
         self._quick = asyncio.Semaphore(SIDE_BY_SIDE)
         self._slow = asyncio.Semaphore(SLOW_SIDE_BY_SIDE)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._turn = asyncio.Lock()  # of hundreds of lanes one goes on between two requests
         self._is_closing = False
 
     def report_to(
         self,
-        on_attempt: Callable[[str, Record], Awaitable[None]],
+        on_attempt: Callable[[str, Record], None],
         on_end: Callable[[str], Awaitable[None]],
     ) -> None:
         """Call ``on_attempt`` with the workspace and the log entry of each attempt, ``on_end`` with
@@ -80,12 +79,12 @@ class Lanes:
         self._on_attempt = on_attempt
         self._on_end = on_end
 
-    async def wake(self, workspace: Workspace) -> None:
+    def wake(self, workspace: Workspace) -> None:
         """Start every lane of the workspace in which a delivery is due, without waiting."""
         if self._is_closing:
             return
         now = workspace.clock.now(self._system_clock)
-        for lane, due in (await self._store.due_times(workspace.id)).items():
+        for lane, due in self._store.due_times(workspace.id).items():
             if lane is None:
                 continue
             key = (workspace.id, lane)
@@ -159,29 +158,28 @@ class Lanes:
         WORKSPACE.set(workspace_id)
         reached: datetime | None = None
         while not self._is_closing:
-            async with self._turn:
-                attempt = await self._next(workspace_id, lane, reached)
+            attempt = self._next(workspace_id, lane, reached)
             if attempt is None:
                 return
             if isinstance(attempt, Attempt):
                 outcome = attempt.outcome or await self._send_attempt(workspace_id, attempt)
-                async with self._turn:
-                    reached = await self._finish_attempt(workspace_id, attempt, outcome)
+                reached = self._finish_attempt(workspace_id, attempt, outcome)
+            await asyncio.sleep(0)  # others go on
 
-    async def _next(
+    def _next(
         self, workspace_id: str, lane: str, reached: datetime | None
     ) -> Attempt | bool | None:
         """The attempt that is due; True: the due one is obsolete; None: nothing is due."""
-        async with self._store.transaction(workspace_id) as state:
-            clock = (await state.workspace()).clock
-            step = await state.first_in_lane(lane, clock.now(self._system_clock))
+        with self._store.transaction(workspace_id) as state:
+            clock = state.workspace().clock
+            step = state.first_in_lane(lane, clock.now(self._system_clock))
             if step is None:
                 return None
             at = max(step.due, reached or step.due)
             instant = at if self._virtual_time else self._system_clock.calendar()
-            attempt = await prepare(state, step, lane, at, int(instant.timestamp()))
+            attempt = prepare(state, step, lane, at, int(instant.timestamp()))
             if attempt is None:
-                await state.discard_step(step.number, lane)
+                state.discard_step(step.number, lane)
             return attempt or True
 
     async def _send_attempt(self, workspace_id: str, attempt: Attempt) -> Outcome:
@@ -203,19 +201,19 @@ class Lanes:
             del self._slow_endpoints[next(iter(self._slow_endpoints))]
         return outcome
 
-    async def _finish_attempt(
+    def _finish_attempt(
         self, workspace_id: str, attempt: Attempt, outcome: Outcome
     ) -> datetime | None:
         """Store the outcome of an attempt and return the instant that the lane has reached."""
-        async with self._store.transaction(workspace_id) as state:
-            flows = (await state.workspace()).clock.mode == "live"
-            delivery = await note(state, attempt, outcome, time_flows=flows)
+        with self._store.transaction(workspace_id) as state:
+            flows = state.workspace().clock.mode == "live"
+            delivery = note(state, attempt, outcome, time_flows=flows)
         if attempt.request is not None:
             received = _received(attempt.request, outcome)
-            await self._store.append(workspace_id, OUTCOMES_LOG, received, _KEPT_BODY)
+            self._store.append(workspace_id, OUTCOMES_LOG, received, _KEPT_BODY)
         if delivery is None:
             return None
-        await self._on_attempt(workspace_id, _entry(attempt, outcome))
+        self._on_attempt(workspace_id, _entry(attempt, outcome))
         return attempt.at + outcome.took if flows else attempt.at
 
 

@@ -9,7 +9,7 @@ address again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -154,7 +154,7 @@ class Listener:
         self,
         after: int,
         idle: timedelta,
-        is_open: Callable[[], Awaitable[bool]],
+        is_open: Callable[[], bool],
     ) -> AsyncGenerator[bytes, None]:
         """The messages as server-sent events, starting with those that wait already.
 
@@ -173,7 +173,7 @@ class Listener:
                     sent, silence = message.number, 0.0
                     yield message.event()
                 left = idle.total_seconds() - silence
-                if left <= 0 or not await is_open():
+                if left <= 0 or not is_open():
                     return
                 try:
                     async with asyncio.timeout(min(left, HEARTBEAT)):

@@ -64,15 +64,15 @@ def published_delivery(record: Mapping[str, Any]) -> Record:
     return {name: value for name, value in record.items() if name not in _INTERNAL}
 
 
-async def type_of(state: Transaction, headers: Mapping[str, str], body: bytes) -> str | None:
+def type_of(state: Transaction, headers: Mapping[str, str], body: bytes) -> str | None:
     """The type of the event that a message delivers; None for another message, and for an altered
     payload, which may have another type."""
-    event = await state.get(EVENTS, headers.get("webhook-id", ""))
+    event = state.get(EVENTS, headers.get("webhook-id", ""))
     is_it = event is not None and jsonio.dumps(event["payload"]) == body
     return str(event["type"]) if event is not None and is_it else None
 
 
-async def drop_oldest(
+def drop_oldest(
     state: Transaction, collection: str, newest: str, kept: int | None = None
 ) -> Record | None:
     """Drop and count the record whose id is ``kept`` (None: KEPT) numbers before that of the newest
@@ -82,28 +82,28 @@ async def drop_oldest(
     if old <= 0:
         return None
     key = f"{stem}_{old:04d}"
-    record = await state.get(collection, key)
+    record = state.get(collection, key)
     if record is None or record.get("status") in UNFINISHED:
         return None
-    await state.delete(collection, key)
-    await count_dropped(state, collection)
+    state.delete(collection, key)
+    count_dropped(state, collection)
     return record
 
 
-async def enqueue(
+def enqueue(
     state: Transaction, event: Record, faults: Sequence[Mapping[str, Any]], now: datetime
 ) -> None:
     """Schedule deliveries of ``event`` to all enabled endpoints that subscribe to its type.
 
     ``faults`` are the delivery faults of a scenario for this event.
     """
-    enabled = await state.page(ENDPOINTS, where=_ENABLED, oldest_first=True)
+    enabled = state.page(ENDPOINTS, where=_ENABLED, oldest_first=True)
     for endpoint in enabled.records:
         if subscribes(endpoint, event["type"]):
-            await plan(state, endpoint, event, now, faults=faults)
+            plan(state, endpoint, event, now, faults=faults)
 
 
-async def plan(
+def plan(
     state: Transaction,
     endpoint: Record,
     event: Record,
@@ -116,8 +116,8 @@ async def plan(
 
     With ``single_attempt`` it does not wait for other deliveries of its endpoint, and has no retry.
     """
-    workspace = await state.workspace()
-    number = await state.next_number("dlv_sandbox")
+    workspace = state.workspace()
+    number = state.next_number("dlv_sandbox")
     delivery_id = resource_id("dlv_sandbox", workspace.token, number)
     due, alterations = _altered(faults, now)
     delivery: Record = {
@@ -141,9 +141,9 @@ async def plan(
         "once": single_attempt,
         **alterations,
     }
-    await state.put(DELIVERIES, delivery_id, delivery)
-    await drop_oldest(state, DELIVERIES, delivery_id)
-    await state.schedule(due, DELIVER, {"subject": delivery_id}, lane=delivery["lane"])
+    state.put(DELIVERIES, delivery_id, delivery)
+    drop_oldest(state, DELIVERIES, delivery_id)
+    state.schedule(due, DELIVER, {"subject": delivery_id}, lane=delivery["lane"])
     return delivery
 
 
@@ -156,7 +156,7 @@ def _altered(faults: Sequence[Mapping[str, Any]], now: datetime) -> tuple[dateti
     return due, {"before": before, "repeats": repeats}
 
 
-async def replay(
+def replay(
     state: Transaction,
     delivery: Record,
     now: datetime,
@@ -174,13 +174,13 @@ async def replay(
         "replays": delivery["replays"] + 1,
         "lane": delivery["id"],
     }
-    await _unschedule(state, delivery)
-    await state.put(DELIVERIES, delivery["id"], fresh)
-    await state.schedule(due, DELIVER, {"subject": delivery["id"]}, lane=fresh["lane"])
+    _unschedule(state, delivery)
+    state.put(DELIVERIES, delivery["id"], fresh)
+    state.schedule(due, DELIVER, {"subject": delivery["id"]}, lane=fresh["lane"])
     return fresh
 
 
-async def disable(state: Transaction, endpoint: Record, reason: str, now: datetime) -> Record:
+def disable(state: Transaction, endpoint: Record, reason: str, now: datetime) -> Record:
     """Disable an endpoint and cancel its unfinished deliveries."""
     disabled = {
         **endpoint,
@@ -188,38 +188,38 @@ async def disable(state: Transaction, endpoint: Record, reason: str, now: dateti
         "disabledReason": reason,
         "disabledAt": instant_text(now),
     }
-    await state.put(ENDPOINTS, endpoint["id"], disabled)
-    for step in await state.steps(endpoint["id"]):  # also repeats and scheduled checks
-        await state.discard_step(step.number, endpoint["id"])
-        if (repeated := await state.get(DELIVERIES, str(step.arguments["subject"]))) is not None:
-            await state.put(DELIVERIES, repeated["id"], {**repeated, "nextAttemptAt": None})
+    state.put(ENDPOINTS, endpoint["id"], disabled)
+    for step in state.steps(endpoint["id"]):  # also repeats and scheduled checks
+        state.discard_step(step.number, endpoint["id"])
+        if (repeated := state.get(DELIVERIES, str(step.arguments["subject"]))) is not None:
+            state.put(DELIVERIES, repeated["id"], {**repeated, "nextAttemptAt": None})
     theirs = (Condition("endpointId", "=", endpoint["id"]), Condition("status", "in", UNFINISHED))
-    for delivery in (await state.page(DELIVERIES, where=theirs)).records:
-        await _unschedule(state, delivery)
+    for delivery in (state.page(DELIVERIES, where=theirs)).records:
+        _unschedule(state, delivery)
         over = {**delivery, "status": CANCELLED, "nextAttemptAt": None}
-        await state.put(DELIVERIES, delivery["id"], over)
+        state.put(DELIVERIES, delivery["id"], over)
     return disabled
 
 
-async def remove(state: Transaction, endpoint: Record, now: datetime) -> None:
+def remove(state: Transaction, endpoint: Record, now: datetime) -> None:
     """Delete an endpoint and cancel its unfinished deliveries. The delivery log stays."""
-    await disable(state, endpoint, "removed", now)
-    await state.delete(ENDPOINTS, endpoint["id"])
+    disable(state, endpoint, "removed", now)
+    state.delete(ENDPOINTS, endpoint["id"])
 
 
-async def enable(state: Transaction, endpoint: Record) -> Record:
+def enable(state: Transaction, endpoint: Record) -> Record:
     """Enable an endpoint for future events."""
     gone = {"disabledReason", "disabledAt", "failingSince"}
     enabled = {name: value for name, value in endpoint.items() if name not in gone}
     enabled["status"] = ENABLED
-    await state.put(ENDPOINTS, endpoint["id"], enabled)
+    state.put(ENDPOINTS, endpoint["id"], enabled)
     return enabled
 
 
-async def _unschedule(state: Transaction, delivery: Record) -> None:
-    for step in await state.steps(delivery["lane"]):
+def _unschedule(state: Transaction, delivery: Record) -> None:
+    for step in state.steps(delivery["lane"]):
         if step.arguments.get("subject") == delivery["id"]:
-            await state.discard_step(step.number, delivery["lane"])
+            state.discard_step(step.number, delivery["lane"])
 
 
 def _counted(fault: Mapping[str, Any]) -> Record:

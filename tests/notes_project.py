@@ -70,67 +70,64 @@ _HANDLERS = '''
 from datetime import timedelta
 
 
-async def write_note(call):
-    note = {"id": await call.new_id("note"), **call.body, "at": call.timestamp}
-    await call.state.put("notes", note["id"], note)
-    await call.emit(call.body.get("event", "note.written"), note)
+def write_note(call):
+    note = {"id": call.new_id("note"), **call.body, "at": call.timestamp}
+    call.state.put("notes", note["id"], note)
+    call.emit(call.body.get("event", "note.written"), note)
     for word, after in call.body.get("later", {}).items():
-        await call.schedule("ring", timedelta(seconds=after), word=word)
+        call.schedule("ring", timedelta(seconds=after), word=word)
     return note
 
 
-async def list_bells(call):
-    return await call.page("bells")
+def list_bells(call):
+    return call.page("bells")
 '''
 
 _ACTIONS = '''
 """What happens to notes by itself."""
 
-import asyncio
-
 from invoice_sandbox.project.api import reject, scenario_action
 
 
 @scenario_action()
-async def ring(step, *, word: str = ""):
-    await _ring(step, word or step.arguments.get("word"))
+def ring(step, *, word: str = ""):
+    _ring(step, word or step.arguments.get("word"))
 
 
 @scenario_action()
-async def linger(step, *, word: str = ""):
-    await asyncio.sleep(0.002)  # so that others come in between
-    await _ring(step, word)
+def linger(step, *, word: str = ""):
+    _ring(step, word)
 
 
 @scenario_action(events=("bell.rung",))
-async def echo(step, *, word: str = ""):
-    await _ring(step, word)
-    await step.emit("bell.rung", {"id": step.subject})
+def echo(step, *, word: str = ""):
+    _ring(step, word)
+    step.emit("bell.rung", {"id": step.subject})
 
 
 @scenario_action()
-async def mutter(step, *, word: str = ""):
+def mutter(step, *, word: str = ""):
     # As echo, without saying what it records.
-    await _ring(step, word)
-    await step.emit("bell.rung", {"id": step.subject})
+    _ring(step, word)
+    step.emit("bell.rung", {"id": step.subject})
 
 
 @scenario_action()
-async def fail(step, *, word: str = ""):
-    await _ring(step, word)
+def fail(step, *, word: str = ""):
+    _ring(step, word)
     raise ValueError("on purpose")
 
 
 @scenario_action()
-async def leave_out(step, *, word: str = ""):
-    await _ring(step, word)
+def leave_out(step, *, word: str = ""):
+    _ring(step, word)
     raise reject("conflict", problem="The note has moved on", advice="Leave it.")
 
 
-async def _ring(step, word):
-    number = await step.state.next_number("bell")
+def _ring(step, word):
+    number = step.state.next_number("bell")
     bell = {"at": step.timestamp, "word": word}
-    await step.state.put("bells", str(number), bell)
+    step.state.put("bells", str(number), bell)
 '''
 
 
@@ -138,10 +135,10 @@ _HOOKS = '''
 """What is done when something has failed."""
 
 
-async def on_step_failed(step, action, reason):
-    number = await step.state.next_number("bell")
+def on_step_failed(step, action, reason):
+    number = step.state.next_number("bell")
     bell = {"at": step.timestamp, "word": f"{action} failed"}
-    await step.state.put("bells", str(number), bell)
+    step.state.put("bells", str(number), bell)
 '''
 
 

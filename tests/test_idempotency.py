@@ -385,20 +385,26 @@ def holding() -> Iterator[Hold]:
 SLOW = """
 import asyncio
 
-from invoice_sandbox.project.api import ErrorType, Response, reject
+from invoice_sandbox.project.api import ErrorType, Response, WorkThenRespond, reject
 from tests.test_idempotency import HOLD
 
 
-async def make_thing(call):
+async def _held():
     HOLD.under_way += 1
     while not HOLD.may_finish.is_set():
         await asyncio.sleep(0.005)
     HOLD.under_way -= 1
-    number = await call.state.next_number("things")
-    return {"number": number}
 
 
-async def make_secrets(call):
+def _make(call, _result):
+    return {"number": call.state.next_number("things")}
+
+
+def make_thing(call):
+    return WorkThenRespond(_held, _make)
+
+
+def make_secrets(call):
     if not call.body:
         return Response(None, status=204)
     one = {"id": "1", "secret": "shown-once"}
@@ -406,28 +412,28 @@ async def make_secrets(call):
     return Response({"first": one, "items": [one]}, headers)
 
 
-async def make_error(call):
+def make_error(call):
     status = call.body["status"]
     if call.body["is_returned"]:
         return Response({}, status=status)
     raise reject(ErrorType("toy", status, "text", "advice"))
 
 
-async def make_broken(call):
-    await call.state.next_number("things")
+def make_broken(call):
+    call.state.next_number("things")
     return {"number": "not a number"}
 
 
-async def list_things(call):
-    return {"number": await call.state.next_number("things") - 1}
+def list_things(call):
+    return {"number": call.state.next_number("things") - 1}
 
 
-async def remove_things(call):
-    return {"number": await call.state.next_number("things")}
+def remove_things(call):
+    return {"number": call.state.next_number("things")}
 
 
-async def use_lever(call):
-    return {"number": await call.state.next_number("lever")}
+def use_lever(call):
+    return {"number": call.state.next_number("lever")}
 """
 
 

@@ -230,11 +230,11 @@ def test_a_failing_test_prints_the_journal_of_its_workspace(
 BROKEN = """
 import logging
 
-async def write_note(call):
+def write_note(call):
     logging.warning("%d notes", "many")  # a wrong call, which only costs the record
     return {"text": nothing_of_this_name}
 
-async def list_bells(call):
+def list_bells(call):
     raise ValueError("of no use: " + call.query.get("key", "ilk_sandbox_SomethingLikeAKey"))
 """
 ASKS_BROKEN = """

@@ -186,11 +186,11 @@ def test_what_a_forbidden_response_changed_is_undone(
 
 HANDLERS = {
     "a misspelt name": (
-        "async def read_thin(call): ...",
+        "def read_thin(call): ...",
         r"things\.py: read_thin is not an operation of the contract; did you mean read_thing\?",
     ),
     "a name that stands for nothing": (
-        "async def nonsense(call): ...",
+        "def nonsense(call): ...",
         r"nonsense is not an operation of the contract",
     ),
 }
@@ -254,7 +254,7 @@ def raised_in_a_package(folder: Path) -> KeyError:
     (project / "handlers" / "__init__.py").write_text(BOOM)
     handler: Any = load_project(project).handlers["readThing"]
     with pytest.raises(KeyError) as caught:
-        handler(None).send(None)
+        handler(None)
     return caught.value
 
 
@@ -331,8 +331,8 @@ def test_every_operation_has_a_function_of_its_own() -> None:
 
 
 IMPORTS = {
-    "a plain function": (
-        "def read_thing(call): ...",
+    "an async function": (
+        "async def read_thing(call): ...",
         r"things\.py: .*write 'def read_thing'",
     ),
     "a syntax error": (
@@ -365,7 +365,7 @@ endpoints = []
 def read_thing(call):
     return {"endpoints": endpoints, "deliveries": []}
 
-async def register_thing(call):
+def register_thing(call):
     endpoints.append({"id": "e1", "url": call.body["url"]})
     return {"id": "e1", "secret": "whsec_" + "c2VjcmV0" * 4}
 """

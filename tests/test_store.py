@@ -560,7 +560,7 @@ async def test_a_failed_transaction_leaves_the_steps_as_they_were() -> None:
     with store.transaction("one") as state:
         schedule(state, 1, 2)
 
-    async def work(state: Transaction) -> None:
+    def work(state: Transaction) -> None:
         state.take_due(NOW + timedelta(minutes=1))
         schedule(state, 7)
 

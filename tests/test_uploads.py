@@ -194,7 +194,7 @@ def test_only_a_signature_in_an_address_chooses_its_workspace(
         request = SimpleNamespace(trace=SimpleNamespace())
         parsed = SimpleNamespace(path={"id": secret}, query={}, request=request)
         engine = server.sandbox.engine
-        found = server.run(public_workspace(engine, parsed))  # type: ignore[arg-type]
+        found = server.call(public_workspace, engine, parsed)
         return str(found.id)
 
     own = client.get("/api/auth/session").json()["data"]["workspaceId"]
@@ -228,7 +228,7 @@ def test_the_signature_of_a_workspace_that_ends_meanwhile_opens_none(
     )
     request = SimpleNamespace(trace=SimpleNamespace())
     parsed: Any = SimpleNamespace(path={}, query={"signature": signature}, request=request)
-    served = server.run(public_workspace(late, parsed))
+    served = server.call(public_workspace, late, parsed)
     assert served.id == request.trace.served_by == engine.first_workspace
 
 

@@ -220,7 +220,7 @@ def test_a_deleted_workspace_is_gone_with_its_keys(server: Running, client: http
 def test_a_request_whose_workspace_is_deleted_meanwhile_is_401(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def delete(workspace_id: str, _now: datetime) -> int:
+    def delete(workspace_id: str, _now: datetime) -> int:
         server.store.delete_workspace(workspace_id)
         return 1
 

@@ -16,8 +16,9 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.cli.options import FILE
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
+from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Contract
-from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
+from invoice_sandbox.openapi.responses import NoResponseError, contract_response
 from invoice_sandbox.project.code import ProjectError, operation_names
 from invoice_sandbox.project.contracts import compile_apart, contract_warnings
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE

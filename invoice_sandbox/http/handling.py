@@ -391,7 +391,7 @@ def check_error(operation: Operation, error: ApiError) -> None:
 def _check(operation: Operation, status: int, checker: Checker | None, body: Any) -> None:
     """Raises ContractViolationError unless the contract allows this body."""
     if checker is not None and not checker.is_valid(body):
-        problem, _ = checker.first_problem(body)
+        (problem, *_), _ = checker.explain(body)
         raise ContractViolationError(
             f"{operation.id} {status}: {problem.sentence('the body')} ({problem.schema_path})"
         )

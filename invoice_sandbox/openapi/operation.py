@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.documents import pointer_text
-from invoice_sandbox.openapi.load.model import node, walk
 from invoice_sandbox.openapi.load.operations import (
     base_path,
     named_operations,
@@ -24,12 +23,11 @@ from invoice_sandbox.openapi.message.parameters import IGNORED_HEADERS, Paramete
 from invoice_sandbox.openapi.schema.annotations import Passwords
 from invoice_sandbox.openapi.schema.compile import (
     Checker,
-    Problem,
-    RequestResponseSchemas,
     SchemaError,
     Schemas,
     request_response_schemas,
 )
+from invoice_sandbox.openapi.schema.problems import Problem
 from invoice_sandbox.openapi.security import Scheme, Security, compile_scheme, compile_security
 
 PUBLISHED: Final = "x-published"
@@ -152,12 +150,11 @@ class Contract:
 
 
 class UncompilableError(ContractError):
-    """A contract with schemas that cannot be compiled: ``found`` are their places, as far as these
-    are known."""
+    """A contract with schemas that cannot be compiled; ``places`` are theirs."""
 
-    def __init__(self, message: str, found: Sequence[Invalid]) -> None:
-        super().__init__(message)
-        self.found = found
+    def __init__(self, places: Sequence[Invalid]) -> None:
+        super().__init__(f"{pointer_text(places[0].pointer)}: {places[0].text}")
+        self.places = places
 
 
 _MAX_COMPILED: Final = 8
@@ -187,33 +184,27 @@ def compile_contract(document: dict[str, Any]) -> Contract:
 
 def _compile(document: dict[str, Any]) -> Contract:
     try:
-        schemas = request_response_schemas(document)
+        of_requests, schemas = request_response_schemas(document)
         named = named_operations(document)
-        passwords = Passwords(schemas.response.identified)
+        passwords = Passwords(schemas.identified)
         schemes = {
             name: compile_scheme(raw) for name, raw in _component(document, "securitySchemes")
         }
         operations = {
-            name: _operation(document, schemas, passwords, name, *declared)
+            name: _operation(document, (of_requests, schemas), passwords, name, *declared)
             for name, declared in named.items()
         }
         webhooks = {
-            event: _webhook(document, schemas.response, event, dereference(document, item))
+            event: _webhook(document, schemas, event, dereference(document, item))
             for event, item in document.get("webhooks", {}).items()
         }
-        schemas.check()
+        invalid = [*schemas.check(document)]
     except SchemaError as error:
-        found = [(id(schema), reason) for schema, reason in error.found]
-        raise UncompilableError(str(error), _located(document, dict(found))) from None
+        raise ContractError(str(error)) from None
+    if invalid:
+        raise UncompilableError(invalid)
     at = base_path(document)
-    return Contract(document, at, operations, schemes, schemas.response, webhooks)
-
-
-def _located(document: Mapping[str, Any], reasons: Mapping[int, str]) -> list[Invalid]:
-    """The reasons that schemas have by their identity, with the places of these."""
-    every = walk(node(document)) if reasons else ()
-    found = ((one.pointer, reasons.get(id(one.value))) for one in every)
-    return [Invalid(pointer, reason) for pointer, reason in found if reason is not None]
+    return Contract(document, at, operations, schemes, schemas, webhooks)
 
 
 def _component(document: Mapping[str, Any], section: str) -> list[tuple[str, Any]]:
@@ -223,21 +214,22 @@ def _component(document: Mapping[str, Any], section: str) -> list[tuple[str, Any
 
 def _operation(
     document: Mapping[str, Any],
-    schemas: RequestResponseSchemas,
+    schemas: tuple[Schemas, Schemas],
     passwords: Passwords,
     name: str,
     path: str,
     method: str,
     raw: Mapping[str, Any],
 ) -> Operation:
+    of_requests, of_responses = schemas
     responses = {
-        status: _response(document, schemas.response, response, f"{name} {status}")
+        status: _response(document, of_responses, response, f"{name} {status}")
         for status, response in raw.get("responses", {}).items()
     }
     success = next((status for status in responses if status.startswith("2")), None)
     if success is None:
         success = next(iter(responses), "default")
-    parameters = _parameters(document, schemas.request, passwords, path, method, name, raw)
+    parameters = _parameters(document, of_requests, passwords, path, method, name, raw)
     return Operation(
         id=name,
         method=method.upper(),
@@ -245,7 +237,7 @@ def _operation(
         tag=next(iter(raw.get("tags", [])), ""),
         security=compile_security(raw.get("security", document.get("security", []))),
         parameters=parameters,
-        body=_body(document, schemas.request, name, raw),
+        body=_body(document, of_requests, name, raw),
         responses=responses,
         success=success,
         secrets=passwords.of(raw),

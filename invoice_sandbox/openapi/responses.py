@@ -21,26 +21,9 @@ from invoice_sandbox.openapi.message.parameters import compile_parameter
 from invoice_sandbox.openapi.message.styles import Given
 from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.operation import Contract, DeclaredResponse, Operation
-from invoice_sandbox.openapi.schema.compile import Checker, Problem, Schema, SchemaError
+from invoice_sandbox.openapi.schema.compile import Checker, Schema, SchemaError
 from invoice_sandbox.openapi.schema.generate import CannotGenerate, generate
-
-__all__ = [
-    "NOT_USED",
-    "SET_BY_SERVER",
-    "USUAL",
-    "WITHOUT_BODY",
-    "Choice",
-    "ContractResponse",
-    "NoResponseError",
-    "NotAcceptableError",
-    "NotOfferedError",
-    "allowed_headers",
-    "check_headers",
-    "contract_response",
-    "given_response",
-    "is_json",
-    "json_type",
-]
+from invoice_sandbox.openapi.schema.problems import Problem
 
 Problems = Callable[[Any], Sequence[Problem]]
 """Everything wrong with a value."""

@@ -94,7 +94,7 @@ def compile_apart(read: ReadContract) -> Contract:
     try:
         contract = compile_contract(read.document)
     except UncompilableError as error:
-        reject_all(read.place(()), (found.error(read.place) for found in error.found))
+        reject_all(read.place(()), (invalid.error(read.place) for invalid in error.places))
         raise
     return replace(contract, base_path=served_base_path(read.document))
 

@@ -183,7 +183,7 @@ def _in_schemas(document: dict[str, Any]) -> Iterator[Invalid]:
     """Yield where schemas of an OpenAPI 3.1 document are not JSON Schema 2020-12."""
     yield from _unknown_dialects(document)
     form = _meta_schema()
-    for here in _outermost_schemas(node(document)):
+    for here in outermost_schemas(node(document)):
         for error in () if form.is_valid(here.value) else form.iter_errors(here.value):
             yield from () if _is_of_patterns(error) else _as_invalid(here.pointer, error)
 
@@ -221,12 +221,13 @@ def _meta_schema() -> Any:
     )
 
 
-def _outermost_schemas(here: Node) -> Iterator[Node]:
+def outermost_schemas(here: Node) -> Iterator[Node]:
+    """Yield the schemas at or below a place that are not in another schema."""
     if here.is_schema:
         yield here
         return
     for child in here.containers():
-        yield from _outermost_schemas(child)
+        yield from outermost_schemas(child)
 
 
 def _wrong_defaults(document: dict[str, Any]) -> Iterator[Invalid]:

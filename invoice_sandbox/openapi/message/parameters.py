@@ -24,7 +24,8 @@ from invoice_sandbox.openapi.message.styles import (
     bracketed,
 )
 from invoice_sandbox.openapi.message.texts import Shape, TextError, read_json, read_text
-from invoice_sandbox.openapi.schema.compile import Checker, Problem, Schema, SchemaError, Schemas
+from invoice_sandbox.openapi.schema.compile import Checker, Schema, SchemaError, Schemas
+from invoice_sandbox.openapi.schema.problems import Problem
 
 IGNORED_HEADERS: Final = frozenset({"accept", "content-type", "authorization"})
 """A header parameter of such a name has no effect (OpenAPI 3.1, Parameter Object, ``name``)."""
@@ -93,7 +94,7 @@ class Parameter:
                 return Found(value)
         if not candidates:
             return None
-        found, _ = self.checker.first_problem(candidates[0])
+        (found, *_), _ = self.checker.explain(candidates[0])
         if self.secret:  # whose value nobody repeats, no client either
             found = replace(found, typed="", schema_path="")
         problem = InputProblem(found.text, found.is_missing)

@@ -7,7 +7,7 @@ name a meta-schema in ``$schema`` that is a component with that ``$id``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final
@@ -18,7 +18,7 @@ import orjson
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node
 from invoice_sandbox.openapi.load.pointers import identified, identified_nodes, steps_of
-from invoice_sandbox.openapi.load.validate import DRAFT_2020_12
+from invoice_sandbox.openapi.load.validate import DRAFT_2020_12, Invalid, outermost_schemas
 from invoice_sandbox.openapi.schema.annotations import (
     OF_THE_CLIENT,
     OF_THE_SERVER,
@@ -28,18 +28,6 @@ from invoice_sandbox.openapi.schema.annotations import (
     without,
 )
 from invoice_sandbox.openapi.schema.problems import Problem, is_missing, problem_of, problems_of
-
-__all__ = [
-    "COMPONENTS",
-    "Checker",
-    "Compiled",
-    "Problem",
-    "RequestResponseSchemas",
-    "Schema",
-    "SchemaError",
-    "Schemas",
-    "request_response_schemas",
-]
 
 MAX_PROBLEMS: Final = 20
 """The most problems of one value that are put into words."""
@@ -61,61 +49,36 @@ _OWN_ADDRESS: Final = re.compile(
 Schema = Mapping[str, Any] | bool
 COMPONENTS: Final = "#/components/schemas/"
 
-Declared = dict[int, tuple["Schema", str]]
-"""Schemas and their places, by their identity."""
-
 
 class SchemaError(ValueError):
-    """Schemas that cannot be compiled; the message says where the first is, and why.
-
-    ``found`` are all that were looked at, each with the reason.
-    """
-
-    def __init__(self, message: str, found: Sequence[tuple[Any, str]] = ()) -> None:
-        super().__init__(message)
-        self.found = found
+    """A schema that cannot be compiled; the message says where it is, and why."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled schema. ``parts`` are the schemas that a value must satisfy, as JSON;
-    ``pattern_examples`` are texts that match, by pattern. ``growth`` is how many times as much work
-    it may be to explain a value that is nested one level deeper."""
+    """A compiled schema, and the schemas that it refers to.
 
-    is_valid: Callable[[Any], bool]
-    iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
-    validate: Callable[[Any], None]
-    parts: Sequence[Schema]
+    ``pattern_examples`` are texts that match, by pattern. ``alternatives`` is the most that one of
+    the schemas has; ``is_recursive`` if one of them leads back to itself.
+    """
+
+    validator: Any
     pattern_examples: Mapping[str, str]
-    growth: int
+    alternatives: int
+    is_recursive: bool
 
-    def first_errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
-        """Return the first error of a value; none if alternatives may have made it, which has the
-        errors of each."""
-        if not any(_has_alternatives(part) for part in self.parts):
+    def errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
+        """Return what is wrong with an invalid ``value``: all of it, or the first error of a large
+        one, or nothing if that error has those of several alternatives."""
+        growth = self.alternatives**2 if self.is_recursive else 1
+        if _is_small(value, growth):
+            return list(self.validator.iter_errors(value))
+        if self.alternatives == 1:
             try:
-                self.validate(value)
+                self.validator.validate(value)
             except jsonschema_rs.ValidationError as error:
                 return [error]
         return []
-
-
-def _has_alternatives(schema: Schema) -> bool:
-    return not _ALTERNATIVES.isdisjoint(_keywords(schema))
-
-
-def _keywords(value: Any) -> Iterator[str]:
-    """Yield every name of a member, however deep."""
-    if isinstance(value, Mapping):
-        yield from value
-        for part in value.values():
-            yield from _keywords(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _keywords(part)
-
-
-_ALTERNATIVES: Final = frozenset({"anyOf", "oneOf"})
 
 
 class Checker:
@@ -131,44 +94,31 @@ class Checker:
 
     @cached_property
     def is_valid(self) -> Callable[[Any], bool]:
-        """Whether the schema allows a value."""
-        return self._compiled.is_valid
+        """True for a value that the schema allows."""
+        is_valid: Callable[[Any], bool] = self._compiled.validator.is_valid
+        return is_valid
 
     def problems(self, value: Any) -> tuple[Problem, ...]:
-        """Everything wrong with ``value``, in the order of the schema; empty when it is valid."""
+        """Return all that is wrong with ``value``, in the order of the schema."""
         if self.is_valid(value):
             return ()
-        examples = self._compiled.pattern_examples
-        return tuple(problem_of(one, examples) for one in self._errors(value))
+        compiled = self._compiled
+        return tuple(
+            problem_of(error, compiled.pattern_examples) for error in compiled.errors(value)
+        )
 
     def explain(self, value: Any) -> tuple[tuple[Problem, ...], int]:
-        """What is wrong with an invalid ``value``, missing members first, and how much in all.
+        """Return what is wrong with an invalid ``value``, missing members first, and how much in
+        all: a hostile value can be wrong in 100,000 places.
 
         At most ``MAX_PROBLEMS`` are put into words.
         """
-        errors = sorted(self._errors(value), key=lambda one: not is_missing(one))
+        errors = sorted(self._compiled.errors(value), key=lambda error: not is_missing(error))
         if not errors:
             return (_UNEXPLAINED,), 1
         shown, examples = errors[:MAX_PROBLEMS], self._compiled.pattern_examples
-        found = [one for error in shown for one in problems_of(error, examples)]
+        found = [problem for error in shown for problem in problems_of(error, examples)]
         return tuple(found[:MAX_PROBLEMS]), len(errors) - len(shown) + len(found)
-
-    def first_problem(self, value: Any) -> tuple[Problem, int]:
-        """The first thing wrong with an invalid ``value``, and how many there are in all.
-
-        Only the first is put into words: a hostile value can be wrong in 100,000 places.
-        """
-        errors = self._errors(value)
-        if not errors:
-            return _UNEXPLAINED, 1
-        return problem_of(errors[0], self._compiled.pattern_examples), len(errors)
-
-    def _errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
-        """Return what is wrong with an invalid ``value``: all of it, of a large one the first
-        error, or nothing if that one consists of the errors of several alternatives."""
-        if _is_small(value, self._compiled.growth):
-            return list(self._compiled.iterate(value))
-        return self._compiled.first_errors(value)
 
 
 _MAX_EXPLAINED: Final = 10_000
@@ -190,16 +140,8 @@ def _is_small(value: Any, growth: int) -> bool:
     return count <= _MAX_EXPLAINED
 
 
-def _growth(parts: Mapping[str, _Portable]) -> int:
-    """Return the square of the most alternatives of a schema, if one leads back to itself, else 1:
-    an error has those of each alternative, which have those of their alternatives."""
-    if not any(name in _below(name, parts) for name in parts):
-        return 1
-    return max(_most_alternatives(part.schema) for part in parts.values()) ** 2
-
-
 def _below(name: str, parts: Mapping[str, _Portable]) -> set[str]:
-    """Return the components that one leads to."""
+    """Return the names of the components that a component leads to."""
     found, waiting = set[str](), [name]
     while waiting:
         below = parts[waiting.pop()].components.keys() & parts.keys()
@@ -209,12 +151,14 @@ def _below(name: str, parts: Mapping[str, _Portable]) -> set[str]:
 
 
 def _most_alternatives(schema: Any) -> int:
-    inner = schema.values() if isinstance(schema, Mapping) else schema
-    if not isinstance(schema, (Mapping, list)):
+    """Return the length of the longest ``anyOf`` or ``oneOf``, however deep; 1 without any."""
+    if isinstance(schema, list):
+        return max(map(_most_alternatives, schema), default=1)
+    if not isinstance(schema, Mapping):
         return 1
-    own = [schema.get(key, ()) for key in _ALTERNATIVES] if isinstance(schema, Mapping) else []
-    counts = (len(each) for each in own if isinstance(each, list))
-    return max(1, *counts, *map(_most_alternatives, inner))
+    lists = (schema.get(key) for key in ("anyOf", "oneOf"))
+    counts = [len(listed) for listed in lists if isinstance(listed, list)]
+    return max([1, *counts, *map(_most_alternatives, schema.values())])
 
 
 class Schemas:
@@ -228,14 +172,11 @@ class Schemas:
         document: Mapping[str, Any],
         not_required: Mark | None = None,
         known: dict[str, Any] | None = None,
-        unchecked: Declared | None = None,
     ) -> None:
         """Members marked as ``not_required`` are not required of a value. ``known`` is what the
-        document gives an identifier (None: it is looked for). ``unchecked`` gets the schemas that
-        have a checker, unless they are known to be right.
+        document gives an identifier (None: it is looked for).
         """
         self.identified = identified(document) if known is None else known
-        self._unchecked = unchecked
         self.not_required = not_required
         self._checkers: dict[str, Checker] = {}
         self._compiled: dict[str, Compiled] = {}
@@ -248,68 +189,54 @@ class Schemas:
     def _registry(self) -> jsonschema_rs.Registry:
         """The components. Raises SchemaError."""
         defs = {name: self._portable_component(name).schema for name in self._components}
+        resource = {"$schema": DRAFT_2020_12, "$defs": defs}
         try:
-            return _registry_of(defs)
+            return jsonschema_rs.Registry([(_BASE, resource)], draft=jsonschema_rs.Draft202012)
         except _ERRORS as error:
-            found = [*self._with_error(defs, str(error))]
-            raise SchemaError(f"components.schemas: {error}", found) from None
-
-    def _with_error(self, defs: Mapping[str, Any], text: str) -> Iterator[tuple[Schema, str]]:
-        """The components with which a registry has an error of this text, or one of their own, and
-        the reason: what one refers to may be found in another one."""
-        others = dict.fromkeys(defs, True)
-        for name, one in defs.items():
-            try:
-                _registry_of({**others, name: one})
-            except _ERRORS as error:
-                if str(error) == text or not _LOST.match(str(error)):
-                    yield self._components[name], _reason(error)
+            raise SchemaError(f"components.schemas: {_reason(error)}") from None
 
     def checker(self, schema: Schema, place: str) -> Checker:
-        """The checker for a ``schema`` of the document, which ``check`` has to find right.
+        """Return the checker for a ``schema`` of the document that ``check`` finds right.
 
         ``place`` says where the schema is, for messages.
         """
-        if self._unchecked is not None:
-            self._unchecked.setdefault(id(schema), (schema, place))
         return Checker(partial(self._compile, schema, place))
 
     def compile(self, schema: Schema, place: str) -> Checker:
-        """The same for any schema, compiled now. Raises SchemaError."""
+        """Return the checker for any schema, compiled now. Raises SchemaError."""
         compiled = self._compile(schema, place)
         return Checker(lambda: compiled)
 
-    def check(self, declared: Iterable[tuple[Schema, str]]) -> None:
-        """Raise SchemaError if one of the schemas cannot be compiled.
+    def check(self, document: Mapping[str, Any]) -> Iterator[Invalid]:
+        """Yield the schemas of a document that cannot be compiled. Raises SchemaError.
 
         They are compiled as one, which takes a fraction of the time. Each is compiled by itself if
-        that fails, to find which, and one with addresses or references of its own always.
+        that fails, and one with addresses or references of its own always.
         """
-        together, alone = dict[bytes, tuple[Schema, str]](), list[tuple[Schema, str]]()
-        for schema, place in declared:
-            text = _text_of(schema)
-            if text is None or _OWN_ADDRESS.search(text):
-                alone.append((schema, place))
-            else:
-                together.setdefault(text, (schema, place))
-        whole = b'{"anyOf":[%b]}' % b",".join([b"true", *together])
-        own, absolute = (
-            b'"$ref":"%b' % one.encode() for one in (COMPONENTS, _absolute(COMPONENTS))
+        declared = list(outermost_schemas(node(document)))
+        texts = [_text_of(here.value) for here in declared]
+        together = dict.fromkeys(text for text in texts if text and not _OWN_ADDRESS.search(text))
+        if self._can_be_compiled(together):
+            pairs = zip(declared, texts, strict=True)
+            declared = [here for here, text in pairs if text not in together]
+        for here in declared:
+            try:
+                self._compile(here.value, "")
+            except SchemaError as error:
+                yield Invalid(here.pointer, str(error).removeprefix(": "))
+
+    def _can_be_compiled(self, texts: Iterable[bytes]) -> bool:
+        """True if all the schemas, which are JSON, can be compiled."""
+        whole = b'{"anyOf":[%b]}' % b",".join([b"true", *texts])
+        short, absolute = (
+            b'"$ref":"%b' % start.encode() for start in (COMPONENTS, _absolute(COMPONENTS))
         )
         registry = self._registry  # whose error is not that of a schema
         try:
-            portable = orjson.loads(whole.replace(own, absolute))
-            _validator_of(portable, registry)
+            _validator_of(orjson.loads(whole.replace(short, absolute)), registry)
         except _ERRORS:
-            alone = [*together.values(), *alone]
-        errors = list[SchemaError]()
-        for schema, place in alone:
-            try:
-                self._compile(schema, place)
-            except SchemaError as error:
-                errors.append(error)
-        if errors:
-            raise SchemaError(str(errors[0]), [found for one in errors for found in one.found])
+            return False
+        return True
 
     def _compile(self, schema: Schema, place: str) -> Compiled:
         portable = self._portable(schema)
@@ -317,24 +244,19 @@ class Schemas:
         if key in self._compiled:
             return self._compiled[key]
         try:
-            compiled = _validator_of(portable.schema, self._registry)
+            validator = _validator_of(portable.schema, self._registry)
         except _ERRORS as error:
-            reason = _reason(error)
-            raise SchemaError(f"{place}: {reason}", [(schema, reason)]) from None
+            raise SchemaError(f"{place}: {_reason(error)}") from None
         reached = self._reached(portable)
-        every = (portable, *reached.values())
-        examples = {text: shown for part in every for text, shown in part.examples.items()}
-        parts = [part.schema for part in every]
-        found = Compiled(
-            compiled.is_valid,
-            compiled.iter_errors,
-            compiled.validate,
-            parts,
-            examples,
-            _growth(reached),
+        parts = (portable, *reached.values())
+        compiled = Compiled(
+            validator,
+            {pattern: text for part in parts for pattern, text in part.examples.items()},
+            max(_most_alternatives(part.schema) for part in parts),
+            any(name in _below(name, reached) for name in reached),
         )
-        self._compiled[key] = found  # documents repeat themselves: one error body everywhere
-        return found
+        self._compiled[key] = compiled  # documents repeat themselves: one error body everywhere
+        return compiled
 
     def component(self, name: str) -> Checker:
         """The checker of a component schema, compiled when first asked for."""
@@ -439,34 +361,16 @@ def _text_of(schema: Schema) -> bytes | None:
         return None
 
 
-@dataclass(frozen=True)
-class RequestResponseSchemas:
-    """The schemas of what clients send, and those of what the server sends."""
-
-    request: Schemas
-    response: Schemas
-    unchecked: Declared | None = None
-
-    def check(self) -> None:
-        """Raise SchemaError if a schema that has a checker cannot be compiled."""
-        if self.unchecked is not None:
-            self.response.check(self.unchecked.values())
-            self.unchecked.clear()
-
-
-def request_response_schemas(document: Mapping[str, Any]) -> RequestResponseSchemas:
-    """One for both, unless a member is ``readOnly`` or ``writeOnly``. Raises SchemaError."""
+def request_response_schemas(document: Mapping[str, Any]) -> tuple[Schemas, Schemas]:
+    """Return the schemas of what clients send, and those of what the server sends: the same ones,
+    unless a member is ``readOnly`` or ``writeOnly``. Raises SchemaError."""
     known = identified(document)
-    unchecked: Declared = {}
     marks = [
         mark if is_marked_anywhere(document, mark) else None
         for mark in (OF_THE_SERVER, OF_THE_CLIENT)
     ]
-    request = Schemas(document, marks[0], known, unchecked)
-    if not any(marks):
-        return RequestResponseSchemas(request, request, unchecked)
-    response = Schemas(document, marks[1], known, unchecked)
-    return RequestResponseSchemas(request, response, unchecked)
+    request = Schemas(document, marks[0], known)
+    return request, Schemas(document, marks[1], known) if any(marks) else request
 
 
 def _identified_elsewhere(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -479,11 +383,6 @@ def _identified_elsewhere(document: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = one.value
             places.add(one.pointer)
     return found
-
-
-def _registry_of(defs: Mapping[str, Any]) -> jsonschema_rs.Registry:
-    resource = {"$schema": DRAFT_2020_12, "$defs": defs}
-    return jsonschema_rs.Registry([(_BASE, resource)], draft=jsonschema_rs.Draft202012)
 
 
 def _validator_of(portable: Any, registry: jsonschema_rs.Registry) -> Any:

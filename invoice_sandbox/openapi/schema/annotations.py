@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, address, node, walk
@@ -25,17 +27,17 @@ Resolve = Callable[[str], Any]
 
 
 def is_marked_anywhere(document: Mapping[str, Any], mark: Mark) -> bool:
-    """Whether any schema of a document has ``mark``."""
+    """True if a schema of a document has ``mark``."""
     return any(here.is_schema and here.value.get(mark) is True for here in walk(node(document)))
 
 
 def marked_members(schema: Any, mark: Mark, resolve: Resolve) -> frozenset[str]:
-    """Names of the members of ``schema``, and of all of its ``allOf``, that have ``mark``."""
+    """Return the names of members of ``schema``, and of all of its ``allOf``, with ``mark``."""
     return frozenset(_marked(schema, mark, resolve, 0))
 
 
 def without(required: Any, names: frozenset[str]) -> Any:
-    """A ``required`` that does not ask for ``names``; what is no list stays as it is."""
+    """Return a ``required`` that does not ask for ``names``; what is not a list stays."""
     if not isinstance(required, list):
         return required
     return [name for name in required if not isinstance(name, str) or name not in names]
@@ -64,7 +66,7 @@ def _has(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> bool:
 
 
 def parts(schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Any]:
-    """What holds for the same value besides: the schema referred to, and those of ``allOf``."""
+    """Yield what applies to the same value: the schema referred to, and those of ``allOf``."""
     if isinstance(schema.get("$ref"), str):
         with suppress(LookupError, ValueError):  # the compiler of the schemas reports it
             yield resolve(schema["$ref"])
@@ -72,52 +74,51 @@ def parts(schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Any]:
     yield from parts if isinstance(parts, list) else ()
 
 
-Reference = tuple[str, str, str]
-"""A reference, the address that it starts from, and the type of what it names."""
-
-
-_UNNAMED: Final = (
-    *("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems"),
-    *("additionalProperties", "patternProperties", "unevaluatedProperties"),
-    *("allOf", "anyOf", "oneOf", "then", "else", "schema", "content"),
+_UNNAMED: Final = frozenset(
+    {
+        *("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems"),
+        *("additionalProperties", "patternProperties", "unevaluatedProperties"),
+        *("allOf", "anyOf", "oneOf", "then", "else", "schema", "content"),
+    }
 )
 """Keywords of what has no name of its own: the secret is then what contains it."""
 
 
+@dataclass(frozen=True)
 class Passwords:
-    """Finds the secrets of the operations of one document.
+    """Finds what is declared as ``format: password``; ``identified`` are the document and its
+    schemas by their addresses.
 
-    A member is secret if its schema is declared as ``format: password``, or that of its items, of
-    members whose names are not declared, or of one of its alternatives. A schema that many
-    operations refer to is searched once.
+    A member is secret if its schema is so declared, or that of its items, of members whose names
+    are not declared, or of one of its alternatives.
     """
 
-    def __init__(self, identified: Mapping[str, Any]) -> None:
-        """``identified`` are the document and its schemas by their addresses."""
-        self._identified = identified
-        self._seen: dict[Reference, tuple[set[str], set[Reference]]] = {}
+    identified: Mapping[str, Any]
+
+    @cached_property
+    def _has_any(self) -> bool:
+        return any(_is_password(here) for here in walk(node(self.identified[""])))
 
     def of(self, operation: Mapping[str, Any]) -> frozenset[str]:
-        """Names of members that are secret. Raises ContractError for a reference to nothing."""
-        whole = node(operation, "operation")
-        names: set[str] = set()
-        waiting: set[Reference] = set()
-        for key in ("parameters", "requestBody", "responses"):
-            found, further = self._searched(whole.child(key, operation.get(key)))
-            names |= found
-            waiting |= further
-        done: set[Reference] = set()
+        """Return the names of secret members. Raises ContractError for a reference to nothing."""
+        whole, names, seen = node(operation, "operation"), set[str](), set[int]()
+        keys = ("parameters", "requestBody", "responses") if self._has_any else ()
+        waiting = [whole.child(key, operation.get(key)) for key in keys]
         while waiting:
-            reference = waiting.pop()
-            done.add(reference)
-            found, further = self._behind(reference)
-            names |= found
-            waiting |= further - done
+            for here in walk(waiting.pop()):
+                target = None if here.reference is None else self._target(here)
+                if target is not None and id(target.value) not in seen:
+                    seen.add(id(target.value))
+                    waiting.append(target)
+                properties = here.value.get("properties") if here.is_schema else None
+                if isinstance(properties, Mapping):
+                    members = here.child("properties", properties).children()
+                    names |= {str(name) for name, member in members if self._is_secret(member)}
         return frozenset(names)
 
     def is_secret(self, value: Any, type_: str) -> bool:
-        """Whether a secret without a name is in a body, or is a parameter (``type_``)."""
-        return self._is_secret(node(value, type_))
+        """True if a secret without a name is in a body, or is a parameter (``type_``)."""
+        return self._has_any and self._is_secret(node(value, type_))
 
     def _is_secret(self, start: Node) -> bool:
         waiting, seen = [start], set[int]()
@@ -126,42 +127,25 @@ class Passwords:
             if not isinstance(here.value, Mapping) or id(here.value) in seen:
                 continue
             seen.add(id(here.value))
-            if here.is_schema and here.value.get("format") == "password":
+            if _is_password(here):
                 return True
             if here.reference is not None:
-                waiting.append(self._target(_reference(here)))
-            for key in _UNNAMED:
-                if key in here.value:
-                    child = here.child(key, here.value[key])
-                    is_plain = child.type in {SCHEMA, "mediaType"}
-                    waiting += [child] if is_plain else [one for _, one in child.children()]
+                waiting.append(self._target(here))
+            for key in _UNNAMED & here.value.keys():
+                child = here.child(key, here.value[key])
+                is_plain = child.type in {SCHEMA, "mediaType"}
+                waiting += [child] if is_plain else [inner for _, inner in child.children()]
         return False
 
-    def _behind(self, reference: Reference) -> tuple[set[str], set[Reference]]:
-        if reference not in self._seen:
-            self._seen[reference] = self._searched(self._target(reference))
-        return self._seen[reference]
-
-    def _target(self, reference: Reference) -> Node:
-        text, base, type_ = reference
-        found = named(text, base, self._identified)
-        if found is None and text.startswith("#/"):
-            raise ContractError(f"{text} names nothing in the document")
-        return node(found, type_, base=address(text, base).partition("#")[0])
-
-    def _searched(self, start: Node) -> tuple[set[str], set[Reference]]:
-        """Secrets in ``start`` itself, and what it refers to."""
-        names, references = set[str](), set[Reference]()
-        for here in walk(start):
-            if here.reference is not None:
-                references.add(_reference(here))
-            properties = here.value.get("properties") if here.is_schema else None
-            if isinstance(properties, Mapping):
-                members = here.child("properties", properties).children()
-                names |= {str(name) for name, member in members if self._is_secret(member)}
-        return names, references
+    def _target(self, here: Node) -> Node:
+        reference = str(here.reference)
+        found = named(reference, here.base, self.identified)
+        if found is None and reference.startswith("#/components/"):
+            found = named(reference, "", self.identified)
+        if found is None and reference.startswith("#/"):
+            raise ContractError(f"{reference} names nothing in the document")
+        return node(found, here.type, base=address(reference, here.base).partition("#")[0])
 
 
-def _reference(here: Node) -> Reference:
-    text = str(here.reference)
-    return text, "" if text.startswith("#/components/") else here.base, here.type
+def _is_password(here: Node) -> bool:
+    return here.is_schema and here.value.get("format") == "password"

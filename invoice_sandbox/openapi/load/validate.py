@@ -89,13 +89,11 @@ def is_supported(uri: Any) -> bool:
 def invalid_places(document: dict[str, Any]) -> Iterator[Invalid]:
     """Yield every place where ``document`` is not valid OpenAPI of its version.
 
-    Nothing is fetched. Undeclared names in ``required`` are not errors, nor, in 3.1, invalid
-    defaults, which are annotations (JSON Schema Validation 9.2).
+    Nothing is fetched. Undeclared names in ``required`` are not errors, nor are invalid defaults,
+    which are annotations (JSON Schema Validation 9.2).
     """
     yield from _in_form(document)
-    if _is_30(document):
-        yield from _wrong_defaults(document)
-    else:
+    if not _is_30(document):
         yield from _in_schemas(document)
     yield from _in_parameters(document)
     yield from _in_paths(document)
@@ -115,51 +113,55 @@ def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
 
     Its schema has "this or a reference" in many places; of these, what is meant is reported.
     """
-    errors = [one for error in _form(document).iter_errors(document) for one in _innermost(error)]
-    causes = {id(error) for error in _causes(errors) if not _is_of_patterns(error)}
-    for error in errors:
-        if id(error) in causes:
-            yield from _as_invalid((), error)
-        else:
-            yield from (one for one in _as_invalid((), error) if _is_unknown(error, one))
-
-
-def _is_unknown(error: jsonschema_rs.ValidationError, found: Invalid) -> bool:
-    """True if a member of an object with other errors is one that no object of OpenAPI has, nor a
-    map of paths or statuses: others are not evaluated for the errors in them."""
-    name = str(found.pointer[-1]) if found.pointer else "/"
-    is_of_map = name.startswith("/") or name[:1].isdigit()
-    is_unevaluated = isinstance(error.kind, jsonschema_rs.ValidationErrorKind.UnevaluatedProperties)
-    return is_unevaluated and not is_of_map and name not in _members_31()
-
-
-@cache
-def _members_31() -> frozenset[str]:
-    """Return the names of the members of all objects of OpenAPI 3.1."""
-    from openapi_spec_validator.schemas import schema_v31
-
-    parts = ({**schema_v31}, *schema_v31["$defs"].values())
-    return frozenset(name for part in parts for name in part.get("properties", ()))
-
-
-def _form(document: Mapping[str, Any]) -> Any:
-    return _form_30() if _is_30(document) else _form_31()
+    form = _form_30() if _is_30(document) else _form_31()
+    for error in form.iter_errors(document):
+        for inner in _innermost(error):
+            yield from () if _is_of_patterns(inner) else _as_invalid((), inner)
 
 
 @cache
 def _form_31() -> Any:
     from openapi_spec_validator.schemas import schema_v31
 
-    return jsonschema_rs.validator_for({**schema_v31})
+    return jsonschema_rs.validator_for(_closed({**schema_v31}))
+
+
+def _closed(schema: Any) -> Any:
+    """Return the schema with ``additionalProperties`` for ``unevaluatedProperties``: a member with
+    an error in it is not evaluated, and would be reported once more."""
+    if isinstance(schema, list):
+        return [_closed(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    copy = {key: _closed(part) for key, part in schema.items()}
+    if copy.pop("unevaluatedProperties", True) is False:
+        names = dict.fromkeys(_declared_names(schema), True)
+        copy["properties"] = names | copy.get("properties", {})
+        copy["patternProperties"] = {"^x-": True} | copy.get("patternProperties", {})
+        copy["additionalProperties"] = False
+    return copy
+
+
+def _declared_names(schema: Any) -> Iterator[str]:
+    """Yield the names of members that a schema, or a part of it, declares."""
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _declared_names(part)
+    if not isinstance(schema, Mapping):
+        return
+    yield from ("example", "examples") if schema.get("$ref") == "#/$defs/examples" else ()
+    for key, part in schema.items():
+        yield from part if key == "properties" else _declared_names(part)
 
 
 @cache
 def _form_30() -> Any:
     """Return the official schema, for any names of components: by itself it looks at no component
-    with a name that OpenAPI does not allow. Tags that are there twice are a warning."""
+    with a name that OpenAPI does not allow. Tags that are there twice are a warning, and of
+    ``example`` and ``examples`` the latter count."""
     from openapi_spec_validator.schemas import schema_v30
 
-    definitions = {**schema_v30["definitions"]}
+    definitions = {**schema_v30["definitions"], "ExampleXORExamples": {}}
     components = {**definitions["Components"]}
     components["properties"] = {
         section: {"type": "object", "additionalProperties": part}
@@ -230,27 +232,6 @@ def outermost_schemas(here: Node) -> Iterator[Node]:
         yield from outermost_schemas(child)
 
 
-def _wrong_defaults(document: dict[str, Any]) -> Iterator[Invalid]:
-    """Yield the defaults that do not conform to their schemas, as OpenAPI 3.0 requires; null stands
-    for none."""
-    for here in walk(node(document)):
-        if here.is_schema and here.value.get("default") is not None:
-            own = {key: here.value[key] for key in _OF_DEFAULTS & here.value.keys()}
-            with suppress(ValueError, jsonschema_rs.ReferencingError):  # which is reported
-                form = jsonschema_rs.Draft4Validator(own, validate_formats=_is_date(own))
-                for error in form.iter_errors(here.value["default"]):
-                    yield Invalid((*here.pointer, "default"), _short(error))
-
-
-_OF_DEFAULTS: Final = frozenset(
-    {"type", "enum", "format", "items", "minimum", "maximum", "minLength", "maxLength", "pattern"}
-)
-
-
-def _is_date(schema: Mapping[str, Any]) -> bool:
-    return schema.get("format") in {"date", "date-time"}
-
-
 def _in_parameters(document: dict[str, Any]) -> Iterator[Invalid]:
     """Yield the parameters that are twice in a list."""
     for here in walk(node(document)):
@@ -308,7 +289,7 @@ def _wrong_in_path(
     for holder in (item, operation):
         written = holder.get("parameters")
         parameters = map(partial(_named, document), written if isinstance(written, list) else ())
-        declared |= {str(one.get("name")) for one in parameters if one.get("in") == "path"}
+        declared |= {str(row.get("name")) for row in parameters if row.get("in") == "path"}
     missing, surplus = set(path_names(path)) - declared, declared - set(path_names(path))
     if missing:
         return f"no parameter is declared for {{{min(missing)}}} of the path"
@@ -319,84 +300,30 @@ def _short(text: object) -> str:
     return str(text).splitlines()[0][:_MAX_MESSAGE_LENGTH]
 
 
-def _as_invalid(start: Pointer, found: jsonschema_rs.ValidationError) -> Iterator[Invalid]:
-    """Yield what an error says of places below ``start``."""
-    pointer, text = (*start, *found.instance_path), _short(found.message)
-    extra = getattr(found.kind, "unexpected", None) or _equal_items(found)
-    if _has_both_examples(found):
-        extra, text = ["example"], "'example' cannot be beside 'examples'"
-    text = "a path begins with '/'" if extra and pointer == ("paths",) else text
-    text = "an item before it is equal" if isinstance(found.instance, list) and extra else text
-    for name in extra:
-        before, _, names = text.partition(" ('")
-        own = f"{before} ('{name}' was unexpected)" if names.endswith(_SEVERAL) else text
-        yield Invalid((*pointer, name), _short(own))
-    if not extra:
+def _as_invalid(start: Pointer, error: jsonschema_rs.ValidationError) -> Iterator[Invalid]:
+    """Yield what an error reports of places below ``start``: of each unexpected member."""
+    pointer, text = (*start, *error.instance_path), _short(error.message)
+    unexpected = getattr(error.kind, "unexpected", ())
+    for name in unexpected:
+        own = f"the member '{name}' is unexpected"
+        yield Invalid((*pointer, name), "a path begins with '/'" if pointer == ("paths",) else own)
+    if not unexpected:
         yield Invalid(pointer, text)
 
 
-_SEVERAL: Final = "' were unexpected)"
-
-
-def _equal_items(error: jsonschema_rs.ValidationError) -> list[int]:
-    """The items of a list that may have no equal ones which equal one before them."""
-    if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.UniqueItems):
-        return []
-    found = error.instance if isinstance(error.instance, list) else []
-    items = [json.dumps(one, sort_keys=True) for one in found]
-    return [index for index, one in enumerate(items) if one in items[:index]]
-
-
-def _has_both_examples(error: jsonschema_rs.ValidationError) -> bool:
-    """Whether it has ``example`` and ``examples``, which OpenAPI 3.0 does not allow."""
-    is_not = isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Not)
-    return is_not and isinstance(error.instance, dict) and error.instance.keys() >= _EXAMPLES
-
-
-_EXAMPLES: Final = frozenset({"example", "examples"})
-
-
-def _causes(errors: Sequence[jsonschema_rs.ValidationError]) -> Iterator[Any]:
-    """The errors without those that others lead to: of an object with an error in it, or that
-    lacks a member, members are unevaluated (JSON Schema Core 11.3) that it may have; what lacks a
-    member may be several things; what has the wrong type is wrong otherwise, too."""
-    unevaluated = jsonschema_rs.ValidationErrorKind.UnevaluatedProperties
-    mistyped = jsonschema_rs.ValidationErrorKind.Type
-    several = jsonschema_rs.ValidationErrorKind.OneOfMultipleValid
-    lacks = {tuple(one.instance_path) for one in errors if _missing(one)}
-    around, of_wrong_type = set[Pointer](), set[Pointer]()
-    for error in errors:
-        path = tuple(error.instance_path)
-        inside = len(path) + (not isinstance(error.kind, unevaluated))
-        around |= {path[:length] for length in range(inside)}
-        of_wrong_type |= {path} if isinstance(error.kind, mistyped) else set()
-    for error in errors:
-        path, kind = tuple(error.instance_path), error.kind
-        is_result = isinstance(kind, unevaluated) and path in around
-        is_result |= isinstance(kind, several) and path in lacks
-        if not is_result and (isinstance(kind, mistyped) or path not in of_wrong_type):
-            yield error
-
-
-def _missing(error: Any) -> str:
-    """The member that an object has to have; the first if it is one of several."""
-    branches = [one[0] for one in getattr(error.kind, "context", []) if one]
-    return str(getattr((branches or [error])[0].kind, "property", ""))
-
-
 def _innermost(error: Any) -> Iterator[Any]:
-    """The errors that make one: those of the only alternative that the value can mean."""
-    branches = [one for one in getattr(error.kind, "context", []) if one]
+    """Yield the errors of the only alternative that the value can mean, or the error itself."""
+    branches = [branch for branch in getattr(error.kind, "context", []) if branch]
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.OneOfMultipleValid):
         branches = []  # what is wrong in the others is not what is wrong
-    likely = [one for one in branches if not _is_a_reference(one)]
+    likely = [branch for branch in branches if not _is_a_reference(branch)]
     if len(likely) > 1:
-        likely = [one for one in likely if not _is_of_another_type(one, error)]
+        likely = [branch for branch in likely if not _is_of_another_type(branch, error)]
     if len(likely) != 1:
         yield error
         return
-    for one in likely[0]:
-        yield from _innermost(one)
+    for inner in likely[0]:
+        yield from _innermost(inner)
 
 
 def _is_a_reference(branch: Sequence[jsonschema_rs.ValidationError]) -> bool:
@@ -406,11 +333,11 @@ def _is_a_reference(branch: Sequence[jsonschema_rs.ValidationError]) -> bool:
 
 
 def _is_of_another_type(branch: Sequence[jsonschema_rs.ValidationError], around: Any) -> bool:
-    """Whether a branch is a value of another type, or an object of another ``type``, such as that
+    """True if a branch is a value of another type, or an object of another ``type``, such as that
     of a security scheme."""
     own, mistyped = list(around.instance_path), jsonschema_rs.ValidationErrorKind.Type
     return any(
-        list(one.instance_path) == [*own, "type"]
-        or (list(one.instance_path) == own and isinstance(one.kind, mistyped))
-        for one in branch
+        list(error.instance_path) == [*own, "type"]
+        or (list(error.instance_path) == own and isinstance(error.kind, mistyped))
+        for error in branch
     )

@@ -16,14 +16,7 @@ from urllib.parse import urlsplit
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState, instant_text, parse_instant
 from invoice_sandbox.base.errors import UserError, suggestion
-from invoice_sandbox.base.ids import (
-    KEY_BODY_LENGTH,
-    KEY_CHECKSUM_LENGTH,
-    KEY_PREFIX,
-    key_checksum,
-    key_problem,
-    new_key,
-)
+from invoice_sandbox.base.ids import key_problem, new_key
 from invoice_sandbox.state.credentials import DEMO_KEY
 
 _MAX_DIGITS: Final = 19
@@ -154,12 +147,12 @@ class Settings:
 
     @property
     def on_loopback(self) -> bool:
-        """Whether the server listens on a loopback address."""
+        """True if the server listens on a loopback address."""
         return is_loopback(self.host)
 
     @property
     def local(self) -> bool:
-        """Whether only this machine can reach the server.
+        """True if only this machine can reach the server.
 
         With a public URL a proxy may pass requests of others on to a loopback address.
         """
@@ -181,7 +174,7 @@ RECORDED: Final = ("rate_limit", "webhook_time", "key_given", "stateful")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` names this machine only."""
+    """True if ``host`` names this machine only."""
     if host == "localhost":
         return True
     try:
@@ -196,36 +189,37 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
     host = _text(given, "host")
     public_url = _url(given["public-url"])
     key = _key(given["key"], local=is_loopback(host) and public_url is None)
-    store = _store(_text(given, "store"))
     if given["project"] and given["contract"]:
         raise SettingError("--contract and --project cannot be used together; choose one")
+    if _flag(given, "stateful") and not given["contract"]:
+        raise SettingError("--stateful needs --contract; a project has handlers")
     return Settings(
         host=host,
         port=_integer(given, "port", 0, 65535),
         scenario=given["scenario"],
         seed=None if given["seed"] is None else _integer(given, "seed", 0, 2**63 - 1),
-        clock=_clock(_text(given, "clock"), given["now"]),
+        clock=_clock(given),
         public_url=public_url,
         key=key,
         key_given=given["key"] is not None,
         rate_limit=None
         if given["rate-limit"] == "off"
         else _integer(given, "rate-limit", 1, 10**9, " or 'off'"),
-        project=_existing(given["project"], "project", folder=True),
-        scenarios=_existing(given["scenarios"], "scenarios", folder=True),
-        contract=_existing(given["contract"], "contract", folder=False),
-        stateful=_stateful(given),
-        strict=_flag(_text(given, "strict"), "strict"),
+        project=_existing(given, "project", folder=True),
+        scenarios=_existing(given, "scenarios", folder=True),
+        contract=_existing(given, "contract", folder=False),
+        stateful=_flag(given, "stateful"),
+        strict=_flag(given, "strict"),
         max_workspaces=_integer(given, "max-workspaces", 1, 10**6),
         workspace_idle=None
         if given["workspace-idle"] == "off"
         else timedelta(hours=_integer(given, "workspace-idle", 1, 10**5, " or 'off'")),
         max_state=_integer(given, "max-state", 1, 10**6),
-        webhook_time=_webhook_time(_text(given, "webhook-time")),
+        webhook_time=_choice(given, "webhook-time", "wall", "virtual"),
         allow_webhooks_to=_networks(given["allow-webhooks-to"]),
-        log=_log(given["log"]),
-        metrics=_flag(_text(given, "metrics"), "metrics"),
-        store=store,
+        log=_choice(given, "log", "requests", "json"),
+        metrics=_flag(given, "metrics"),
+        store=_store(_text(given, "store")),
     )
 
 
@@ -260,81 +254,49 @@ def _integer(given: Mapping[str, Any], name: str, low: int, high: int, other: st
     return int(text)
 
 
-def _flag(text: str, name: str) -> bool:
+def _flag(given: Mapping[str, str | None], name: str) -> bool:
+    text = _text(given, name)
     if text.lower() not in _ON | _OFF:
         raise SettingError(f"--{name} must be 'on' or 'off', not '{text}'")
     return text.lower() in _ON
 
 
-def _stateful(given: Mapping[str, str | None]) -> bool:
-    wanted = _flag(_text(given, "stateful"), "stateful")
-    if wanted and not given["contract"]:
-        raise SettingError("--stateful needs --contract; a project has handlers")
-    return wanted
+def _choice(given: Mapping[str, str | None], name: str, *choices: str) -> Any:
+    text = given[name]
+    if text is not None and text not in choices:
+        raise SettingError(f"--{name} must be {' or '.join(map(repr, choices))}, not '{text}'")
+    return text
 
 
-def _clock(mode: str, now: str | None) -> ClockState:
+def _clock(given: Mapping[str, str | None]) -> ClockState:
+    mode, now = _choice(given, "clock", "live", "frozen"), given["now"]
+    if now is None:
+        return ClockState(mode)
+    if mode == "live":
+        raise SettingError("--now needs --clock frozen; a live clock shows real time")
     try:
-        at = FROZEN_START if now is None else parse_instant(now)
+        return ClockState(mode, parse_instant(now))
     except ValueError as error:
         raise SettingError(f"--now: {error}") from None
-    if mode == "frozen":
-        return ClockState("frozen", at)
-    if mode != "live":
-        raise SettingError(f"--clock must be 'live' or 'frozen', not '{mode}'")
-    if now is not None:
-        raise SettingError("--now needs --clock frozen; a live clock shows real time")
-    return ClockState("live")
-
-
-def _webhook_time(text: str) -> Literal["wall", "virtual"]:
-    if text == "wall":
-        return "wall"
-    if text == "virtual":
-        return "virtual"
-    raise SettingError(f"--webhook-time must be 'wall' or 'virtual', not '{text}'")
-
-
-def _log(text: str | None) -> Literal["requests", "json"] | None:
-    if text is None:
-        return None
-    if text == "requests":
-        return "requests"
-    if text == "json":
-        return "json"
-    raise SettingError(f"--log must be 'requests' or 'json', not '{text}'")
 
 
 def _networks(text: str | None) -> tuple[_Network, ...]:
     try:
-        return tuple(ipaddress.ip_network(one) for one in (text or "").split())
+        return tuple(map(ipaddress.ip_network, (text or "").split()))
     except ValueError as error:
         raise SettingError(
             f"--allow-webhooks-to: {error}; use a network such as 10.1.0.0/16, or an address"
         ) from None
 
 
-_MAKES_KEY: Final = "'invoice-sandbox key' makes"
-
-
 def _key(key: str | None, *, local: bool) -> str:
     if key is None:
         return DEMO_KEY if local else new_key()
     problem = key_problem(key)
-    if problem:
-        body = key.removeprefix(KEY_PREFIX)[:KEY_BODY_LENGTH]
-        hint = ""
-        if len(body) == KEY_BODY_LENGTH and "checksum" in problem:
-            hint = f"; for these thirty it is {key_checksum(body)}"
-        raise SettingError(
-            f"--key: {problem}{hint}. A key is {KEY_PREFIX}, {KEY_BODY_LENGTH} characters of 0-9, "
-            f"A-Z, a-z, and their checksum of {KEY_CHECKSUM_LENGTH}; {_MAKES_KEY} one"
-        )
     if key == DEMO_KEY and not local:
-        raise SettingError(
-            "--key: the demo key is public and works on loopback only, without --public-url; "
-            f"{_MAKES_KEY} another"
-        )
+        problem = "the demo key is public and works on loopback only, without --public-url"
+    if problem:
+        raise SettingError(f"--key: {problem}; 'invoice-sandbox key' makes one")
     return key
 
 
@@ -352,28 +314,20 @@ def _url(url: str | None) -> str | None:
     return url
 
 
-def _existing(text: str | None, name: str, *, folder: bool) -> Path | None:
+def _existing(given: Mapping[str, str | None], name: str, *, folder: bool) -> Path | None:
+    text = given[name]
     if text is None:
         return None
     path = Path(text)
-    if not (path.is_dir() if folder else path.exists() and not path.is_dir()):
-        advice = ""
-        if text.startswith(("http://", "https://")):
-            what = "a folder" if folder else "a file; download it first"
-            typed = _without_password(text)
-            raise SettingError(f"--{name}: '{typed}' is a URL, which is not read; pass {what}")
-        if path.exists():
-            advice = f"; that is {'a folder' if path.is_dir() else 'a file'}"
-            advice += ", which --project serves" if name == "contract" and path.is_dir() else ""
-            advice += ", which --contract serves" if name == "project" and path.is_file() else ""
-        raise SettingError(
-            f"--{name}: there is no {'folder' if folder else 'file'} '{text}'{advice}"
-        )
-    return path
+    if path.is_dir() == folder and path.exists():
+        return path
+    wanted, other = ("folder", "file") if folder else ("file", "folder")
+    hint = f"; that is a {other}" if path.exists() else ""
+    raise SettingError(f"--{name}: there is no {wanted} '{_without_password(text)}'{hint}")
 
 
 def _store(text: str) -> Path | Postgresql | None:
-    """The file or database of a store; None: memory. Errors show no password."""
+    """Return the file or database of a store; None: memory. Errors show no password."""
     if text == "memory":
         return None
     if text.startswith(("postgresql://", "postgres://")):
@@ -381,20 +335,12 @@ def _store(text: str) -> Path | Postgresql | None:
             extra = "in a checkout of the sandbox: pip install '.[postgresql]'"
             raise SettingError(f"--store: PostgreSQL needs more packages; {extra}")
         return Postgresql(text)
-    scheme, _, file = text.partition(":///")
-    if scheme == "sqlite" and file:
+    file = text.removeprefix("sqlite:///")
+    if file and file != text:
         return Path(file)
-    typed = _without_password(text)
-    scheme, _, rest = typed.partition(":")
-    if scheme == "sqlite":
-        path = rest.removeprefix("//")
-        meant = path if path.strip("/.") else "FILE"
-        raise SettingError(
-            f"--store: '{typed}' is not understood; use 'sqlite:///{meant}', or 'sqlite:////...' "
-            "for an absolute path"
-        )
     raise SettingError(
-        f"--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not '{scheme}'"
+        f"--store: '{_without_password(text)}' is not understood; use 'memory', "
+        "'sqlite:///FILE' ('sqlite:////...' for an absolute path) or 'postgresql://...'"
     )
 
 

@@ -118,7 +118,7 @@ MISUSED: dict[str, tuple[list[str], str]] = {
     "key": (["--key", "x"], "--key: a sandbox key begins with ilk_sandbox_"),
     "key with a typing error": (
         ["--key", "ilk_sandbox_CECB5EE8zUJG0vI1PtzJtiV8pgvVjP2NKDq7"],
-        "for these thirty it is 2NKDq6",
+        "are not the checksum of the thirty",
     ),
     "demo key beyond loopback": (
         ["--host", "192.0.2.1", "--key", DEMO_KEY],
@@ -127,7 +127,7 @@ MISUSED: dict[str, tuple[list[str], str]] = {
     "rate limit": (["--rate-limit", "0"], "--rate-limit is a whole number from 1"),
     "store": (
         ["--store", "mysql://x"],
-        "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'mysql'",
+        "--store: 'mysql://x' is not understood; use 'memory', 'sqlite:///FILE' (",
     ),
     "log": (["--log", "all"], "--log must be 'requests' or 'json', not 'all'"),
     "folder of a store": (

@@ -384,37 +384,22 @@ def test_a_scenario_that_is_gone_is_an_error_at_start(file: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("text", "shown"),
     [
-        (
-            "sqlite:///",
-            "--store: 'sqlite:///' is not understood; use 'sqlite:///FILE', or ",
-        ),
-        (
-            "sqlite:state.db",
-            "--store: 'sqlite:state.db' is not understood; use 'sqlite:///state.db', or ",
-        ),
-        (
-            "sqlite:/state.db",
-            "--store: 'sqlite:/state.db' is not understood; use 'sqlite:////state.db', or ",
-        ),
-        (
-            "sqlite://state.db",
-            "--store: 'sqlite://state.db' is not understood; use 'sqlite:///state",
-        ),
-        (
-            "sqlite://u:secret@h/d",
-            "--store: 'sqlite://...' is not understood; use 'sqlite:///FILE', or ",
-        ),
-        ("u:secret@h/d", "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...'"),
-        ("secret@h/d", "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...'"),
-        ("mysql://u:secret@h/d", "--store must be 'memory', 'sqlite:///FILE' or"),
+        ("sqlite:///", "sqlite:///"),
+        ("sqlite:state.db", "sqlite:state.db"),
+        ("sqlite:/state.db", "sqlite:/state.db"),
+        ("sqlite://state.db", "sqlite://state.db"),
+        ("sqlite://u:secret@h/d", "sqlite://..."),
+        ("u:secret@h/d", "u://..."),
+        ("secret@h/d", "://..."),
+        ("mysql://u:secret@h/d", "mysql://..."),
     ],
 )
-def test_an_address_that_names_no_file_is_an_error(text: str, problem: str) -> None:
+def test_an_address_that_names_no_file_is_an_error(text: str, shown: str) -> None:
     with pytest.raises(SettingError) as caught:
         read_settings({"store": text})
-    assert str(caught.value).startswith(problem)
+    assert str(caught.value).startswith(f"--store: '{shown}' is not understood; use 'memory', 's")
     assert "secret" not in str(caught.value)
 
 

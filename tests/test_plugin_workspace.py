@@ -112,18 +112,18 @@ def test_advance_takes_one_of_two(invoice_sandbox: InvoiceSandbox) -> None:
         invoice_sandbox.advance("P1D", to="2027-01-01T00:00:00Z")
 
 
-LONG_DURATION = (
-    "unsupported duration 'P9999999D': a number has at most six digits, and three after the point; "
-    "use days to seconds such as P30D or PT10S"
-)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"by": "3D"}, "invalid duration '3D'; use ISO 8601 such as P3D or PT10S"),
-        ({"by": timedelta(days=-1)}, "negative duration '-P1D'; no clock goes back"),
-        ({"by": timedelta(days=9999999)}, LONG_DURATION),
+        (
+            {"by": timedelta(days=-1)},
+            "invalid duration '-P1D': no clock goes back; use ISO 8601 such as P3D or PT10S",
+        ),
+        (
+            {"by": timedelta(days=9999999)},
+            "invalid duration 'P9999999D'; use ISO 8601 such as P3D or PT10S",
+        ),
         ({"by": 3}, "invalid duration '3'; use ISO 8601 such as P3D or PT10S"),
         ({"to": 5}, "invalid instant '5'; use RFC 3339 such as 2026-11-21T09:30:00Z"),
         ({"to": "soon"}, "invalid instant 'soon'; use RFC 3339 such as 2026-11-21T09:30:00Z"),

@@ -159,18 +159,18 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     "key without prefix": ({"key": "secret"}, "--key: a sandbox key begins with ilk_sandbox_"),
     "key, and how to get one": (
         {"key": "ilk_sandbox_abc"},
-        "A-Z, a-z, and their checksum of 6; 'invoice-sandbox key' makes one",
+        "0-9, A-Z, a-z; 'invoice-sandbox key' makes one",
     ),
     "contract of a URL": (
         {"contract": "https://api.example/openapi.json"},
-        "'https://api.example/openapi.json' is a URL, which is not read; pass a file; download it",
+        "--contract: there is no file 'https://api.example/openapi.json'",
     ),
     "rate limit is a word": ({"rate_limit": "none"}, "--rate-limit is a whole number from 1"),
     "no such project": ({"project": "nowhere"}, "--project: there is no folder 'nowhere'"),
     "no such contract": ({"contract": "no.yaml"}, "--contract: there is no file 'no.yaml'"),
     "a contract that is a folder": (
         {"contract": "."},
-        "--contract: there is no file '.'; that is a folder, which --project serves",
+        "--contract: there is no file '.'; that is a folder",
     ),
     "project and contract": (
         {"project": ".", "contract": "x"},
@@ -186,11 +186,11 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     ),
     "SQLite": (
         {"store": "sqlite:x.db"},
-        "--store: 'sqlite:x.db' is not understood; use 'sqlite:///x.db', or 'sqlite:////...' for",
+        "--store: 'sqlite:x.db' is not understood; use 'memory', 'sqlite:///FILE' (",
     ),
     "another database": (
         {"store": "mysql://u:hidden@h/d"},
-        "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'mysql'",
+        "--store: 'mysql://...' is not understood; use 'memory'",
     ),
 }
 
@@ -217,8 +217,8 @@ def test_a_password_in_the_address_of_a_store_is_never_repeated() -> None:
 # --- keys and addresses
 
 
-def test_a_wrong_checksum_is_reported_with_the_right_one() -> None:
-    with pytest.raises(SettingError, match="for these thirty it is 2NKDq6") as caught:
+def test_a_wrong_checksum_is_reported_without_the_key() -> None:
+    with pytest.raises(SettingError, match="are not the checksum") as caught:
         read(key=KEY[:-1] + "7")
     assert KEY[:-1] not in str(caught.value)
 

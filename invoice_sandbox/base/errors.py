@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher, get_close_matches
+from difflib import get_close_matches
 from heapq import nlargest
 from http import HTTPStatus
-from itertools import takewhile
-from math import inf
+from os.path import commonprefix
 from typing import Any, Final, NamedTuple
 
 from invoice_sandbox.base.ids import KEY_PREFIX
@@ -382,136 +381,67 @@ def reject_inputs(error: str, inputs: InputProblems, labels: Sequence[str]) -> A
     return reject(error, problems=inputs.text(labels))
 
 
-def number_within(text: str, low: float | None = None, high: float | None = None) -> float:
-    """The number that ``text`` is. Raises ValueError for another text, and for a number beyond
-    the limits, of which None is none."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise ValueError(f"'{text}' is not a valid number") from None
-    if (
-        not (-inf if low is None else low) <= number <= (inf if high is None else high)
-    ):  # nor is nan
-        start, end = "" if low is None else f"{low:g}<=", "" if high is None else f"<={high:g}"
-        raise ValueError(f"{text} is not in the range {start}x{end}")
-    return number
-
-
 def suggestion(word: str, known: Iterable[Any], otherwise: str = "", where: str = "") -> str:
-    """Advice for a word that is unknown: the closest known word, else all of them; of many the
+    """Return advice for an unknown word: the closest known word, else all of them; of many the
     first ones, or ``where`` they are listed."""
-    words = [str(one) for one in (sorted(known, key=str) if isinstance(known, Set) else known)]
+    words = [str(value) for value in (sorted(known, key=str) if isinstance(known, Set) else known)]
     return did_you_mean(word, words) or otherwise or _listed(words, where)
 
 
 def _listed(words: Sequence[str], where: str) -> str:
     if not words:
         return "none is known"
-    if len(words) <= MOST_LISTED:
+    others = len(words) - MOST_LISTED
+    if others <= 0:
         return f"known: {', '.join(words)}"
-    return where or f"known: {', '.join(words[:MOST_LISTED])} {others(words)}"
-
-
-def others(words: Sequence[Any]) -> str:
-    """``and 13 others``: how many more words there are than are listed."""
-    number = len(words) - MOST_LISTED
-    return f"and {number} other{'s' if number > 1 else ''}"
+    return where or f"known: {', '.join(words[:MOST_LISTED])} and {others} more"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``did you mean …?`` with the closest known word, or with all of a few that are equally close;
-    nothing if none is close, or too many are."""
-    close = _equally_close(word, list(known))
-    return f"did you mean {alternatives(close)}?" if 0 < len(close) <= _MOST_MEANT else ""
-
-
-def alternatives(words: Sequence[str]) -> str:
-    """``a, b or c``."""
-    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
-
-
-def _equally_close(word: str, words: Sequence[str]) -> Sequence[str]:
-    """The closest known words: all that begin with its parts (``scenario`` or ``clock.*``),
-    where no word as a whole is closer than their common part is."""
-    if len(word) > _LONGEST_WORD:
-        return []
-    close = close_words(word, words)
-    likely = _most_like(word, words)
-    family = _family(word, likely)
-    if not close or close[0] in family:
-        return family or close or _with_first_part_like(word, likely)
-    if _is_tail(close[0], word):
-        return close
-    score = SequenceMatcher(None, close[0], word).ratio()
-    if score < _CLOSE_PART and len(others := _with_first_part_like(word, likely)) > 1:
-        return others
-    tied = get_close_matches(word, likely, n=_MOST_MEANT + 1, cutoff=max(score, _LEAST))
-    alike = _same_beginning(word, close[0])
-    return [one for one in words if one in tied and _same_beginning(word, one) >= alike] or close
-
-
-def _family(word: str, likely: Iterable[str]) -> list[str]:
-    """The words that have all parts of this one and more: ``clock.advanced`` for ``clock.*``."""
+    """Return ``did you mean clock.advanced or clock.set?``: what begins with the word and goes on
+    with a separator (``clock.*``), else the closest known word; empty if none is close."""
+    words = list(known)
     begin = word.rstrip("-._*")
-    more = tuple(f"{begin}{separator}" for separator in "-._")
-    return [one for one in likely if begin and one.startswith(more)]
+    longer = tuple(f"{begin}{separator}" for separator in "-._")
+    meant = [other for other in words if begin and other.startswith(longer)]
+    if not 0 < len(meant) <= _MOST_MEANT:
+        meant = [close_word(word, words)]
+    *some, last = meant
+    alternatives = f"{', '.join(some)} or {last}" if some else last
+    return f"did you mean {alternatives}?" if last else ""
 
 
-_LEAST: Final = 0.6
+def close_word(word: str, known: Iterable[str]) -> str:
+    """Return the closest known word, else an empty text.
 
-
-def close_words(word: str, known: Iterable[str], cutoff: float = _LEAST) -> list[str]:
-    """The closest known word; none if none is close by ``cutoff``, from 0 to 1 (equal).
-
-    A word of several parts may be known by its first one: ``hapy`` is close to ``happy-path``. A
-    known word after other parts comes before one that is similar: ``raise-dispute``, ``dispute``.
-    Where no word is close, one that differs in capital letters only is.
+    It is similar in whole, the last part of the word (``raise-dispute``: ``dispute``), the only
+    one with a similar first part (``hapy``: ``happy-path``), or the same but for capital letters.
     """
     if len(word) > _LONGEST_WORD:
-        return []
+        return ""
     words = list(known)
-    likely = _most_like(word, words)
-    return (
-        get_close_matches(word, likely, n=1, cutoff=max(cutoff, _CLOSE_PART))
-        or sorted((one for one in words if _is_tail(one, word)), key=len)[-1:]
-        or get_close_matches(word, likely, n=1, cutoff=cutoff)
-        or _begun(word, likely)
-        or [one for one in words if one.casefold() == word.casefold()][:1]
+    likely = nlargest(
+        _MOST_COMPARED,
+        words,
+        key=lambda other: len(commonprefix([word, other])),  # noqa: RUF071 - not of paths
     )
+    firsts = {other: re.split(r"[-._]", other)[0] for other in likely}
+    first = get_close_matches(word, firsts.values(), n=1, cutoff=_CLOSE)
+    begun = [other for other in likely if firsts[other] in first]
+    close = (
+        get_close_matches(word, likely, n=1, cutoff=_CLOSE)
+        or [other for other in words if word.endswith((f"-{other}", f".{other}", f"_{other}"))]
+        or get_close_matches(word, likely, n=1)
+        or (begun if len(begun) == 1 else [])
+        or [other for other in words if other.casefold() == word.casefold()]
+    )
+    return close[0] if close else ""
 
 
-def _is_tail(one: str, word: str) -> bool:
-    return bool(one) and word.endswith((f"-{one}", f".{one}", f"_{one}"))
-
-
-def _begun(word: str, likely: Iterable[str]) -> list[str]:
-    """The only word whose first part is close."""
-    found = _with_first_part_like(word, likely)
-    return found if len(found) == 1 else []
-
-
-def _with_first_part_like(word: str, likely: Iterable[str]) -> list[str]:
-    firsts = [(re.split(r"[-._]", one)[0], one) for one in likely]
-    close = set(get_close_matches(word, {first for first, _ in firsts}, cutoff=_CLOSE_PART))
-    return [one for first, one in firsts if first in close]
-
-
-def _most_like(word: str, words: Iterable[str]) -> list[str]:
-    return nlargest(_MOST_COMPARED, words, key=lambda one: _same_beginning(word, one))
-
-
-def _same_beginning(one: str, other: str) -> int:
-    """How many characters two words have in common from the first on."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-_CLOSE_PART: Final = 0.8
+_CLOSE: Final = 0.8
 _MOST_MEANT: Final = 5
 MOST_LISTED: Final = 22
 """Known words that are listed where none is close."""
-
-CONTRACT_LISTS: Final = "the contract lists"
-"""Where more words than those are listed, in the text of a problem."""
 
 _LONGEST_WORD: Final = 100
 _MOST_COMPARED: Final = 64

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import parse_duration
-from invoice_sandbox.base.errors import close_words, suggestion
+from invoice_sandbox.base.errors import close_word, suggestion
 from invoice_sandbox.openapi.load.documents import parse_text, place_of, read_text
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -427,7 +427,7 @@ def _unknown_action(name: str, place: Pointer, vocabulary: Vocabulary) -> FilePr
     moves = vocabulary.machine.transitions if vocabulary.machine is not None else ()
     triggers = {one.trigger: None for one in moves if _TRANSITION in known}
     plain = name.lower().replace("_", "-").replace(" ", "-")
-    (close, *_) = (*close_words(plain, [*triggers, *known]), "")
+    close = close_word(plain, [*triggers, *known])
     if close in triggers:
         advice = f"use {_TRANSITION} with trigger: {close}"
         return FileProblem(place, f"there is no action '{name}'", advice)

@@ -51,17 +51,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--sandbox-coverage", action="store_true", help=help_text)
     help_text = "Fail the run if the coverage is below PERCENT."
     group.addoption(
-        "--sandbox-coverage-fail-under", metavar="PERCENT", type=_percent, help=help_text
+        "--sandbox-coverage-fail-under", metavar="PERCENT", type=_percentage, help=help_text
     )
 
 
-def _percent(text: str) -> float:
-    from invoice_sandbox.base.errors import number_within
-
-    try:
-        return number_within(text, 0, 100)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
+def _percentage(text: str) -> float:
+    percent = float(text)
+    if not 0 <= percent <= 100:
+        raise ArgumentTypeError(f"{text} is not in the range 0<=x<=100")
+    return percent
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,7 +13,7 @@ import jsonschema_rs
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import is_almost_duration, unsupported_reason
-from invoice_sandbox.base.errors import CONTRACT_LISTS, MOST_LISTED, did_you_mean
+from invoice_sandbox.base.errors import MOST_LISTED, did_you_mean
 from invoice_sandbox.openapi.load.documents import pointer_text
 
 
@@ -217,8 +217,7 @@ def _wording(
                 text = f"must look like {pattern_examples[pattern]}"
                 if not pattern.startswith("^P") or not is_almost_duration(value):
                     return text, ""
-                reason = unsupported_reason(value)
-                return (f"{text}: {reason}" if reason else text), value
+                return text + unsupported_reason(value), value
     needed = _needed(error)
     if needed:
         return f"must have {' or '.join(map(short_name, needed[:MOST_LISTED]))}", ""
@@ -273,7 +272,7 @@ def _among(options: Sequence[Any], value: str) -> tuple[str, str]:
 
 def _listed(options: Sequence[Any]) -> str:
     if len(options) > MOST_LISTED:
-        return f"{_UNKNOWN}; {CONTRACT_LISTS} all {len(options)}"
+        return f"{_UNKNOWN}; the contract lists all {len(options)}"
     return "must be one of " + ", ".join(map(_shown, options))
 
 

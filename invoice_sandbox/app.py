@@ -23,7 +23,7 @@ from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Request, Sa
 from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.read import Bodies, compile_reading
 from invoice_sandbox.http.respond import Responses
-from invoice_sandbox.http.route import Router, RouteTable, operation_routes
+from invoice_sandbox.http.routing import Page, Routing, route
 from invoice_sandbox.http.send import SendReply
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
@@ -82,8 +82,7 @@ async def create_app(
     metrics = _metrics(settings)
     around = [one for one in (sending, metrics and metrics.sending) if one]
     engine = await _engine(settings, url, system_clock, inside, around)
-    pipeline = _pipeline(engine, settings, inside, metrics)
-    inside.app = Sandbox(pipeline, engine)
+    inside.app = Sandbox(_routing(engine, settings, inside, metrics), engine)
     return inside.app
 
 
@@ -95,48 +94,47 @@ def _metrics(settings: Settings) -> Metrics | None:
     return Metrics()
 
 
-def _pipeline(
+def _routing(
     engine: Engine,
     settings: Settings,
     inside: _Inside,
     metrics: Metrics | None,
-) -> Pipeline:
-    """The stages of a request: edge, route, admit, inject, read, prefer, respond."""
+) -> Routing:
+    """Routing by Connexion to the stages: edge, admit, inject, read, prefer, respond."""
     project = engine.project
     limiter = None
     if settings.rate_limit:
         limiter = RateLimiter(request_limits(settings.rate_limit), engine.system_clock)
-    functions = CONTROL_FUNCTIONS
-    responses = Responses(engine, functions)
+    responses = Responses(engine, CONTROL_FUNCTIONS)
     stages = OperationStages(
         admit=Admission(engine, settings.key_given, limiter, responses.report_forbidden).compile,
         read=partial(compile_reading, project.handlers),
         respond=responses.compile,
     )
-    router = Router(
-        [
-            _pages(engine, settings),
-            Console.of(
-                engine, inside, partial(_demo_key, engine, settings), _plans(settings)
-            ).routes(),
-            operation_routes(project.control, stages, is_control=True),
-            operation_routes(project.contract, stages, is_control=False),
-            *([metrics.routes(engine)] if metrics else []),
-            start_page(),
-        ]
-    )
-    return Pipeline(
+    pipeline = Pipeline(
         edge=Edge(
             engine,
             _hosts(settings, engine.url),
             metrics.note if metrics else None,
         ),
-        route=router,
+        route=route,
         receive=Bodies(),
         inject=Inject(engine),
         prefer=Prefer(engine),
         send_reply=SendReply(engine.system_clock),
     )
+    demo_key = partial(_demo_key, engine, settings)
+    console = Console.of(engine, inside, demo_key, _plans(settings))
+    routing = Routing(pipeline)
+    routing.add_pages([*_pages(engine, settings), *console.pages()])
+    for contract in (project.control, project.contract):
+        routing.add_contract(
+            contract,
+            partial(responses.function_of, contract),
+            partial(stages.endpoint, is_control=contract is project.control),
+        )
+    routing.add_pages([*([metrics.page(engine)] if metrics else []), start_page()])
+    return routing
 
 
 class _Inside:
@@ -271,7 +269,7 @@ def _in_process(inside: _Inside) -> httpx.AsyncBaseTransport:
     return httpx.ASGITransport(inside, raise_app_exceptions=False)
 
 
-def _pages(engine: Engine, settings: Settings) -> RouteTable:
+def _pages(engine: Engine, settings: Settings) -> list[Page]:
     """The contracts as documents, ours at the root, and the page that shows them."""
     project = engine.project
     return pages(

@@ -626,7 +626,7 @@ def test_other_operations_may_be_below_the_place_of_the_control_endpoints(tmp_pa
     with serving_contract(tmp_path, content) as client:
         assert client.get("/sandbox/transfer").status_code == 200
         assert client.get("/sandbox/clock").status_code == 200
-        assert client.delete("/sandbox/transfer").headers["allow"] == "GET, POST"
+        assert client.delete("/sandbox/transfer").headers["allow"] == "GET, POST, HEAD, OPTIONS"
 
 
 # Which operation is meant
@@ -724,7 +724,7 @@ def test_a_path_without_parameters_has_its_own_methods_only(tmp_path: Path) -> N
     with serving_contract(tmp_path, content) as client:
         assert client.delete("/a/1").json() == "any"
         rejected = client.delete("/a/me")
-        assert (rejected.status_code, rejected.headers["allow"]) == (405, "GET")
+        assert (rejected.status_code, rejected.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
 
 
 PROBLEM: dict[str, Any] = {

@@ -71,4 +71,4 @@ def test_the_architecture_names_every_package_and_every_stage() -> None:
     shown = [one for one in packages if one != "__pycache__"]
     assert [one for one in shown if f"`invoice_sandbox/{one}/`" not in page] == []
     order = re.findall(r"^\| (\w+) \| .* \| `invoice_sandbox/http/\1\.py`", page, re.MULTILINE)
-    assert order == ["edge", "route", "admit", "inject", "read", "prefer", "respond"]
+    assert order == ["routing", "edge", "admit", "inject", "read", "prefer", "respond"]

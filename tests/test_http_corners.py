@@ -146,7 +146,7 @@ def test_a_method_that_is_not_declared_is_405(raw: socket.socket, method: str) -
         assert (status, error["code"]) == (400, "invalid_request")
         assert "or its method is not known here" in error["message"]
     else:
-        assert (status, headers["allow"]) == (405, "get, post")
+        assert (status, headers["allow"]) == (405, "get, post, head, options")
 
 
 @pytest.mark.parametrize(("encoding", "is_cause"), [("gzip", True), ("identity", False)])
@@ -160,14 +160,38 @@ def test_a_body_with_a_content_encoding_says_that_it_is_not_decoded(
     assert ("and Content-Encoding is not decoded here." in message) == is_cause
 
 
-def test_options_lists_exactly_the_declared_methods(server: Running, client: httpx.Client) -> None:
+def test_options_lists_the_declared_methods_head_and_options(
+    server: Running, client: httpx.Client
+) -> None:
     declared: dict[str, set[str]] = {}
     for operation in server.sandbox.engine.project.contract.operations.values():
         declared.setdefault(operation.path, set()).add(operation.method)
     for path, methods in declared.items():
         response = client.options(path)
         assert (response.status_code, response.content) == (204, b"")
-        assert set(response.headers["allow"].split(", ")) == methods
+        ours = {"OPTIONS", "HEAD"} if "GET" in methods else {"OPTIONS"}
+        assert set(response.headers["allow"].split(", ")) == methods | ours
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/invoices", "/api/invoices/none", "/api/health", "/sandbox/clock"]
+)
+def test_head_has_the_status_and_the_headers_of_get_and_no_body(
+    client: httpx.Client, path: str
+) -> None:
+    get, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (get.status_code, b"")
+    of_each = {"date", "ratelimit", "x-request-id"}
+    assert [one for one in head.headers.items() if one[0] not in of_each] == [
+        one for one in get.headers.items() if one[0] not in of_each
+    ]
+
+
+def test_head_is_in_the_journal_without_the_body_that_was_not_sent(client: httpx.Client) -> None:
+    client.head("/api/invoices/none")
+    entry = client.get("/sandbox/requests").json()["data"][0]
+    assert (entry["method"], entry["operation"], entry["status"]) == ("HEAD", "getInvoice", 404)
+    assert entry["response"]["body"] is None
 
 
 @pytest.mark.parametrize(
@@ -335,7 +359,7 @@ def test_a_preflight_names_methods_and_headers(client: httpx.Client) -> None:
     headers = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "POST"}
     response = client.options("/api/invoices", headers=headers)
     assert (response.status_code, "content-length" in response.headers) == (204, False)
-    assert response.headers["access-control-allow-methods"] == "GET, POST"
+    assert response.headers["access-control-allow-methods"] == "GET, POST, HEAD, OPTIONS"
     assert "X-API-Key" in response.headers["access-control-allow-headers"]
 
 

@@ -17,20 +17,14 @@ import pytest
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.http.pipeline import (
-    Head,
     OperationStages,
     Reply,
-    Request,
     RoutedRequest,
-    Trace,
+    request_of,
 )
-from invoice_sandbox.http.route import (
-    Router,
-    operation_routes,
-)
+from invoice_sandbox.http.routing import Routing, Target, route
 from invoice_sandbox.openapi.operation import (
     Contract,
-    Operation,
     compile_contract,
 )
 from invoice_sandbox.state.credentials import DEMO_KEY
@@ -179,6 +173,7 @@ PATHS: Final = {
     "/i/x{a}": ["get"],
     "/j/{a}": ["get"],
     "/j/{a}x": ["get"],
+    "/k": ["post"],
 }
 
 FOUND: Final[dict[tuple[str, str], tuple[str, dict[str, str]]]] = {
@@ -186,6 +181,7 @@ FOUND: Final[dict[tuple[str, str], tuple[str, dict[str, str]]]] = {
     ("GET", "/a/1"): ("/a/{id}", {"id": "1"}),
     ("GET", "/a/mine"): ("/a/mine", {}),
     ("HEAD", "/a/mine"): ("/a/mine", {}),
+    ("HEAD", "/a"): ("/a", {}),
     ("GET", "/a/b"): ("/a/{id}", {"id": "b"}),
     ("PUT", "/a/b"): ("/{kind}/b", {"kind": "a"}),
     ("OPTIONS", "/a/1"): ("/a/{id}", {"id": "1"}),
@@ -216,10 +212,13 @@ def test_a_path_finds_its_operation(
 ) -> None:
     method, raw = asked
     template, texts = expected
-    routed = asyncio.run(routes(contract_of(PATHS))(request(method, raw)))
-    assert isinstance(routed, RoutedRequest)
-    assert routed.endpoint.operation.id == f"{method.lower()} {template}"
-    assert routed.path_texts == texts
+    found = routed(contract_of(PATHS), method, raw)
+    assert isinstance(found, RoutedRequest)
+    declared = "get" if (method, template) == ("HEAD", "/a") else method.lower()
+    assert found.endpoint.operation.id == f"{declared} {template}"
+    assert found.path_texts == texts
+    connexion = found.request.scope["extensions"]["connexion_routing"]
+    assert connexion["operation_id"] == found.endpoint.operation.id
 
 
 NOT_FOUND: Final[dict[tuple[str, str], str]] = {
@@ -232,11 +231,11 @@ NOT_FOUND: Final[dict[tuple[str, str], str]] = {
     ("GET", "/a%0A"): "",
     ("GET", "/d"): "",
     ("GET", "/e/a"): "",
-    ("HEAD", "/a"): "GET, POST",
-    ("PUT", "/a"): "GET, POST",
-    ("DELETE", "/a/mine"): "GET, HEAD",
-    ("POST", "/a/b"): "GET, PUT, DELETE, OPTIONS",
-    ("PUT", "/c/a.json"): "GET, PATCH",
+    ("PUT", "/a"): "GET, POST, HEAD, OPTIONS",
+    ("DELETE", "/a/mine"): "GET, HEAD, OPTIONS",
+    ("POST", "/a/b"): "GET, PUT, DELETE, HEAD, OPTIONS",
+    ("PUT", "/c/a.json"): "GET, HEAD, OPTIONS, PATCH",
+    ("HEAD", "/k"): "POST, OPTIONS",
 }
 
 
@@ -245,15 +244,15 @@ def test_any_other_path_is_404_and_any_other_method_405(
     asked: tuple[str, str], allowed: str
 ) -> None:
     with pytest.raises(ApiError) as caught:
-        asyncio.run(routes(contract_of(PATHS))(request(*asked)))
+        routed(contract_of(PATHS), *asked)
     assert caught.value.status == (405 if allowed else 404)
     assert dict(caught.value.headers).get("Allow", "") == allowed
 
 
 def test_options_lists_the_methods_where_it_is_not_declared() -> None:
-    reply = asyncio.run(routes(contract_of(PATHS))(request("OPTIONS", "/a")))
+    reply = routed(contract_of(PATHS), "OPTIONS", "/a")
     assert isinstance(reply, Reply)
-    assert (reply.status, reply.headers) == (204, (("Allow", "GET, POST"),))
+    assert (reply.status, reply.headers) == (204, (("Allow", "GET, POST, HEAD, OPTIONS"),))
 
 
 def contract_of(paths: Mapping[str, list[str]]) -> Contract:
@@ -281,26 +280,19 @@ def document_of(paths: Mapping[str, list[str]]) -> dict[str, Any]:
     }
 
 
-def routes(*contracts: Contract) -> Router:
-    unused: Any = lambda *_: None  # noqa: E731  no request gets beyond routing
-    stages = OperationStages(admit=unused, read=unused, respond=resolve)
-    return Router([operation_routes(one, stages, is_control=False) for one in contracts])
+def routed(contract: Contract, method: str, raw: str) -> RoutedRequest | Reply:
+    """What the leaf behind Connexion's routing gets. Raises ApiError."""
+    found: list[RoutedRequest | Reply] = []
 
-
-RESPONDERS: dict[tuple[int, str], Any] = {}
-
-
-def resolve(contract: Contract, operation: Operation) -> Any:
-    async def respond(_parsed: object) -> Reply:
-        return Reply(200)
-
-    return RESPONDERS.setdefault((id(contract), operation.id), respond)
-
-
-def request(method: str, raw: str) -> Request:
-    target = {**scope(method, unquote(raw), {}), "raw_path": raw.encode()}
+    async def leaf(target: Target, scope: Any, receive: Any, _send: Any) -> None:
+        found.append(await route(target, request_of(scope, receive)))
 
     async def receive() -> dict[str, Any]:
         raise AssertionError("routing reads no body that is not declared")
 
-    return Request(target, receive, method, unquote(raw), Head(()), Trace())
+    unused: Any = lambda *_: None  # noqa: E731  no request gets beyond routing
+    routing, stages = Routing(leaf), OperationStages(unused, unused, unused)
+    routing.add_contract(contract, str, partial(stages.endpoint, is_control=False))
+    target = scope(method, unquote(raw), {}) | {"raw_path": raw.encode()}
+    asyncio.run(routing(target, receive, unused))
+    return found[0]

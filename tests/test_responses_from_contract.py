@@ -177,6 +177,6 @@ def test_who_may_ask_is_what_the_contract_says(tmp_path: Path) -> None:
 def test_an_error_has_the_envelope_even_where_the_contract_declares_none(tmp_path: Path) -> None:
     with serving_contract(tmp_path, operation({"200": response(example=1)})) as client:
         rejected = client.post("/thing")
-    assert (rejected.status_code, rejected.headers["allow"]) == (405, "GET")
+    assert (rejected.status_code, rejected.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
     assert rejected.json()["error"]["code"] == "invalid_request"
     assert rejected.headers["x-contract-version"] == "1.0.0"

@@ -337,7 +337,7 @@ def test_a_file_of_ten_mebibytes_is_taken(client: httpx.Client) -> None:
 
 def test_an_address_is_for_putting_only(client: httpx.Client) -> None:
     response = httpx.get(address(client)["url"], timeout=PATIENCE)
-    assert (response.status_code, response.headers["Allow"]) == (405, "PUT")
+    assert (response.status_code, response.headers["Allow"]) == (405, "PUT, OPTIONS")
 
 
 @pytest.mark.parametrize("secret", [DEMO_KEY, "unknown"])

@@ -25,7 +25,7 @@ from invoice_sandbox.console.visitor import visitor_of
 from invoice_sandbox.http.admit import check_reader, check_site
 from invoice_sandbox.http.pages import ASGIApplication, respond_with
 from invoice_sandbox.http.pipeline import Reply, Request
-from invoice_sandbox.http.route import Page, RouteTable, page_routes
+from invoice_sandbox.http.routing import Page
 from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine, TooManyStreamsError
@@ -74,10 +74,10 @@ class Console:
         """
         return cls(engine, inside, demo_key, Contents.of(engine, plans))
 
-    def routes(self) -> RouteTable:
-        """The pages, and the stream of changes."""
-        pages = Page(self._respond, ("GET", "HEAD", "POST"))
-        return page_routes({_EVENTS: Page(self._stream)}, {CONSOLE: pages})
+    def pages(self) -> list[Page]:
+        """Return the stream of changes, and the pages."""
+        pages = Page(CONSOLE, self._respond, ("GET", "POST"), below=True)
+        return [Page(_EVENTS, self._stream), pages]
 
     @cached_property
     def _application(self) -> ASGIApplication:

@@ -357,7 +357,7 @@ def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalE
         request_body=body,
         status=reply.status or None,
         response_headers=reply.headers,
-        response_body=Body(reply.body, reply.media_type),
+        response_body=Body(b"" if request.method == "HEAD" else reply.body, reply.media_type),
         why=why,
         received=trace.received,
         number=trace.number,

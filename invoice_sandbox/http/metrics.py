@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from invoice_sandbox.http.pipeline import Reply, Request
-from invoice_sandbox.http.route import Page, RouteTable, page_routes
+from invoice_sandbox.http.routing import Page
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.lanes import Send
@@ -67,9 +67,9 @@ class Metrics:
 
         return counted
 
-    def routes(self, engine: Engine) -> RouteTable:
-        """The page."""
-        return page_routes({PATH: Page(partial(self._respond, engine))}, {})
+    def page(self, engine: Engine) -> Page:
+        """Return the page."""
+        return Page(PATH, partial(self._respond, engine))
 
     async def _respond(self, engine: Engine, _request: Request) -> Reply:
         self._workspaces.set(engine.store.count_workspaces())

@@ -16,7 +16,7 @@ from msgspec import structs
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.http.pipeline import JSON, Message, Receive, Reply, Request, Scope, Send
-from invoice_sandbox.http.route import Page, RouteTable, page_routes
+from invoice_sandbox.http.routing import Page
 from invoice_sandbox.openapi.load.merge import with_vocabularies
 from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS
 from invoice_sandbox.openapi.operation import Contract
@@ -43,7 +43,7 @@ def pages(
     public_url: str,
     vocabularies: Vocabularies,
     demo_key: Callable[[Request], str | None],
-) -> RouteTable:
+) -> list[Page]:
     """The documents of ``contracts`` below their base paths, and the page that shows them.
 
     The page is authorized with the ``demo_key`` of the request for it, if there is one.
@@ -53,14 +53,13 @@ def pages(
         for base, contract in contracts.items()
     ]
     app = cache(partial(docs_app, titles, public_url))
-    docs = _application_page(lambda request: app(demo_key(request)))
-    documents = _document_pages(contracts, public_url, vocabularies)
-    return page_routes(documents, {DOCS: docs})
+    docs = _application_page(DOCS, lambda request: app(demo_key(request)))
+    return [*_document_pages(contracts, public_url, vocabularies), docs]
 
 
-def start_page() -> RouteTable:
+def start_page() -> Page:
     """The redirect from ``/`` to the console, for contracts without an operation at ``/``."""
-    return page_routes({"/": Page(_to_console)}, {})
+    return Page("/", _to_console)
 
 
 async def _to_console(_request: Request) -> Reply:
@@ -71,14 +70,15 @@ def _document_pages(
     contracts: Mapping[str, Contract],
     public_url: str,
     vocabularies: Vocabularies,
-) -> dict[str, Page]:
-    return {
-        f"{base}/openapi.{extension}": Page(
-            _Document(served_document(contract, public_url), extension, vocabularies).respond
+) -> list[Page]:
+    return [
+        Page(
+            f"{base}/openapi.{extension}",
+            _Document(served_document(contract, public_url), extension, vocabularies).respond,
         )
         for base, contract in contracts.items()
         for extension in _WRITERS
-    }
+    ]
 
 
 class _Document:
@@ -125,13 +125,14 @@ def served_document(contract: Contract, public_url: str) -> dict[str, Any]:
     return {**contract.document, "servers": [here, *contract.document.get("servers", [])]}
 
 
-def _application_page(app_for: Callable[[Request], ASGIApplication]) -> Page:
-    """A page that an ASGI application renders, which ``app_for`` returns for a request."""
+def _application_page(path: str, app_for: Callable[[Request], ASGIApplication]) -> Page:
+    """Return the pages at and below ``path`` that an ASGI application renders, which ``app_for``
+    returns for a request."""
 
     async def respond(request: Request) -> Reply:
         return await respond_with(app_for(request), request)
 
-    return Page(respond)
+    return Page(path, respond, below=True)
 
 
 async def respond_with(app: ASGIApplication, request: Request, content: bytes = b"") -> Reply:

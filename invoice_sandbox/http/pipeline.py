@@ -18,6 +18,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -297,7 +298,25 @@ class OperationStages:
 
     admit: Callable[[Contract, Operation], Admit]
     read: Callable[[Operation], Read]
-    respond: Callable[[Contract, Operation], Respond]
+    respond: Callable[[Contract, Operation, Any], Respond]
+
+    def endpoint(
+        self, contract: Contract, operation: Operation, function: Any, *, is_control: bool
+    ) -> Endpoint:
+        """Return the endpoint of an operation that ``function`` carries out."""
+        declared = operation.parameters
+        return Endpoint(
+            contract,
+            operation,
+            is_control,
+            raw_parameters=frozenset(one.name for one in declared if one.in_raw_path),
+            secrets=frozenset(
+                one.name for one in declared if one.secret and one.location == "path"
+            ),
+            admit=self.admit(contract, operation),
+            read=self.read(operation),
+            respond=self.respond(contract, operation, function),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,23 +339,24 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The stages in order. Those of one operation are in its Endpoint, which routing finds.
+    """The stages in order. Connexion calls it with what a request is for: an operation with its
+    stages (Endpoint), a page, or nothing.
 
     ``send_reply`` sends streams and what an injected fault alters.
     """
 
     edge: Callable[[Request, Proceed], Awaitable[Reply]]
-    route: Callable[[Request], Awaitable[RoutedRequest | Reply]]
+    route: Callable[[Any, Request], Awaitable[RoutedRequest | Reply]]
     receive: Callable[[AdmittedRequest], Awaitable[None]]
     inject: Callable[[AdmittedRequest, CarryOut], Awaitable[Reply]]
     prefer: Callable[[ParsedRequest], Reply | None]
     send_reply: Callable[[Request, Reply, Send], Awaitable[None]]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond to one ASGI request, unless the client is gone."""
+    async def __call__(self, target: Any, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to one ASGI request for a target, unless the client is gone."""
         request = request_of(scope, receive)
         try:
-            reply = await self.edge(request, self._inside)
+            reply = await self.edge(request, partial(self._inside, target))
         except ClientGoneError:
             return
         finally:
@@ -347,8 +367,8 @@ class Pipeline:
         else:
             await self.send_reply(request, reply, send)
 
-    async def _inside(self, request: Request) -> Reply:
-        routed = await self.route(request)
+    async def _inside(self, target: Any, request: Request) -> Reply:
+        routed = await self.route(target, request)
         if isinstance(routed, Reply):  # a document, a page, or the methods of a path
             return routed
         admitted = routed.endpoint.admit(routed)
@@ -374,7 +394,7 @@ class Pipeline:
 class Sandbox:
     """A sandbox ready to be served: an ASGI application, and the engine that it works with."""
 
-    pipeline: Pipeline
+    routing: Callable[[Scope, Receive, Send], Awaitable[None]]
     engine: Engine
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -382,7 +402,7 @@ class Sandbox:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            await self.pipeline(scope, receive, send)
+            await self.routing(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:

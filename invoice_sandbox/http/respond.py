@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
@@ -46,19 +46,23 @@ class Responses:
         self._engine = engine
         self._functions = functions
 
-    def compile(self, contract: Contract, operation: Operation) -> Respond:
-        """What responds to the requests of one operation."""
+    def function_of(self, contract: Contract, operation_id: str) -> Callable[..., Any]:
+        """Return what carries out an operation: a control function, a handler of the project, or
+        the responder from the contract."""
+        if contract is self._engine.project.control and operation_id in self._functions:
+            return self._functions[operation_id]
+        return self._engine.project.handlers.get(operation_id, self._from_contract)
+
+    def compile(self, contract: Contract, operation: Operation, function: Any) -> Respond:
+        """Return what responds to the requests of one operation with its function."""
         engine = self._engine
-        if contract is engine.project.control and operation.id in self._functions:
-            responses = JsonResponses(operation, engine.project.control_conventions)
-            function = self._functions[operation.id]
-            return _ControlResponse(engine, operation, function, responses).respond
-        handler = engine.project.handlers.get(operation.id)
-        if handler is None:
+        if function == self._from_contract:
             return self._from_contract
         responses = JsonResponses(operation, engine.project.conventions_of(contract))
+        if contract is engine.project.control and operation.id in self._functions:
+            return _ControlResponse(engine, operation, function, responses).respond
         has_scenarios = contract is engine.project.contract
-        return HandlerResponse(engine, operation, handler, responses, has_scenarios).respond
+        return HandlerResponse(engine, operation, function, responses, has_scenarios).respond
 
     async def _from_contract(self, parsed: ParsedRequest) -> Reply:
         workspace = parsed.workspace or public_workspace(self._engine, parsed)

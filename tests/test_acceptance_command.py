@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from invoice_sandbox.acceptance.reports import SCHEMA
 from invoice_sandbox.cli import main
-from invoice_sandbox.openapi.schema.file_schema import schema_problems
+from invoice_sandbox.openapi.schema.file_schema import FileSchema
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.testing.server import Options
 from invoice_sandbox.testing.server import serving as real_server
@@ -54,7 +54,7 @@ def run(server: Running, out: Path, *words: str, command: str = CLIENT) -> Resul
 def report(out: Path) -> dict[str, Any]:
     """The written report, which its schema allows."""
     document: dict[str, Any] = json.loads((out / "report.json").read_text())
-    assert [*schema_problems(document, SCHEMA)] == []
+    assert FileSchema.read(SCHEMA).problems(document) == []
     return document
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+import invoice_sandbox
 from domain.fingerprint import fingerprint, similarity_keys
 from domain.pricing import price, terms_of
 from domain.routing import Deal, judge
@@ -18,7 +20,7 @@ from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.schema.compile import Schemas
 from invoice_sandbox.project.contracts import merged_document
-from invoice_sandbox.project.fixtures import fixture_problems, load_fixtures
+from invoice_sandbox.project.fixtures import fixture_errors, load_fixtures
 from invoice_sandbox.project.loader import default_project
 
 PROJECT = default_project()
@@ -67,7 +69,7 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_everything_that_ships_fits() -> None:
-    assert list(fixture_problems(SHIPPED, SCHEMAS)) == []
+    assert list(fixture_errors(SHIPPED, SCHEMAS)) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -376,20 +378,48 @@ def test_what_is_wrong_is_reported_once_with_its_place(
 ) -> None:
     file = folder / f"{kind}.yaml"
     file.write_text(text, encoding="utf-8")
-    places = [(f"{file}{place}", problem) for place, problem in expected]
-    assert sorted(fixture_problems(folder, SCHEMAS)) == sorted(places)
+    lines = [f"{file}{place}: {problem}" for place, problem in expected]
+    assert sorted(map(str, fixture_errors(folder, SCHEMAS))) == sorted(lines)
 
 
-def test_all_problems_of_all_files_are_reported_and_loading_stops_at_the_first(
-    folder: Path,
-) -> None:
+def test_all_problems_of_all_files_are_reported_at_once(folder: Path) -> None:
     for name, text in {"a": "records: [", "b": "records: 7", "c": "records: [{id: x}, {}]"}.items():
         (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
-    found = list(fixture_problems(folder, SCHEMAS))
-    assert [Path(place.split(":")[0]).name for place, _ in found] == ["a.yaml", "b.yaml", "c.yaml"]
-    with pytest.raises(DocumentError) as first:
+    errors = fixture_errors(folder, SCHEMAS)
+    assert [Path(error.place.split(":")[0]).name for error in errors] == [
+        "a.yaml",
+        "b.yaml",
+        "c.yaml",
+    ]
+    with pytest.raises(DocumentError) as rejected:
         load_fixtures(folder, SCHEMAS)
-    assert (first.value.place, first.value.problem) == found[0]
+    assert str(rejected.value).splitlines()[1:] == [str(error) for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ('{"type": "objct"}', "'objct' is not valid under any of the given schemas"),
+        ('{"properties": {"records": {"items": 5}}}', "5 is not of type 'object', 'boolean'"),
+        ('{"type": ', "Expecting value: line 1 column 10 (char 9)"),
+    ],
+)
+def test_a_schema_that_is_none_is_reported(folder: Path, schema: str, reason: str) -> None:
+    (folder / "misc.schema.json").write_text(schema)
+    (folder / "misc.yaml").write_text("records: [{id: a}]")
+    (error,) = fixture_errors(folder, SCHEMAS)
+    assert str(error) == f"{folder}/misc.schema.json: not a JSON Schema: {reason}"
+
+
+SHIPPED_SCHEMAS = [
+    *SHIPPED.glob("*.schema.json"),
+    *Path(invoice_sandbox.__file__).parent.rglob("*.schema.json"),
+]
+
+
+@pytest.mark.parametrize("file", SHIPPED_SCHEMAS, ids=lambda file: file.name)
+def test_the_schemas_that_ship_are_valid(file: Path) -> None:
+    Draft202012Validator.check_schema(load_document(file))
 
 
 def test_amounts_are_decimals_as_in_a_request(folder: Path) -> None:

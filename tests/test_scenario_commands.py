@@ -179,7 +179,8 @@ def test_every_problem_of_every_file_is_a_line_and_the_status_is_1(own: Path) ->
     ran = run(f"validate {own}/one.yaml {own}/mine.yaml {own}/two.yaml")
     assert (ran.exit_code, ran.stderr) == (1, "")
     assert ran.stdout.splitlines() == [
-        f"{own}/one.yaml:1:1: the file has no 'purpose'",
+        f"{own}/one.yaml:1:1: the file has no 'purpose' (add a sentence)",
+        f"{own}/one.yaml:3:5: an item of 'steps' has no 'after' (add a duration such as PT1S)",
         f"{own}/two.yaml:7:17: '6s' must be a duration such as PT10S or P3D",
     ]
 
@@ -188,7 +189,8 @@ def test_without_a_file_those_of_the_own_folder_are_checked(own: Path) -> None:
     assert fine(f"validate --scenarios {own}") == "fine\n"
     (own / "two.yaml").write_text("name: two\n")
     ran = run(f"validate --scenarios {own}")
-    assert (ran.exit_code, ran.stdout) == (1, f"{own}/two.yaml:1:1: the file has no 'purpose'\n")
+    problem = f"{own}/two.yaml:1:1: the file has no 'purpose' (add a sentence)\n"
+    assert (ran.exit_code, ran.stdout) == (1, problem)
 
 
 @pytest.mark.parametrize("name", ["none.yaml", "none"])
@@ -283,7 +285,7 @@ def test_the_folder_may_come_from_the_environment(own: Path) -> None:
 def test_a_broken_file_among_the_own_ones_is_one_line_and_status_2(own: Path, line: str) -> None:
     (own / "broken.yaml").write_text("name: broken\n")
     said = misused(f"{line} --scenarios {own}")
-    assert said == f"Error: {own}/broken.yaml:1:1: the file has no 'purpose'"
+    assert said == f"Error: {own}/broken.yaml:1:1: the file has no 'purpose' (add a sentence)"
 
 
 def test_a_name_that_is_taken_is_one_line_and_status_2(own: Path) -> None:

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from invoice_sandbox.base.clock import parse_instant
 from invoice_sandbox.openapi.load.documents import load_document
-from invoice_sandbox.scenarios.checks import scenario_file_problems
+from invoice_sandbox.scenarios.checks import scenario_errors
 from invoice_sandbox.scenarios.library import scenario_files
 from tests.readme import README
 from tests.scenario_docs import (
@@ -133,7 +133,7 @@ def _choices(schema: Any) -> Iterator[str]:
 def test_the_scenario_that_the_mistakes_are_made_in_is_fine(tmp_path: Path) -> None:
     file = tmp_path / "my-scenario.yaml"
     file.write_text(SCENARIO)
-    assert list(scenario_file_problems(file, project().vocabulary)) == []
+    assert list(scenario_errors(file, project().vocabulary)) == []
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.rule)
@@ -200,7 +200,7 @@ def test_the_scenario_of_an_offer_that_expires_in_a_dispute_says_nothing_that_th
 def test_it_is_fine(tmp_path: Path) -> None:
     file = tmp_path / "offer-expires-in-dispute.yaml"
     file.write_text(EXPIRES_IN_DISPUTE)
-    assert list(scenario_file_problems(file, project().vocabulary)) == []
+    assert list(scenario_errors(file, project().vocabulary)) == []
 
 
 def test_an_offer_that_expires_in_a_dispute_is_reported_with_what_is_possible(
@@ -210,9 +210,9 @@ def test_an_offer_that_expires_in_a_dispute_is_reported_with_what_is_possible(
     file.write_text(
         EXPIRES_IN_DISPUTE.replace("trigger: resolve-dispute", "trigger: expire-offers")
     )
-    ((place, problem),) = scenario_file_problems(file, project().vocabulary)
-    assert place.endswith(":13:46")
-    assert "the invoice is Disputed (possible: resolve-dispute, " in problem
+    (error,) = scenario_errors(file, project().vocabulary)
+    assert error.place.endswith(":13:46")
+    assert "the invoice is Disputed (possible: resolve-dispute, " in error.clause
 
 
 def test_it_is_played_to_its_end_on_a_clock_that_only_the_test_moves(tmp_path: Path) -> None:

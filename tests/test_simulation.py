@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from invoice_sandbox.project.loader import default_project, load_vocabulary
-from invoice_sandbox.scenarios.checks import Vocabulary, load_scenario, scenario_file_problems
+from invoice_sandbox.scenarios.checks import Vocabulary, load_scenario, scenario_errors
 from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
@@ -59,10 +59,7 @@ _ACTIONS = load_vocabulary(default_project()).actions
 def reported(folder: Path, vocabulary: Vocabulary, *steps: str, needs: str = "") -> list[str]:
     """Everything that the simulation reports of these steps: ``line:column: text``."""
     file = written(folder, *steps, needs=needs)
-    return [
-        f"{place}: {text}".removeprefix(f"{file}:")
-        for place, text in scenario_file_problems(file, vocabulary)
-    ]
+    return [str(error).removeprefix(f"{file}:") for error in scenario_errors(file, vocabulary)]
 
 
 # Right orders
@@ -122,7 +119,7 @@ def test_a_right_order_is_accepted(
 
 def test_every_shipped_scenario_is_free_of_problems(vocabulary: Vocabulary) -> None:
     for file in scenario_files(default_project() / "scenarios"):
-        assert list(scenario_file_problems(file, vocabulary)) == []
+        assert list(scenario_errors(file, vocabulary)) == []
 
 
 # Illegal orders

@@ -544,7 +544,7 @@ def test_conventions_name_the_collections_that_the_rule_does_not_find(tmp_path: 
 
 WRONG = {
     "an unknown key": ("    find: findDrafts\n", r"4:5: unknown key 'find'"),
-    "an unknown operation": ("    list: findDraft\n", r"4:\d+: unknown operation 'findDraft'"),
+    "an unknown operation": ("    list: findDraft\n", r"4:\d+: there is no operation 'findDraft'"),
     "no operation that makes records": ("  - get: readDraft\n", r"4:\d+: .*'create'"),
     "no operation that shows a record": ("  - create: saveDraft\n", r"4:\d+: .*'get'"),
     "an item without an id in its path": (

@@ -198,12 +198,12 @@ WRONG = {
     "an unknown value": (
         'envelope: "{data}"',
         'envelope: {"result": "{date}"}',
-        "unknown value '{date}' (did you mean data?)",
+        "there is no value '{date}' (did you mean {data}?)",
     ),
     "an unknown error": (
         "bad_credential:",
         "bad_credentials:",
-        "unknown error 'bad_credentials' (did you mean bad_credential?)",
+        "there is no error 'bad_credentials' (did you mean bad_credential?)",
     ),
     "another access": ("access: any ", "access: all ", "'access' cannot be 'all'"),
 }

@@ -16,17 +16,17 @@ from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.openapi.load.documents import (
     load_document,
     parse_text,
-    place_of,
     pointer_text,
 )
 from invoice_sandbox.openapi.load.pointers import at_pointer
-from invoice_sandbox.openapi.load.text import DocumentError
+from invoice_sandbox.openapi.load.text import DocumentError, reject_all
 from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,
+    FileSchema,
     Pointer,
-    schema_problems,
+    reject_problems,
 )
-from invoice_sandbox.scenarios.script import resolved
+from invoice_sandbox.scenarios.script import resolved, texts
 
 SCHEMA: Final = Path(__file__).with_name("plan.schema.json")
 """The JSON Schema of a plan."""
@@ -40,17 +40,7 @@ _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "
 _GIVEN: Final = ("endpoint", "secret")
 """Names that the runner gives a value, beside those of the plan and those that steps keep."""
 
-_COUNTS: Final = ("times", "atLeast", "atMost")
-_CONDITIONS: Final = ("same", "sameBodyAtMost", "gaps", "within", "pace", "body")
-_OF_REQUESTS: Final = (*_COUNTS, *_CONDITIONS)
-"""What a rule can say of requests."""
-
-_NEEDS_REQUEST: Final = (
-    *("method", "status", "fault", "replayed", "shows", "names", "has", "afterFault", "untilFault"),
-    *_CONDITIONS,
-)
 _PLACE: Final = re.compile(r"\{(/[^}]*)\}")
-_STEPS: Final = ("send", "wait", "pause", "mark")
 
 Rule = Mapping[str, Any]
 """A rule of a plan: ``rule`` in plan.schema.json."""
@@ -159,25 +149,31 @@ def vocabulary_of(
 
 
 def load_plan(file: Path, vocabulary: PlanVocabulary) -> Plan:
-    """The plan in a file. Raises DocumentError for the first problem."""
+    """Return the plan in a file. Raises DocumentError with all problems."""
     document = _with_values(load_document(file))
-    for problem in plan_problems(document, file.stem, vocabulary):
-        place = place_of(file, problem.pointer)
-        raise DocumentError(place, problem.text, problem.advice)
+    reject_problems(file, plan_problems(document, file.stem, vocabulary))
     return _plan(document, file.read_bytes(), vocabulary)
 
 
 def read_plan(content: bytes, name: str, vocabulary: PlanVocabulary) -> Plan:
-    """The plan in a text; ``name`` says where it is from. Raises DocumentError."""
+    """Return the plan in a text; ``name`` is where it is from. Raises DocumentError."""
     try:
         document = _with_values(parse_text(content.decode(), name))
     except UnicodeDecodeError:
         raise DocumentError(name, "it is not UTF-8") from None
     stem = document.get("name", "") if isinstance(document, Mapping) else ""
-    for problem in plan_problems(document, stem, vocabulary):
-        place = f"{name} at {pointer_text(problem.pointer)}" if problem.pointer else name
-        raise DocumentError(place, problem.text, problem.advice)
+    reject_all(
+        name,
+        (
+            DocumentError(_in_text(name, problem.pointer), problem.text, problem.advice)
+            for problem in plan_problems(document, stem, vocabulary)
+        ),
+    )
     return _plan(document, content, vocabulary)
+
+
+def _in_text(name: str, pointer: Pointer) -> str:
+    return f"{name} at {pointer_text(pointer)}" if pointer else name
 
 
 def _plan(document: Mapping[str, Any], content: bytes, vocabulary: PlanVocabulary) -> Plan:
@@ -236,141 +232,78 @@ def _case(body: Mapping[str, Any]) -> Case:
     )
 
 
-def plan_problems(document: Any, name: str, vocabulary: PlanVocabulary) -> Iterator[FileProblem]:
-    """Everything that is wrong with a plan, in the order of the file."""
-    wrong = list(schema_problems(document, SCHEMA))
-    if wrong:
-        yield from wrong
-        return
+def plan_problems(document: Any, name: str, vocabulary: PlanVocabulary) -> list[FileProblem]:
+    """Return the problems of a plan that its schema finds, else those that it cannot express."""
+    parts = document if isinstance(document, Mapping) else {}
+    schema = FileSchema.read(SCHEMA, _names(parts, vocabulary))
+    return schema.problems(document) or list(_wrong_names(document, name))
+
+
+def _names(document: Mapping[str, Any], vocabulary: PlanVocabulary) -> dict[str, Collection[str]]:
+    """Return the names that a plan may use: those of the project, and its own."""
+    names: dict[str, Collection[str]] = {
+        "operation": [EVERY, *vocabulary.operations],
+        "event": [EVERY, *vocabulary.events],
+    }
+    if vocabulary.scenarios is not None:
+        names["scenario"] = vocabulary.scenarios
+    own = {"capability": "capabilities", "probe": "probes", "task": "tasks"}
+    for name, part in own.items():
+        declared = document.get(part, {})
+        if isinstance(declared, Mapping) and (part in document or name != "task"):
+            names[name] = declared
+    return names
+
+
+def _wrong_names(document: Mapping[str, Any], name: str) -> Iterator[FileProblem]:
     if document["name"] != name:
         text = f"the name differs from the file name '{name}'"
         yield FileProblem(("name",), text, f"write 'name: {name}'")
     tasks = document.get("tasks", {})
-    for name in document.get("asks", {}).keys() - tasks.keys():
-        yield FileProblem(("asks", name), f"there is no task '{name}'", suggestion(name, tasks))
-    for name, probe in document.get("probes", {}).items():
-        yield from _CaseCheck(document, probe, ("probes", name), vocabulary).problems()
-    seen: set[str] = set()
+    for task in document.get("asks", {}).keys() - tasks.keys():
+        yield FileProblem(("asks", task), f"there is no task '{task}'", suggestion(task, tasks))
+    for probe, case in document.get("probes", {}).items():
+        yield from _wrong_case(document, case, ("probes", probe))
+    ids = set[str]()
     for index, check in enumerate(document["checks"]):
-        if check["id"] in seen:
+        if check["id"] in ids:
             yield FileProblem(("checks", index, "id"), f"duplicate id '{check['id']}'")
-        seen.add(check["id"])
+        ids.add(check["id"])
         for number, case in enumerate(check["cases"]):
-            place: Pointer = ("checks", index, "cases", number)
-            yield from _CaseCheck(document, case, place, vocabulary).problems()
+            yield from _wrong_case(document, case, ("checks", index, "cases", number))
 
 
-@dataclass(frozen=True)
-class _CaseCheck:
-    """Checks the names in one case."""
+def _wrong_case(
+    document: Mapping[str, Any], case: Mapping[str, Any], place: Pointer
+) -> Iterator[FileProblem]:
+    """Yield the values and marks that the case does not have."""
+    steps = [document.get("credentials", {}), *case.get("setup", []), *case.get("during", [])]
+    kept = [name for step in steps for name in step.get("keep", {})]
+    values = [*_GIVEN, *document.get("values", {}), *kept]
+    for pointer, text in texts(case, place):
+        if text.startswith("$") and text[1:] not in values:
+            advice = suggestion(text[1:], values)
+            yield FileProblem(pointer, f"there is no value '{text[1:]}'", advice)
+    marks = [step["mark"] for step in case.get("during", []) if "mark" in step]
+    for pointer, rule in _rules(case, place):
+        for member in {"after", "before"} & rule.keys():
+            mark = rule[member]
+            if mark not in marks:
+                text = f"there is no mark '{mark}'"
+                yield FileProblem((*pointer, member), text, suggestion(mark, marks))
 
-    document: Mapping[str, Any]
-    case: Mapping[str, Any]
-    place: Pointer
-    vocabulary: PlanVocabulary
 
-    def problems(self) -> Iterator[FileProblem]:
-        """What is wrong with the case."""
-        yield from self._wrong_names()
-        for number, event in enumerate(self.case.get("webhooks", [])):
-            known = [EVERY, *self.vocabulary.events]
-            yield from self._named(("webhooks", number), "event type", event, known)
-        for part in ("setup", "during"):
-            for number, step in enumerate(self.case.get(part, [])):
-                yield from self._wrong_step(step, (part, number))
-        for part in ("controls", "rules"):
-            for number, rule in enumerate(self.case.get(part, [])):
-                yield from self._wrong_rule(rule, (part, number))
-        review = self.case.get("review", {})
-        if "unless" in review:
-            yield from self._wrong_rule(review["unless"], ("review", "unless"))
-        yield from self._unknown_values(self.case, ())
-
-    def _wrong_names(self) -> Iterator[FileProblem]:
-        places = {"when": "capabilities", "unless": "capabilities", "probe": "probes"}
-        for member, part in places.items():
-            if member in self.case:
-                known = self.document.get(part, {})
-                what = "probe" if member == "probe" else "capability"
-                yield from self._named((member,), what, self.case[member], known)
-        if "tasks" in self.document:
-            task = self.case["task"]["name"]
-            yield from self._named(("task", "name"), "task", task, self.document["tasks"])
-
-    def _named(
-        self, place: Pointer, what: str, word: str, known: Collection[str]
-    ) -> Iterator[FileProblem]:
-        if word not in known:
-            text = f"there is no {what} '{word}'"
-            yield FileProblem((*self.place, *place), text, suggestion(word, known))
-
-    def _wrong_step(self, step: Mapping[str, Any], place: Pointer) -> Iterator[FileProblem]:
-        given = [one for one in _STEPS if one in step]
-        if len(given) != 1:
-            text = f"a step has one of {', '.join(_STEPS)}"
-            yield FileProblem((*self.place, *place), text)
-        for member in ("body", "keep"):
-            if member in step and "send" not in step:
-                yield FileProblem((*self.place, *place, member), f"'{member}' needs 'send'")
-        if "wait" in step:
-            yield from self._wrong_rule(step["wait"], (*place, "wait"))
-        if step.get("send") == "PUT /sandbox/scenario":
-            name = step.get("body", {}).get("name", "")
-            where, known = (*place, "body", "name"), self.vocabulary.scenarios
-            yield from self._named(where, "scenario", name, known if known is not None else [name])
-        if str(step.get("send", "")).startswith("POST /sandbox/faults"):
-            operation = step.get("body", {}).get("operation", EVERY)
-            known = [EVERY, *self.vocabulary.operations]
-            yield from self._named((*place, "body", "operation"), "operation", operation, known)
-
-    def _wrong_rule(self, rule: Rule, place: Pointer) -> Iterator[FileProblem]:
-        for word in listed(rule.get("request", [])):
-            known = [EVERY, *self.vocabulary.operations]
-            yield from self._named((*place, "request"), "operation", word, known)
-        if "delivery" in rule:
-            known = [EVERY, *self.vocabulary.events]
-            word = rule["delivery"]
-            yield from self._named((*place, "delivery"), "event type", word, known)
-        marks = [one["mark"] for one in self.case.get("during", []) if "mark" in one]
-        for member in ("after", "before"):
-            if member in rule:
-                yield from self._named((*place, member), "mark", rule[member], marks)
-        yield from self._incomplete(rule, place)
-
-    def _incomplete(self, rule: Rule, place: Pointer) -> Iterator[FileProblem]:
-        if ("request" in rule) == ("delivery" in rule):
-            text = "a rule is about either requests or deliveries"
-            yield FileProblem((*self.place, *place), text, "add 'request' or 'delivery'")
-        for member in _NEEDS_REQUEST:
-            if member in rule and "request" not in rule:
-                where = (*self.place, *place, member)
-                yield FileProblem(where, f"'{member}' needs 'request'", "add it")
-        for member in ("kind", "response"):
-            if member in rule and "delivery" not in rule:
-                where = (*self.place, *place, member)
-                yield FileProblem(where, f"'{member}' needs 'delivery'", "add it")
-        if "request" in rule and not any(member in rule for member in _OF_REQUESTS):
-            text = "the rule has no condition for the requests"
-            yield FileProblem((*self.place, *place), text, f"add one of {', '.join(_OF_REQUESTS)}")
-        if "delivery" in rule and "response" not in rule:
-            text = "the rule has no condition for the deliveries"
-            yield FileProblem((*self.place, *place), text, "add 'response'")
-
-    def _unknown_values(self, value: Any, place: Pointer) -> Iterator[FileProblem]:
-        if isinstance(value, Mapping):
-            for name, one in value.items():
-                yield from self._unknown_values(one, (*place, name))
-        elif isinstance(value, list):
-            for index, one in enumerate(value):
-                yield from self._unknown_values(one, (*place, index))
-        elif isinstance(value, str) and value.startswith("$"):
-            yield from self._named(place, "value", value[1:], self._values())
-
-    def _values(self) -> list[str]:
-        credentials = self.document.get("credentials", {})
-        steps = [credentials, *self.case.get("setup", []), *self.case.get("during", [])]
-        kept = [name for step in steps for name in step.get("keep", {})]
-        return [*_GIVEN, *self.document.get("values", {}), *kept]
+def _rules(case: Mapping[str, Any], place: Pointer) -> Iterator[tuple[Pointer, Rule]]:
+    """Yield all rules of a case with their places."""
+    for part in ("controls", "rules"):
+        for number, rule in enumerate(case.get(part, [])):
+            yield (*place, part, number), rule
+    for part in ("setup", "during"):
+        for number, step in enumerate(case.get(part, [])):
+            if "wait" in step:
+                yield (*place, part, number, "wait"), step["wait"]
+    if "unless" in case.get("review", {}):
+        yield (*place, "review", "unless"), case["review"]["unless"]
 
 
 def listed(value: Any) -> list[Any]:

@@ -28,7 +28,7 @@ from invoice_sandbox.project.contracts import (
     merged_document,
     overlay_document,
 )
-from invoice_sandbox.project.fixtures import fixture_problems
+from invoice_sandbox.project.fixtures import fixture_errors
 from invoice_sandbox.project.loader import default_project
 
 
@@ -184,5 +184,5 @@ def _handler_findings(folder: Path, document: dict[str, Any]) -> Iterator[Findin
 
 
 def _fixture_findings(folder: Path, contract: Contract) -> Iterator[Finding]:
-    for place, problem in fixture_problems(folder / "fixtures", contract.schemas):
-        yield Finding(True, place, f"fixture: {problem}")
+    for error in fixture_errors(folder / "fixtures", contract.schemas):
+        yield Finding(True, error.place, f"fixture: {error.clause}")

@@ -24,8 +24,9 @@ from invoice_sandbox.cli.options import (
 )
 from invoice_sandbox.cli.output import Row, Table, marker, print_lines, print_table
 from invoice_sandbox.openapi.load.documents import place_of
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import default_project, load_project, load_vocabulary
-from invoice_sandbox.scenarios.checks import scenario_file_problems
+from invoice_sandbox.scenarios.checks import scenario_errors
 from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
@@ -144,12 +145,9 @@ def _validate(files: tuple[Path, ...], project: Path | None, scenarios: Path | N
     folder = project or default_project()
     vocabulary = load_vocabulary(folder)
     problems = [
-        f"{where}: {problem}"
+        str(error)
         for file in _files(files or (scenarios or folder / "scenarios",))
-        for where, problem in (
-            *scenario_file_problems(file, vocabulary),
-            *_taken(file, folder / "scenarios"),
-        )
+        for error in (*scenario_errors(file, vocabulary), *_taken(file, folder / "scenarios"))
     ]
     click.echo("\n".join(problems) or "fine")
     sys.exit(FAILED if problems else 0)
@@ -164,14 +162,12 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
         yield from found
 
 
-def _taken(file: Path, project: Path) -> Iterator[tuple[str, str]]:
+def _taken(file: Path, project: Path) -> Iterator[DocumentError]:
     """A scenario of the user cannot have the name of one in ``project``."""
     theirs = project / file.name
     if theirs.exists() and file.exists() and not theirs.samefile(file):
-        yield (
-            place_of(file, ("name",)),
-            f"the project has a scenario '{file.stem}' (choose another name)",
-        )
+        problem = f"the project has a scenario '{file.stem}'"
+        yield DocumentError(place_of(file, ("name",)), problem, "choose another name")
 
 
 def _found(name: str, folder: Path | None, own: Path | None) -> tuple[Scenario, Run]:

@@ -28,7 +28,7 @@ from invoice_sandbox.openapi.responses import (
     NoResponseError,
     contract_response,
 )
-from invoice_sandbox.openapi.schema.file_schema import check_form
+from invoice_sandbox.openapi.schema.file_schema import FileSchema, reject_problems
 from invoice_sandbox.openapi.security import BEARER, key_schemes
 from invoice_sandbox.project.code import operation_names
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
@@ -130,7 +130,7 @@ def control_contract(
     part = part if part is not None and part.exists() else None
     if part is not None:
         own = load_document(part)
-        check_form(own, part, _PART)
+        reject_problems(part, FileSchema.read(_PART).problems(own))
         document = merged_parts(document, own, part)
     document = with_vocabularies(document, words, {SCENARIOS})
     document |= {_FOR_TOOLS: for_tools} if for_tools else {}

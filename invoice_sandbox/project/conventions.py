@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -19,7 +18,6 @@ from invoice_sandbox.base.errors import (
     ApiError,
     ErrorType,
     code_for,
-    suggestion,
 )
 from invoice_sandbox.base.ids import KEY_PREFIX, REQUEST_PREFIX
 from invoice_sandbox.openapi.load.documents import load_document
@@ -27,19 +25,16 @@ from invoice_sandbox.openapi.message.media_types import JSON, PROBLEM_JSON
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,
-    Pointer,
-    schema_problems,
+    FileSchema,
+    reject_problems,
 )
 from invoice_sandbox.project.inference import named
-from invoice_sandbox.project.stateful import ROLES, Collection
+from invoice_sandbox.project.stateful import Collection
 from invoice_sandbox.state import Instant
 
 FILE: Final = "conventions.yaml"
 _PHRASES: Final = {one.value: one.phrase for one in HTTPStatus}
 _SCHEMA: Final = Path(__file__).with_name("conventions.schema.json")
-_ENVELOPE_VALUES: Final = ("data", "mode")
-_EVENT_VALUES: Final = ("id", "type", "timestamp", "data", "mode")
-_ERROR_VALUES: Final = ("code", "message", "title", "status", "requestId", "mode")
 
 
 @dataclass(frozen=True)
@@ -223,20 +218,15 @@ def plain_conventions(contract: Contract) -> Conventions:
 def load_conventions(folder: Path, contract: Contract) -> Conventions:
     """The plain conventions with what ``conventions.yaml`` in ``folder`` changes.
 
-    Raises DocumentError for the first problem in the file, with its place.
+    Raises DocumentError with all problems in the file and their places.
     """
     plain = plain_conventions(contract)
     file = folder / FILE
     if not file.exists():
         return plain
     document = load_document(file)
-    for problem in chain(
-        schema_problems(document, _SCHEMA),
-        _problems(document),
-        _unknown_operations(document, contract),
-        _collection_problems(document, contract),
-    ):
-        raise problem.error(file)
+    schema = FileSchema.read(_SCHEMA, {"operation": contract.operations, "error": ERRORS})
+    reject_problems(file, schema.problems(document) or _collection_problems(document, contract))
     collections = tuple(named(contract, one) for one in document.get("collections", ()))
     return replace(plain, **dict(_members(document)), collections=collections)
 
@@ -288,71 +278,10 @@ def _members(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         )
 
 
-def _problems(document: Any) -> Iterator[FileProblem]:
-    """What the schema of the file cannot say: unknown errors and unknown values of templates."""
-    if not isinstance(document, Mapping):
-        return
-    errors = document.get("errors", {})
-    for name in errors.get("texts", {}):
-        if name not in ERRORS:
-            place = ("errors", "texts", name)
-            yield FileProblem(place, f"unknown error '{name}'", suggestion(name, ERRORS))
-    yield from _unknown_values(document.get("envelope"), ("envelope",), _ENVELOPE_VALUES)
-    yield from _unknown_values(document.get("event"), ("event",), _EVENT_VALUES)
-    for index, one in enumerate(errors.get("formats", [])):
-        pointer: Pointer = ("errors", "formats", index, "body")
-        yield from _unknown_values(one["body"], pointer, _ERROR_VALUES)
-
-
-def _unknown_operations(document: Any, contract: Contract) -> Iterator[FileProblem]:
-    if not isinstance(document, Mapping):
-        return
-    console = document.get("console", {})
-    records, sign_in = console.get("records", []), console.get("signIn")
-    for place, name in (
-        *(
-            (("webhooks", role), name)
-            for role, name in document.get("webhooks", {}).items()
-            if role != "subjects"
-        ),
-        *([] if sign_in is None else [(("console", "signIn", "operation"), sign_in["operation"])]),
-        *(
-            (("console", "records", index, role), one[role])
-            for index, one in enumerate(records)
-            for role in ("list", "item")
-        ),
-        *_operations_of_collections(document),
-    ):
-        if name not in contract.operations:
-            advice = suggestion(name, contract.operations)
-            yield FileProblem(place, f"unknown operation '{name}'", advice)
-
-
-def _operations_of_collections(document: Mapping[str, Any]) -> Iterator[tuple[Pointer, str]]:
-    for index, row in enumerate(document.get("collections", ())):
-        for role in ROLES:
-            given = row.get(role, ())
-            for name in given if isinstance(given, list) else [given] if given else ():
-                yield ("collections", index, role), name
-
-
-def _collection_problems(document: Any, contract: Contract) -> Iterator[FileProblem]:
-    """Collections whose paths do not belong together."""
+def _collection_problems(document: Mapping[str, Any], contract: Contract) -> Iterator[FileProblem]:
+    """Yield collections whose paths do not belong together."""
     for index, row in enumerate(document.get("collections", ())):
         try:
             named(contract, row)
         except ValueError as error:
             yield FileProblem(("collections", index), str(error))
-
-
-def _unknown_values(template: Any, place: Pointer, known: tuple[str, ...]) -> Iterator[FileProblem]:
-    if isinstance(template, str):
-        name = template[1:-1]
-        if template == f"{{{name}}}" and name not in known:
-            yield FileProblem(place, f"unknown value '{template}'", suggestion(name, known))
-    elif isinstance(template, Mapping):
-        for member, one in template.items():
-            yield from _unknown_values(one, (*place, member), known)
-    elif isinstance(template, list):
-        for index, one in enumerate(template):
-            yield from _unknown_values(one, (*place, index), known)

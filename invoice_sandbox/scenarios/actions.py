@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Literal, NewType, TypeVar
@@ -26,16 +26,16 @@ Percent = NewType("Percent", int)
 _Function = TypeVar("_Function", bound=Callable[..., None])
 _MARK: Final = "_scenario_action"
 
-TYPE_NAMES: Final[Mapping[Any, str]] = {
-    str: "a string",
-    Trigger: "a trigger",
-    Percent: "a whole number from 1 to 100",
-    bool: "true or false",
-    int: "a whole number",
-    Decimal: "a number",
-    list: "a list",
+_TYPES: Final[Mapping[Any, tuple[str, Mapping[str, Any]]]] = {
+    str: ("a string", {"type": "string"}),
+    Trigger: ("a trigger", {"$ref": "#/$defs/trigger"}),
+    Percent: ("a whole number from 1 to 100", {"type": "integer", "minimum": 1, "maximum": 100}),
+    bool: ("true or false", {"type": "boolean"}),
+    int: ("a whole number", {"type": "integer", "minimum": 0}),
+    Decimal: ("a number", {"type": "number"}),
+    list: ("a list", {"type": "array"}),
 }
-"""The types that a parameter may have, with their names in messages."""
+"""The types that a parameter may have, with their names in the documentation and schemas."""
 
 
 class ActionError(ValueError):
@@ -57,8 +57,15 @@ class Parameter:
 
     @property
     def type_name(self) -> str:
-        """The type in messages: ``a string``, ``one of Passed, Failed``."""
-        return f"one of {', '.join(self.choices)}" if self.choices else TYPE_NAMES[self.type]
+        """The type in the documentation: ``a string``, ``one of Passed, Failed``."""
+        return f"one of {', '.join(self.choices)}" if self.choices else _TYPES[self.type][0]
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of its values."""
+        if self.choices:
+            return {"title": self.name, "enum": self.choices}
+        return _TYPES[self.type][1]
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,17 @@ class Action:
     in_scenarios: bool = False
     triggers: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
+
+    def schema(self, triggers: Sequence[str]) -> Mapping[str, Any]:
+        """Return the JSON Schema of its arguments, where ``triggers`` are those of the machine."""
+        parameters = self.parameters.values()
+        return {
+            "type": "object",
+            "properties": {parameter.name: parameter.schema for parameter in parameters},
+            "required": [parameter.name for parameter in parameters if parameter.required],
+            "additionalProperties": False,
+            "$defs": {"trigger": {"title": "trigger", "enum": triggers}},
+        }
 
     def run(self, step: Any, arguments: Mapping[str, Any]) -> None:
         """Call the function with the arguments of a scenario or a handler."""
@@ -110,8 +128,8 @@ def action_of(function: Callable[..., None]) -> Action:
         type_ = types.get(one.name)
         type_ = list if typing.get_origin(type_) is list else type_
         choices = typing.get_args(type_) if typing.get_origin(type_) is Literal else ()
-        if type_ not in TYPE_NAMES and not choices:
-            known = ", ".join(getattr(one, "__name__", str(one)) for one in TYPE_NAMES)
+        if type_ not in _TYPES and not choices:
+            known = ", ".join(getattr(one, "__name__", str(one)) for one in _TYPES)
             raise ActionError(f"{name}: annotate '{one.name}' with one of {known}, or a Literal")
         required = one.default is inspect.Parameter.empty
         scenario_name = camel_case(one.name)

@@ -16,8 +16,9 @@ from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,
+    FileSchema,
     Pointer,
-    schema_problems,
+    reject_problems,
 )
 
 SCHEMA: Final = Path(__file__).with_name("lifecycle.schema.json")
@@ -124,20 +125,19 @@ class Lifecycle:
 
 
 def load_lifecycle(file: Path) -> Lifecycle:
-    """The lifecycle in a file. Raises DocumentError for the first problem."""
+    """Return the lifecycle in a file. Raises DocumentError with all problems."""
     document = load_document(file)
-    for problem in _problems(document):
-        raise problem.error(file)
+    reject_problems(file, FileSchema.read(SCHEMA).problems(document) or _problems(document))
     machines = {name: _machine(name, raw) for name, raw in document["machines"].items()}
     return Lifecycle(machines, document["events"])
 
 
-def _problems(document: Any) -> Iterator[FileProblem]:
-    """Whoever raises the first one has machines only of a file that matches the schema."""
-    yield from schema_problems(document, SCHEMA)
+def _problems(document: Mapping[str, Any]) -> list[FileProblem]:
+    """Return what a schema cannot express."""
+    problems = list(_event_problems(document))
     for name, raw in document["machines"].items():
-        yield from _machine_problems(_machine(name, raw), raw)
-    yield from _event_problems(document)
+        problems += _machine_problems(_machine(name, raw), raw)
+    return problems
 
 
 # Machines --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ the condition of that name, which a run may change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -15,6 +15,7 @@ from typing import Any, Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import LAST, later, parse_duration, start_of_day
 from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.openapi.schema.file_schema import Pointer
 
 _LONGEST_SHOWN: Final = 100
 
@@ -157,6 +158,18 @@ def resolved(value: Any, conditions: Mapping[str, Any]) -> Any:
     if isinstance(value, str) and value.startswith("$"):
         return conditions.get(value[1:], value)
     return value
+
+
+def texts(value: Any, pointer: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
+    """Yield every text in ``value``, which is at ``pointer``, with its place."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from texts(member, (*pointer, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from texts(item, (*pointer, index))
+    elif isinstance(value, str):
+        yield pointer, value
 
 
 def _is_call(raw: Mapping[str, Any]) -> bool:

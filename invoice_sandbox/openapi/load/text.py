@@ -55,8 +55,13 @@ def reject_all(file: object, errors: Iterable[DocumentError]) -> None:
     if len(found) == 1:
         raise found[0]
     if found:
-        lines = tuple(map(str, sorted(found, key=_position)))
+        lines = tuple(map(str, in_order(found)))
         raise InvalidDocumentError(str(file), f"{len(found)} errors", lines=lines)
+
+
+def in_order(errors: Iterable[DocumentError]) -> list[DocumentError]:
+    """Return the errors by file, line and column."""
+    return sorted(errors, key=_position)
 
 
 def _position(error: DocumentError) -> tuple[str, list[int]]:

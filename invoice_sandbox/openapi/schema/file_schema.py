@@ -1,25 +1,27 @@
-"""Validates YAML files that people write against a JSON Schema: one line per problem."""
+"""Validates files that people write (scenarios, fixtures, conventions, plans) with ``jsonschema``.
+
+A schema may refer to names that only a project knows, such as its operations: a definition of that
+name is replaced by an enumeration of them.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from jsonschema_rs import Draft202012Validator as Draft202012
-
 from invoice_sandbox.base.errors import suggestion
-from invoice_sandbox.openapi.load.documents import place_of
-from invoice_sandbox.openapi.load.text import DocumentError
+from invoice_sandbox.openapi.load.documents import Places
+from invoice_sandbox.openapi.load.text import DocumentError, in_order, reject_all
 
 Pointer = tuple[str | int, ...]
 
-
-# Errors are jsonschema's ValidationError, whose members have no useful types.
+_MAX_TEXT: Final = 400
+_MAX_ADVICE: Final = 1200
 
 
 @dataclass(frozen=True)
@@ -30,120 +32,206 @@ class FileProblem:
     text: str
     advice: str = ""
 
-    def error(self, file: Path) -> DocumentError:
-        """The error that has the place in ``file``."""
-        return DocumentError(place_of(file, self.pointer), self.text, self.advice)
+
+@dataclass(frozen=True, eq=False)
+class FileSchema:
+    """A JSON Schema 2020-12 of a type of file, compiled once."""
+
+    file: str
+    schema: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, file: Path, names: Mapping[str, Collection[str]] | None = None) -> FileSchema:
+        """Return the schema in ``file``, whose definitions of ``names`` enumerate these.
+
+        Raises DocumentError when the schema itself cannot be read.
+        """
+        try:
+            schema = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise DocumentError(str(file), f"not a JSON Schema: {reason}") from None
+        for name, words in (names or {}).items():
+            schema["$defs"][name]["enum"] = list(words)
+        return cls(str(file), _inlined(schema, schema.get("$defs", {})))
+
+    @cached_property
+    def _validator(self) -> Any:
+        from jsonschema import Draft202012Validator  # 60 ms, which not every command needs
+
+        return Draft202012Validator(self.schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
+
+    def problems(self, document: Any, place: Pointer = ()) -> list[FileProblem]:
+        """Return everything in ``document``, which is at ``place``, that the schema rejects.
+
+        Raises DocumentError if the schema is not valid itself.
+        """
+        try:
+            errors = list(self._validator.iter_errors(document))
+        except Exception as error:  # an invalid schema fails in many ways
+            raise self._invalid(error) from None
+        problems = (
+            problem
+            for error in errors
+            for problem in _WORDING.get(str(error.validator), _other)(error, _pointer(error, place))
+        )
+        return list(dict.fromkeys(problems))
+
+    def _invalid(self, cause: Exception) -> DocumentError:
+        from jsonschema import SchemaError
+
+        try:
+            self._validator.check_schema(self.schema)
+        except SchemaError as error:
+            cause = error
+        reason = getattr(cause, "message", str(cause)).splitlines()[0]
+        return DocumentError(self.file, f"not a JSON Schema: {reason}")
 
 
-def check_form(document: Any, file: Path, schema_file: Path) -> None:
-    """Raise DocumentError for the first thing in ``file`` that the schema does not allow."""
-    for problem in schema_problems(document, schema_file):
-        raise problem.error(file)
+def _inlined(schema: Any, definitions: Mapping[str, Any], around: tuple[str, ...] = ()) -> Any:
+    """Return the schema with definitions in place of references to them, which validates faster.
 
-
-def schema_problems(document: Any, schema_file: Path) -> Iterator[FileProblem]:
-    """Everything in ``document`` that the schema does not allow, in the order of the document.
-
-    Raises DocumentError when the schema itself cannot be read.
+    A reference inside of its own definition stays, as does one with more than a description.
     """
-    if _is_fine(document, schema_file):
-        return
-    from jsonschema import Draft202012Validator  # 60 ms, which a file that is fine need not cost
-
-    schema = json.loads(schema_file.read_text(encoding="utf-8"))
-    checker = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
-    for error in sorted(checker.iter_errors(document), key=lambda one: _order(one.absolute_path)):
-        yield from _WORDING.get(str(error.validator), _other)(error)
-
-
-def _is_fine(document: Any, schema_file: Path) -> bool:
-    try:
-        is_valid = _quick_checker(schema_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        reason = str(problem).splitlines()[0]
-        raise DocumentError(str(schema_file), f"not a JSON Schema: {reason}") from None
-    try:
-        return is_valid(document)
-    except ValueError:  # keys that are no texts: the other validator reports them
-        return False
+    if isinstance(schema, list):
+        return [_inlined(item, definitions, around) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    name = str(schema.get("$ref")).removeprefix("#/$defs/")
+    if name in definitions and name not in around and schema.keys() <= {"$ref", "description"}:
+        return _inlined(definitions[name], definitions, (*around, name))
+    return {key: _inlined(member, definitions, around) for key, member in schema.items()}
 
 
-@lru_cache(maxsize=32)  # one schema for all scenarios of a project
-def _quick_checker(schema: str) -> Callable[[Any], bool]:
-    checker: Callable[[Any], bool] = Draft202012(json.loads(schema), validate_formats=True).is_valid
-    return checker
+def located(file: Path, problems: Iterable[FileProblem]) -> list[DocumentError]:
+    """Return the problems with their places in ``file``, in its order."""
+    places = Places()
+    return in_order(
+        DocumentError(
+            places.of(file, problem.pointer),
+            _one_line(problem.text, _MAX_TEXT),
+            _one_line(problem.advice, _MAX_ADVICE),
+        )
+        for problem in problems
+    )
 
 
-def _order(path: Iterable[str | int]) -> list[tuple[int, str]]:
-    return [(step, "") if isinstance(step, int) else (-1, step) for step in path]
+def reject_problems(file: Path, problems: Iterable[FileProblem]) -> None:
+    """Raise DocumentError with all problems of ``file``, unless there are none."""
+    reject_all(file, located(file, problems))
 
 
-def _pointer(error: Any) -> Pointer:
-    return tuple(error.absolute_path)
+def _one_line(text: str, limit: int) -> str:
+    """Return the text in one line, with control characters escaped."""
+    shown = "".join(
+        letter if letter.isprintable() else repr(letter)[1:-1] for letter in text[:limit]
+    )
+    return shown if len(text) <= limit else f"{shown}..."
 
 
-def _subject(error: Any) -> str:
-    if not error.absolute_path:
+# Errors are jsonschema's ValidationError, whose members have no useful types.
+
+
+def _pointer(error: Any, place: Pointer) -> Pointer:
+    is_key = "propertyNames" in list(error.absolute_schema_path)[-3:-1]
+    return (*place, *error.absolute_path, *([error.instance] if is_key else []))
+
+
+def _subject(pointer: Pointer) -> str:
+    """Return what is at ``pointer`` in words: ``'name'``, ``an item of 'steps'``."""
+    if not pointer:
         return "the file"
-    *parents, last = error.absolute_path
+    *parents, last = pointer
     if isinstance(last, str):
         return f"'{last}'"
-    named = next((one for one in reversed(parents) if isinstance(one, str)), None)
-    return "an item" if named is None else f"an item of '{named}'"
+    list_name = next((parent for parent in reversed(parents) if isinstance(parent, str)), None)
+    return "an item" if list_name is None else f"an item of '{list_name}'"
 
 
-def _unknown(error: Any) -> Iterator[FileProblem]:
+def _unknown_key(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
     known = error.schema.get("properties", {})
     patterns = error.schema.get("patternProperties", {})
     for key in error.instance:
-        if key not in known and not any(re.search(one, key) for one in patterns):
-            yield FileProblem(
-                (*_pointer(error), key), f"unknown key '{key}'", suggestion(key, known)
-            )
+        if key not in known and not any(re.search(pattern, key) for pattern in patterns):
+            yield FileProblem((*pointer, key), f"unknown key '{key}'", suggestion(key, known))
 
 
-def _missing(error: Any) -> Iterator[FileProblem]:
-    missing = next(key for key in error.validator_value if f"'{key}'" in error.message)
-    yield FileProblem(_pointer(error), f"{_subject(error)} has no '{missing}'")
-
-
-def _not_among(error: Any) -> Iterator[FileProblem]:
-    text = f"{_subject(error)} cannot be '{error.instance}'"
-    yield FileProblem(_pointer(error), text, suggestion(str(error.instance), error.validator_value))
-
-
-def _wrong_type(error: Any) -> Iterator[FileProblem]:
-    wanted = error.validator_value
-    types = " or ".join(
-        _TYPE_NAMES[type_] for type_ in ([wanted] if isinstance(wanted, str) else wanted)
+def _missing_key(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
+    key = next(key for key in error.validator_value if f"'{key}'" in error.message)
+    title = error.schema.get("properties", {}).get(key, {}).get("title")
+    yield FileProblem(
+        pointer, f"{_subject(pointer)} has no '{key}'", f"add {title}" if title else ""
     )
-    yield FileProblem(_pointer(error), f"{_subject(error)} must be {types}")
 
 
-def _wrong_word(error: Any) -> Iterator[FileProblem]:
-    if "title" not in error.schema:
-        yield from _other(error)
+def _needed_key(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
+    """Yield each key without the key that it depends on."""
+    for key, needed in error.validator_value.items():
+        for other in needed:
+            if key in error.instance and other not in error.instance:
+                yield FileProblem((*pointer, key), f"'{key}' needs '{other}'", "add it")
+
+
+def _alternatives(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
+    """Report that an object has none of several keys, or more than one."""
+    branches = error.validator_value
+    if any(branch.keys() != {"required"} for branch in branches):
+        yield from _other(error, pointer)
         return
-    is_key = "propertyNames" in error.absolute_schema_path
-    pointer = (*_pointer(error), error.instance) if is_key else _pointer(error)
+    keys = [key for branch in branches for key in branch["required"]]
+    count = "exactly one" if error.validator == "oneOf" else "one"
+    yield FileProblem(pointer, f"{_subject(pointer)} must have {count} of {', '.join(keys)}")
+
+
+def _unknown_name(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
+    word, known = error.instance, error.validator_value
+    if "type" in error.schema and not isinstance(word, str):
+        return  # which is reported for the type
+    title = error.schema.get("title")
+    text = f"there is no {title} '{word}'" if title else f"{_subject(pointer)} cannot be '{word}'"
+    yield FileProblem(pointer, text, suggestion(str(word), known))
+
+
+def _wrong_type(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
+    types = error.validator_value
+    names = [_TYPE_NAMES[name] for name in ([types] if isinstance(types, str) else types)]
+    yield FileProblem(pointer, f"{_subject(pointer)} must be {' or '.join(names)}")
+
+
+def _wrong_text(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
+    if "title" not in error.schema:
+        yield from _other(error, pointer)
+        return
     yield FileProblem(pointer, f"'{error.instance}' must be {error.schema['title']}")
 
 
-def _empty(error: Any) -> Iterator[FileProblem]:
-    yield FileProblem(_pointer(error), f"{_subject(error)} must not be empty")
+def _beyond(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
+    bound = "least" if error.validator == "minimum" else "most"
+    text = f"{_subject(pointer)} must be at {bound} {error.validator_value}"
+    yield FileProblem(pointer, text)
 
 
-def _repeated(error: Any) -> Iterator[FileProblem]:
+def _too_few(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
+    number = error.validator_value
+    clause = "not be empty" if number == 1 else f"have at least {number} items"
+    yield FileProblem(pointer, f"{_subject(pointer)} must {clause}")
+
+
+def _repeated(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
     for index, item in enumerate(error.instance):
         if item in error.instance[:index]:
-            text = f"duplicate '{item}' in {_subject(error)}"
-            yield FileProblem((*_pointer(error), index), text)
+            yield FileProblem((*pointer, index), f"duplicate '{item}' in {_subject(pointer)}")
 
 
-def _other(error: Any) -> Iterator[FileProblem]:
-    wanted = json.dumps(error.validator_value)
-    text = f"{_subject(error)} does not satisfy {error.validator}: {wanted[:60]}"
-    yield FileProblem(_pointer(error), text)
+def _excluded(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
+    title = error.schema.get("title", "it is excluded")
+    yield FileProblem(pointer, f"{_subject(pointer)} is not allowed: {title}", "remove it")
+
+
+def _other(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
+    expected = json.dumps(error.validator_value)
+    text = f"{_subject(pointer)} does not satisfy {error.validator}: {expected[:60]}"
+    yield FileProblem(pointer, text)
 
 
 _TYPE_NAMES: Final[Mapping[str, str]] = {
@@ -156,12 +244,18 @@ _TYPE_NAMES: Final[Mapping[str, str]] = {
     "null": "null",
 }
 
-_WORDING: Final[Mapping[str, Callable[[Any], Iterator[FileProblem]]]] = {
-    "additionalProperties": _unknown,
-    "required": _missing,
-    "enum": _not_among,
+_WORDING: Final[Mapping[str, Callable[[Any, Pointer], Iterator[FileProblem]]]] = {
+    "additionalProperties": _unknown_key,
+    "required": _missing_key,
+    "dependentRequired": _needed_key,
+    "anyOf": _alternatives,
+    "oneOf": _alternatives,
+    "enum": _unknown_name,
     "type": _wrong_type,
-    "pattern": _wrong_word,
-    "minItems": _empty,
+    "pattern": _wrong_text,
+    "minimum": _beyond,
+    "maximum": _beyond,
+    "minItems": _too_few,
     "uniqueItems": _repeated,
+    "not": _excluded,
 }

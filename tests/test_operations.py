@@ -265,4 +265,5 @@ def test_every_path_rejects_methods_it_does_not_declare(
     response = client.request("PATCH", ROWS[operation.id].path)
     is_rejected(response, operation, 405, "invalid_request")
     declared = {one.method for one in OPERATIONS if one.path == operation.path}
-    assert set(response.headers["allow"].split(", ")) == declared
+    ours = {"OPTIONS", "HEAD"} if "GET" in declared else {"OPTIONS"}
+    assert set(response.headers["allow"].split(", ")) == declared | ours

@@ -3,7 +3,7 @@
 Connexion's ``RoutingMiddleware`` stands before everything else. It gets the documents that are
 served. Its Resolver finds the function of each operationId. The operations that it makes are
 registered with the router of this module, because Starlette's contradicts OpenAPI: it takes the
-first path that matches, answers 404 to a parameter of another type, redirects, and decodes slashes.
+first path that matches, rejects a parameter of another type by 404, redirects, and decodes slashes.
 
 A path without parameters goes before templates, and has its own methods only. HEAD is served where
 GET is. ``%2F`` does not separate segments. Every parameter is text.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from typing import Any, Final
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import quote, unquote, unquote_plus
 
 from msgspec import Struct
 
@@ -61,8 +60,7 @@ class Parameter:
     Pointer to its schema in the document. ``in_raw_path``: its text must be
     taken from the path as it was sent, ``in_many`` that its parts are texts of their own, maybe
     under ``other_names``. ``members`` are the names of its members if they are parameters of their
-    own; None: any name. ``write`` returns the
-    names and texts of a query that are read as a value.
+    own; None: any name.
     """
 
     name: str
@@ -70,7 +68,6 @@ class Parameter:
     required: bool
     checker: Checker
     candidates: Candidates
-    write: Callable[[Any], list[Pair]]
     may_be_empty: bool = False
     secret: bool = False
     schema_pointer: str = ""
@@ -126,7 +123,6 @@ def compile_parameter(
         required=bool(raw.get("required", False)),
         checker=schemas.checker(schema, place),
         candidates=reader(spelled, shape, others),
-        write=spelled.written,
         may_be_empty=bool(raw.get("allowEmptyValue")) and location == "query",
         in_raw_path=in_raw_path,
         in_many=explode and not shape.is_plain,
@@ -136,14 +132,19 @@ def compile_parameter(
 
 
 def query_of(parameters: Iterable[Parameter], values: Mapping[str, Any]) -> str:
-    """The query of a URL that gives parameters these values. A name that is not declared has one
-    text."""
-    declared = {one.name: one.write for one in parameters if one.location == "query"}
-    pairs = (
-        declared.get(name, Style(name, FORM, True, unquote_plus).written)(value)
-        for name, value in values.items()
-    )
-    return "&".join(f"{name}={text}" for name, text in chain.from_iterable(pairs))
+    """Return the query of a URL that gives parameters these values, in the style ``form``."""
+    repeated = {parameter.name for parameter in parameters if parameter.in_many}
+    pairs: list[str] = []
+    for name, value in values.items():
+        texts = [_in_query(item) for item in (value if isinstance(value, list) else [value])]
+        texts = texts if name in repeated else [",".join(texts)]
+        pairs += [f"{quote(name, safe='')}={text}" for text in texts]
+    return "&".join(pairs)
+
+
+def _in_query(value: Any) -> str:
+    is_text = isinstance(value, str)
+    return quote(value if is_text else dumps(value).decode(), safe="", errors="replace")
 
 
 def _is_read_in_one_way(shape: Shape) -> bool:
@@ -293,16 +294,12 @@ def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Param
         text = style.scalar(texts)
         return [read_json(text) if is_read else text]
 
-    def write(value: Any) -> list[Pair]:
-        return style.written(dumps(value).decode() if is_read else value)
-
     return Parameter(
         name=name,
         location=location,
         required=bool(raw.get("required", False)),
         checker=schemas.checker(schema if is_checked else True, place),
         candidates=candidates,
-        write=write,
     )
 
 

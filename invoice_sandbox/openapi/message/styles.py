@@ -6,11 +6,10 @@ that an encoded delimiter is part of a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Final
-from urllib.parse import quote, unquote
+from typing import Final
+from urllib.parse import unquote
 
 from invoice_sandbox.openapi.message.texts import TextError
 
@@ -47,11 +46,11 @@ class Style:
 
     @property
     def is_spread(self) -> bool:
-        """Whether the members of an object are parameters of their own names."""
+        """True if the members of an object are parameters of their own names."""
         return self.style == DEEP or (self.explode and self.style in _NAMED_BY_MEMBER)
 
     def scalar(self, texts: Sequence[str]) -> str:
-        """The one value. Raises TextError when there are several, or the style is another."""
+        """Return the one value. Raises TextError for several, or for another style."""
         if len(texts) > 1:
             raise TextError("is given more than once")
         text = texts[0]
@@ -60,11 +59,11 @@ class Style:
         return self.decode(text)
 
     def items(self, texts: Sequence[str]) -> list[str]:
-        """The values of a list. Raises TextError."""
+        """Return the values of a list. Raises TextError."""
         return [self.decode(part) for part in self._parts(texts)]
 
     def members(self, texts: Sequence[str]) -> list[Pair]:
-        """The members of an object that stands in one text. Raises TextError."""
+        """Return the members of an object that stands in one text. Raises TextError."""
         if self.explode and self.style in _EXPLODED_BY:
             delimiter = _EXPLODED_BY[self.style]
             parts = [part.partition("=") for part in self._bare(texts[0]).split(delimiter)]
@@ -75,22 +74,6 @@ class Style:
         if len(words) % 2:
             raise TextError("must be written as name,value,name,value")
         return list(zip(words[::2], words[1::2], strict=True))
-
-    def written(self, value: Any) -> list[Pair]:
-        """The names and texts of a query that are read as this value, encoded."""
-        if not isinstance(value, Mapping | list):
-            return [(encoded(self.name), encoded(value))]
-        if self.style == DEEP:
-            return [*_in_brackets(encoded(self.name), value)]
-        if isinstance(value, Mapping) and self.is_spread:
-            return [*chain.from_iterable(_repeated(name, one) for name, one in value.items())]
-        if self.explode and self.style in _REPEATED:
-            return [*_repeated(self.name, value)]
-        words = chain.from_iterable(value.items()) if isinstance(value, Mapping) else value
-        texts = [encoded(one) for one in words]
-        usual, *others = _BETWEEN[self.style]
-        free = (one for one in (usual, *others) if not any(one in text for text in texts))
-        return [(encoded(self.name), next(free, usual).join(texts))]
 
     def _parts(self, texts: Sequence[str]) -> list[str]:
         if self.style == DEEP or (self.style in _REPEATED and self.explode):
@@ -105,14 +88,14 @@ class Style:
         return text.split(self._delimiter(text))
 
     def _delimiter(self, text: str) -> str:
-        """What separates the values in this text: of two spellings, the one that it uses."""
+        """Return what separates the values: of two spellings, the one that the text uses."""
         spellings = _DELIMITERS[self.style]
         if self.style == "label" and self.explode:
             return "."
-        return next((one for one in spellings if one in text), spellings[0])
+        return next((spelling for spelling in spellings if spelling in text), spellings[0])
 
     def _bare(self, text: str) -> str:
-        """The text behind the sign that the style begins with."""
+        """Return the text behind the sign that the style begins with."""
         sign = _SIGNS.get(self.style, "")
         if not text.startswith(sign):
             raise TextError(f"must begin with '{sign}'")
@@ -140,38 +123,10 @@ _DELIMITERS: Final = {
 """By style, the delimiters of what is not exploded, in every spelling that the specification has
 had: OpenAPI 3.0 separates the values of a label by points."""
 
-_BETWEEN: Final = {FORM: (",",), "spaceDelimited": ("%20",), "pipeDelimited": ("%7C", "|")}
-"""The delimiters of styles of a query as they are written in a URL, the best first: the first one
-that is in no value."""
-
 
 def bracketed(name: str, given: Given) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What ``color[R]=100`` gives the parameter ``color``: its path ``("R",)`` and its text."""
+    """Yield ``("R",), "100"`` of ``color[R]=100`` for the parameter ``color``."""
     start = f"{name}["
     for full, text in given.pairs:
         if full.startswith(start) and full.endswith("]"):
             yield tuple(full[len(start) : -1].split("][", MAX_LEVELS)), text
-
-
-def encoded(value: Any) -> str:
-    """A value, or a name, as it is written in a query."""
-    text = "null" if value is None else str(value)
-    return quote(text.lower() if isinstance(value, bool) else text, safe="", errors="replace")
-
-
-def _repeated(name: str, value: Any) -> Iterator[Pair]:
-    for one in (value or [""]) if isinstance(value, list) else [value]:
-        yield encoded(name), encoded(one)
-
-
-def _in_brackets(place: str, value: Any) -> Iterator[Pair]:
-    """The opposite of ``bracketed``."""
-    if isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from _in_brackets(f"{place}%5B{encoded(name)}%5D", one)
-    elif isinstance(value, list):
-        is_flat = not any(isinstance(one, Mapping | list) for one in value)
-        for index, one in enumerate(value):
-            yield from _in_brackets(place if is_flat else f"{place}%5B{index}%5D", one)
-    else:
-        yield place, encoded(value)

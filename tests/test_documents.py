@@ -212,7 +212,7 @@ def test_json_may_write_a_letter_as_two_surrogates(tmp_path: Path) -> None:
 def test_json_with_half_of_a_surrogate_pair_has_a_place(half: str) -> None:
     name = "a.json"
     text = f'{{"a": "{half}"}}'
-    with pytest.raises(DocumentError, match=rf"{name}:1:\d+: \\ud[8c]00 is half of a surro"):
+    with pytest.raises(DocumentError, match=rf"{name}:1:\d+: found invalid Unicode character"):
         parse_text(text.lower(), name)
 
 

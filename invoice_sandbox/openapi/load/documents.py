@@ -81,66 +81,32 @@ def _parse_yaml(text: str, name: str) -> Any:
     return parse_yaml(text, name)
 
 
-class _NeedsPlaceError(Exception):
-    """Python's decoder does not report a place."""
-
-
 def _parse_json(text: str, name: str) -> Any:
     try:
         value = json.loads(
-            text, object_pairs_hook=_members, parse_float=_number, parse_constant=_reject_constant
+            text, object_pairs_hook=_members, parse_float=finite, parse_constant=_reject_constant
         )
+        orjson.dumps(value)  # which fails for half of a surrogate pair, and for what is too deep
     except json.JSONDecodeError as error:
-        raise DocumentError(f"{name}:{error.lineno}:{error.colno}", f"not JSON: {error.msg}") from (
-            None
-        )
-    except _NeedsPlaceError as error:
+        place = f"{name}:{error.lineno}:{error.colno}"
+        raise DocumentError(place, f"not JSON: {error.msg}") from None
+    except RecursionError:
+        raise DocumentError(name, "nested too deeply") from None
+    except (ValueError, TypeError) as error:
         _parse_yaml(text, name)  # which reports the place of the same error
         raise DocumentError(name, f"not JSON: {error}") from None
-    except RecursionError:
-        raise DocumentError(name, _TOO_DEEP) from None
-    except ValueError as error:
-        raise DocumentError(name, f"not JSON: {error}") from None
-    _check_encoding(value, text, name)
     return value
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise _NeedsPlaceError("a duplicate key")
+        raise ValueError("a duplicate key")
     return members
-
-
-def _number(digits: str) -> float:
-    try:
-        return finite(digits)
-    except ValueError:
-        raise _NeedsPlaceError(f"{digits[:40]} is too large a number") from None
 
 
 def _reject_constant(word: str) -> Any:
     raise ValueError(f"{word} is not a JSON value")
-
-
-_TOO_DEEP: Final = "nested too deeply"
-_ESCAPE: Final = re.compile(
-    r"\\(?:u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(?P<half>u[dD][89a-fA-F]\w\w)|.)"
-)
-"""What a backslash begins in a text: two halves of a letter, one half, or anything else."""
-
-
-def _check_encoding(value: Any, text: str, name: str) -> None:
-    """Raise DocumentError for a value that is too deep, or has a text that UTF-8 cannot have."""
-    try:
-        orjson.dumps(value)
-    except TypeError as error:
-        if "Recursion limit" in str(error):
-            raise DocumentError(name, _TOO_DEEP) from None
-        for found in _ESCAPE.finditer(text) if "surrogates" in str(error) else ():
-            if found["half"]:
-                place = f"{name}{line_and_column(text, found.start())}"
-                raise DocumentError(place, f"{found[0]} is half of a surrogate pair") from None
 
 
 def place_of(path: Path, pointer: Sequence[str | int]) -> str:

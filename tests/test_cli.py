@@ -400,7 +400,7 @@ BREAKS: dict[str, Change] = {
     ),
     "invalid example": Change(
         put(*JSON_BODY, "example", {"sellerId": 1}),
-        "createInvoice, request body, example 'example': ",
+        "/requestBody/content/application~1json: example 'example': ",
         JSON_BODY,
     ),
 }

@@ -13,9 +13,8 @@ import click
 
 from invoice_sandbox.cli.options import FAILED, FILE, OFFLINE
 from invoice_sandbox.cli.output import Table, print_json, print_table
-from invoice_sandbox.openapi.diff import differences
-from invoice_sandbox.openapi.examples import bad_examples
-from invoice_sandbox.openapi.load.documents import place_of
+from invoice_sandbox.openapi.diff import bad_examples, differences
+from invoice_sandbox.openapi.load.documents import place_of, pointer_text
 from invoice_sandbox.openapi.load.overlay import assumptions, overlay_problems
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
@@ -156,8 +155,8 @@ def compare(folder: Path, file: Path) -> Iterator[Finding]:
     yield from _event_findings(file, theirs) if fits else ()
     yield from _handler_findings(folder, theirs)
     yield from _fixture_findings(folder, contract)
-    for bad in bad_examples(theirs, contract.schemas):
-        yield Finding(True, read.place(bad.pointer), f"{bad.subject}: {bad.problem}")
+    for bad in bad_examples(contract.document, contract.schemas):
+        yield Finding(True, read.place(bad.pointer), f"{pointer_text(bad.pointer)}: {bad.text}")
 
 
 def _apply_overlay(folder: Path, theirs: dict[str, Any]) -> bool:

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.documents import pointer_text
+from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.operations import (
     base_path,
     named_operations,
     parameter_key,
 )
-from invoice_sandbox.openapi.load.pointers import ContractError, at_pointer, dereference
+from invoice_sandbox.openapi.load.pointers import ContractError, dereference, located
 from invoice_sandbox.openapi.load.validate import Invalid
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
 from invoice_sandbox.openapi.message.media_types import JSON, concrete
@@ -271,28 +272,17 @@ def _parameters(
     raw: Mapping[str, Any],
 ) -> tuple[Parameter, ...]:
     declared = _raw_parameters(document, path, method, raw)
-    merged = {parameter_key(one): (steps, one) for steps, one in declared}
+    merged = {parameter_key(one): (pointer, one) for pointer, one in declared}
     queries = {given for location, given in merged if location == "query"}
     return tuple(
         replace(
             compile_parameter(one, schemas, f"{name}, parameter {one['name']}", queries - {given}),
             secret=passwords.is_secret(one, "parameter"),
-            schema_pointer=_schema_pointer(document, steps, one),
+            schema_pointer=pointer_text((*pointer, *_steps_to_schema(one))),
         )
-        for (location, given), (steps, one) in merged.items()
+        for (location, given), (pointer, one) in merged.items()
         if location != "header" or given not in IGNORED_HEADERS
     )
-
-
-def _schema_pointer(
-    document: Mapping[str, Any], steps: Sequence[str | int], raw: Mapping[str, Any]
-) -> str:
-    """The JSON Pointer to the schema of a parameter, behind references to the parameter; empty if
-    it is in a path that is a reference itself."""
-    pointer = pointer_text(steps)
-    while isinstance(found := at_pointer(document, pointer), Mapping) and "$ref" in found:
-        pointer = found["$ref"].removeprefix("#")
-    return "" if found is None else pointer + pointer_text(_steps_to_schema(raw))
 
 
 def _steps_to_schema(raw: Mapping[str, Any]) -> tuple[str, ...]:
@@ -305,13 +295,12 @@ def _steps_to_schema(raw: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _raw_parameters(
     document: Mapping[str, Any], path: str, method: str, raw: Mapping[str, Any]
-) -> Iterator[tuple[tuple[str | int, ...], Mapping[str, Any]]]:
-    """The declared parameters with the steps to them: those of the path, then the operation's."""
-    shared = dereference(document, document["paths"][path]).get("parameters", [])
-    for index, declared in enumerate(shared):
-        yield ("paths", path, "parameters", index), dereference(document, declared)
-    for index, declared in enumerate(raw.get("parameters", [])):
-        yield ("paths", path, method, "parameters", index), dereference(document, declared)
+) -> Iterator[tuple[Pointer, Mapping[str, Any]]]:
+    """Yield the parameters of an operation, those of its path first, and where they are."""
+    pointer, item = located(document, ("paths", path), document["paths"][path])
+    for place, holder in ((pointer, item), ((*pointer, method), raw)):
+        for index, declared in enumerate(holder.get("parameters", [])):
+            yield located(document, (*place, "parameters", index), declared)
 
 
 def _body(

@@ -8,7 +8,16 @@ from typing import Any, Final
 from urllib.parse import unquote, urldefrag
 
 from invoice_sandbox.base.errors import UserError
-from invoice_sandbox.openapi.load.model import DOCUMENT, FILE, SCHEMA, Node, address, node, walk
+from invoice_sandbox.openapi.load.model import (
+    DOCUMENT,
+    FILE,
+    SCHEMA,
+    Node,
+    Pointer,
+    address,
+    node,
+    walk,
+)
 
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor")
 
@@ -78,10 +87,8 @@ def steps_of(fragment: str) -> tuple[str, ...]:
 
 
 def dereference(document: Mapping[str, Any], value: Any) -> Any:
-    """``value``, or what its local ``$ref`` names. Raises ContractError for any other reference."""
-    for _, found in followed(document, value):
-        value = found
-    return value
+    """Return what ``value`` is behind references. Raises ContractError for any but a local one."""
+    return located(document, (), value)[1]
 
 
 def followed(document: Mapping[str, Any], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -97,3 +104,12 @@ def followed(document: Mapping[str, Any], value: Any) -> Iterator[tuple[tuple[st
         if value is None:
             raise ContractError(f"cannot resolve {reference} in the document")
         yield steps_of(reference[1:]), value
+
+
+def located(document: Mapping[str, Any], pointer: Pointer, value: Any) -> tuple[Pointer, Any]:
+    """Return what ``value``, which is at ``pointer``, is behind references, and where that is.
+
+    Raises ContractError for any but a local reference.
+    """
+    *_, found = (pointer, value), *followed(document, value)
+    return found

@@ -29,8 +29,8 @@ from invoice_sandbox.openapi.load.operations import (
 from invoice_sandbox.openapi.load.pointers import (
     ContractError,
     dereference,
-    followed,
     identified,
+    located,
 )
 from invoice_sandbox.openapi.load.text import DocumentError
 
@@ -267,7 +267,7 @@ def _in_paths(document: dict[str, Any]) -> Iterator[Invalid]:
             continue
         item = _named(document, declared)
         with suppress(ContractError):
-            *_, place = ("paths", path), *(place for place, _ in followed(document, declared))
+            place, _ = located(document, ("paths", path), declared)
             for method in METHODS:
                 if not isinstance(item.get(method), Mapping):
                     continue

@@ -210,10 +210,11 @@ class Schemas:
     def check(self, document: Mapping[str, Any]) -> Iterator[Invalid]:
         """Yield the schemas of a document that cannot be compiled. Raises SchemaError.
 
-        They are compiled as one, which takes a fraction of the time. Each is compiled by itself if
+        A component counts where it is used. Schemas are compiled as one, which takes a fraction of the time. Each is compiled by itself if
         that fails, and one with addresses or references of its own always.
         """
-        declared = list(outermost_schemas(node(document)))
+        every = outermost_schemas(node(document))
+        declared = [here for here in every if here.pointer[:2] != ("components", "schemas")]
         texts = [_text_of(here.value) for here in declared]
         together = dict.fromkeys(text for text in texts if text and not _OWN_ADDRESS.search(text))
         if self._can_be_compiled(together):

@@ -210,8 +210,9 @@ class Schemas:
     def check(self, document: Mapping[str, Any]) -> Iterator[Invalid]:
         """Yield the schemas of a document that cannot be compiled. Raises SchemaError.
 
-        A component counts where it is used. Schemas are compiled as one, which takes a fraction of the time. Each is compiled by itself if
-        that fails, and one with addresses or references of its own always.
+        A component counts where it is used. Schemas are compiled as one, which takes a fraction of
+        the time. Each is compiled by itself if that fails, and one with addresses or references of
+        its own always.
         """
         every = outermost_schemas(node(document))
         declared = [here for here in every if here.pointer[:2] != ("components", "schemas")]

@@ -232,7 +232,11 @@ def test_a_new_file_can_be_chosen_in_every_way(folder: Path, client: httpx.Clien
 def test_a_new_file_that_is_broken_is_left_out_and_reported(
     folder: Path, client: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with heard(client, caplog, "another.yaml:1:1: the file has no 'purpose'; the file is ignored"):
+    with heard(
+        client,
+        caplog,
+        "another.yaml:1:1: the file has no 'purpose' (add a sentence); the file is ignored",
+    ):
         write(folder / "another.yaml", "name: another\n")
     assert client.put("/sandbox/scenario", json={"name": "another"}).status_code == 400
 

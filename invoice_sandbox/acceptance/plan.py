@@ -98,7 +98,7 @@ class Plan:
     digest: str = ""
 
     def words_of(self, task: Mapping[str, Any]) -> str:
-        """A task in words: its text in ``asks`` with the values of the task."""
+        """Return a task in words: its text in ``asks`` with the values of the task."""
         name = task["name"]
         text = self.asks.get(name) or self.tasks.get(name) or f"do the task {name}"
         return _PLACE.sub(lambda match: str(at_pointer(task, match[1])), text.strip())
@@ -118,24 +118,24 @@ class PlanVocabulary:
 
 
 def plan_of(project: Path) -> Path:
-    """The only plan of a project. Raises UserError."""
+    """Return the only plan of a project. Raises UserError."""
     files = sorted((project / _PLANS).glob("*.yaml"))
     if len(files) != 1:
-        found = ", ".join(one.name for one in files) or "none"
+        found = ", ".join(file.name for file in files) or "none"
         raise UserError(f"choose a plan with --plan; {project / _PLANS} has {found}")
     return files[0]
 
 
 def served_vocabulary(control: ControlClient) -> PlanVocabulary:
-    """The vocabulary of a running server. Raises SandboxError."""
-    scenarios = [one["name"] for one in control.ask("GET", "/scenarios")]
+    """Return the vocabulary of a running server. Raises SandboxError."""
+    scenarios = [scenario["name"] for scenario in control.ask("GET", "/scenarios")]
     return vocabulary_of(control.whole("GET", "/openapi.json"), scenarios)
 
 
 def vocabulary_of(
     contract: Mapping[str, Any], scenarios: Collection[str] | None = None
 ) -> PlanVocabulary:
-    """The vocabulary of a contract."""
+    """Return the vocabulary of a contract."""
     operations = {
         operation["operationId"]: pointer_text(("paths", place, method))
         for place, path_item in contract.get("paths", {}).items()
@@ -181,11 +181,11 @@ def _plan(document: Mapping[str, Any], content: bytes, vocabulary: PlanVocabular
     return Plan(
         name=document["name"],
         purpose=document["purpose"],
-        checks=tuple(_check(one, index) for index, one in enumerate(document["checks"])),
+        checks=tuple(_check(check, index) for index, check in enumerate(document["checks"])),
         capabilities=document.get("capabilities", {}),
         tasks=document.get("tasks", {}),
         asks=document.get("asks", {}),
-        probes={name: _case(one) for name, one in document.get("probes", {}).items()},
+        probes={name: _case(probe) for name, probe in document.get("probes", {}).items()},
         pointers=vocabulary.pointers,
         credentials=document.get("credentials"),
         preflight=document.get("preflight"),
@@ -194,11 +194,11 @@ def _plan(document: Mapping[str, Any], content: bytes, vocabulary: PlanVocabular
 
 
 def _with_values(document: Any) -> Any:
-    """The document with the values of the plan in its checks."""
+    """Return the document with the values of the plan in its checks and probes."""
     if not isinstance(document, Mapping) or not isinstance(document.get("values"), Mapping):
         return document
     values, filled = document["values"], ("checks", "probes")
-    with_values = {one: resolved(document[one], values) for one in filled if one in document}
+    with_values = {part: resolved(document[part], values) for part in filled if part in document}
     return {**document, **with_values}
 
 
@@ -208,7 +208,7 @@ def _check(body: Mapping[str, Any], index: int) -> Check:
         level=body["level"],
         proves=body["proves"],
         specification=body["specification"],
-        cases=tuple(_case(one) for one in body["cases"]),
+        cases=tuple(_case(case) for case in body["cases"]),
         pointer=f"/checks/{index}",
     )
 
@@ -307,5 +307,5 @@ def _rules(case: Mapping[str, Any], place: Pointer) -> Iterator[tuple[Pointer, R
 
 
 def listed(value: Any) -> list[Any]:
-    """A list as it is, and any other value as the only one of a list."""
+    """Return a list as it is, and any other value as the only item of a list."""
     return list(value) if isinstance(value, list | tuple) else [value]

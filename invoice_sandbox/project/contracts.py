@@ -55,7 +55,7 @@ def _published(folder: Path) -> Path:
 
 
 def overlay_document(folder: Path) -> dict[str, Any] | None:
-    """The overlay of a project, or None when it makes no assumptions."""
+    """Return the overlay of a project, or None when it makes no assumptions."""
     file = folder / "openapi" / "overlay.yaml"
     if not file.exists():
         return None
@@ -100,13 +100,13 @@ def compile_apart(read: ReadContract) -> Contract:
 
 
 def control_names(folder: Path) -> dict[str, str]:
-    """Handler function name to operationId, for the project's own control operations."""
+    """Return handler function name to operationId, for the project's own control operations."""
     file = folder / "openapi" / "sandbox.yaml"
     return operation_names(load_document(file)) if file.exists() else {}
 
 
 def webhook_place(folder: Path, kind: str) -> str:
-    """Where a webhook is declared: by an action of the overlay, else in the published contract."""
+    """Return the place of a webhook in an action of the overlay, else in the published contract."""
     overlay = overlay_document(folder.parent) or {"actions": []}
     for index, action in enumerate(overlay["actions"]):
         update = action.get("update")
@@ -122,7 +122,7 @@ def control_contract(
     part: Path | None = None,
     for_tools: Mapping[str, Any] | None = None,
 ) -> Contract:
-    """The control contract merged with the project's additions.
+    """Return the control contract merged with the project's additions.
 
     The names of scenarios, which may change, are inserted when it is served. Raises DocumentError.
     """
@@ -145,8 +145,8 @@ def control_contract(
 def members_for_tools(
     contract: Contract, conventions: Conventions, subject: str | None
 ) -> dict[str, Any]:
-    """What commands and the pytest plugin need: paths of operations, the member of a subject, and
-    how operations expect a key unless as a bearer credential."""
+    """Return what commands and the pytest plugin need: paths of operations, the subject's member,
+    and how operations expect a key unless as a bearer credential."""
     roles = {
         "register": conventions.register_operation,
         "deliveries": conventions.deliveries_operation,
@@ -156,9 +156,11 @@ def members_for_tools(
         for role, name in roles.items()
         if name is not None
     }
-    schemes = key_schemes((one.security for one in contract.operations.values()), contract.schemes)
-    rows = [{"in": one.location, "name": one.name} for one in schemes]
-    own = None if all(one.location == BEARER for one in schemes) else rows
+    schemes = key_schemes(
+        (operation.security for operation in contract.operations.values()), contract.schemes
+    )
+    rows = [{"in": scheme.location, "name": scheme.name} for scheme in schemes]
+    own = None if all(scheme.location == BEARER for scheme in schemes) else rows
     named = {"webhooks": paths or None, "subject": subject, "credentials": own}
     return {name: value for name, value in named.items() if value is not None}
 
@@ -208,7 +210,7 @@ def _first_few(notes: Iterable[Note]) -> Iterator[tuple[Note, int]]:
 
 
 def _unanswerable(contract: Contract, handlers: Collection[str]) -> Iterator[Note]:
-    """The operations that neither a handler nor the contract has a valid response for."""
+    """Yield the operations that neither a handler nor the contract has a valid response for."""
     for operation in contract.operations.values():
         if operation.id in handlers:
             continue

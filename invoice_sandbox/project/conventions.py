@@ -33,7 +33,7 @@ from invoice_sandbox.project.stateful import Collection
 from invoice_sandbox.state import Instant
 
 FILE: Final = "conventions.yaml"
-_PHRASES: Final = {one.value: one.phrase for one in HTTPStatus}
+_PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 _SCHEMA: Final = Path(__file__).with_name("conventions.schema.json")
 
 
@@ -64,7 +64,7 @@ PROBLEM: Final = ErrorFormat(
 
 @dataclass(frozen=True)
 class Conventions:
-    """What a project does the same way in every operation; the defaults are the plain conventions.
+    """Choices that apply to every operation of a project; the defaults are the plain conventions.
 
     - ``mode`` marks bodies as those of a sandbox.
     - ``envelope`` is the template of the body of a successful response of a handler.
@@ -118,40 +118,40 @@ class Conventions:
 
     @property
     def has_own_errors(self) -> bool:
-        """Whether the project has a format of errors that is not one of the engine's."""
-        return any(one is not JSON_ERROR and one is not PROBLEM for one in self.error_formats)
+        """True if the project has a format of errors that is not one of the engine's."""
+        return any(item is not JSON_ERROR and item is not PROBLEM for item in self.error_formats)
 
     def success_body(self, data: Any) -> Any:
-        """The body of a successful response with ``data``."""
+        """Return the body of a successful response with ``data``."""
         return fill(self.envelope, {"data": data, "mode": self.mode})
 
     def event_body(self, event_id: str, type_: str, at: str, data: Mapping[str, Any]) -> Any:
-        """The body of a webhook about an event of that type, which happened ``at`` (RFC 3339)."""
+        """Return the body of a webhook about an event that happened ``at`` (RFC 3339)."""
         values = {"id": event_id, "type": type_, "timestamp": at, "data": dict(data)}
         return fill(self.event, {**values, "mode": self.mode})
 
     def subjects(self, data: Mapping[str, Any]) -> list[str]:
-        """The ids of the records that an event with ``data`` is about."""
+        """Return the ids of the records that an event with ``data`` is about."""
         found: dict[str, None] = {}
         for name in self.subject_members:
             value = data.get(name)
-            for one in value if isinstance(value, list) else (value,):
-                if isinstance(one, str):
-                    found[one] = None
+            for subject in value if isinstance(value, list) else (value,):
+                if isinstance(subject, str):
+                    found[subject] = None
         return list(found)
 
     def message(self, error: ApiError, base_url: str = "") -> str:
-        """What is wrong and what to do, as this project words it."""
+        """Return what is wrong and what to do, in the words of this project."""
         return self._worded(error).message(base_url)
 
     def code(self, error: ApiError) -> str:
-        """The code of the error in this project."""
+        """Return the code of the error in this project."""
         return error.type.code or code_for(error.type.code_status or error.status, self.codes)
 
     def error_bodies(
         self, error: ApiError, request_id: str, base_url: str = "", status: int | None = None
     ) -> Iterator[tuple[str, Any]]:
-        """``media type, body`` of the error in every format, in the order of preference.
+        """Yield ``media type, body`` of the error in every format, in the order of preference.
 
         ``status`` is that of the response, if it is not that of the error.
         """
@@ -164,10 +164,10 @@ class Conventions:
             "requestId": request_id,
             "mode": self.mode,
         }
-        return ((one.media_type, fill(one.body, values)) for one in self.error_formats)
+        return ((item.media_type, fill(item.body, values)) for item in self.error_formats)
 
     def for_control(self) -> Conventions:
-        """The conventions of the control API in this project."""
+        """Return the conventions of the control API in this project."""
         return replace(self, envelope=ENVELOPE, error_formats=(JSON_ERROR,), access="keys")
 
     def _worded(self, error: ApiError) -> ApiError:
@@ -180,26 +180,26 @@ ABSENT: Final = object()
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
-    """The template with each string ``"{name}"`` replaced by the value of that name."""
+    """Return the template with each string ``"{name}"`` replaced by the value of that name."""
     if isinstance(template, str):
         return values.get(template[1:-1], template) if template[:1] == "{" else template
     if isinstance(template, dict):
         filled = {}
-        for name, one in template.items():
-            if type(one) is str:
-                value = values.get(one[1:-1], one) if one[:1] == "{" else one
+        for name, member in template.items():
+            if type(member) is str:
+                value = values.get(member[1:-1], member) if member[:1] == "{" else member
             else:
-                value = fill(one, values)
+                value = fill(member, values)
             if value is not ABSENT:
                 filled[name] = value
         return filled
     if isinstance(template, list):
-        return [fill(one, values) for one in template]
+        return [fill(item, values) for item in template]
     return template
 
 
 def plain_conventions(contract: Contract) -> Conventions:
-    """The conventions of a document without a project: errors are in the format it declares.
+    """Return the conventions of a document without a project: errors are in the format it declares.
 
     Problem details come first where the document declares them for any error.
     """
@@ -216,7 +216,7 @@ def plain_conventions(contract: Contract) -> Conventions:
 
 
 def load_conventions(folder: Path, contract: Contract) -> Conventions:
-    """The plain conventions with what ``conventions.yaml`` in ``folder`` changes.
+    """Return the plain conventions with what ``conventions.yaml`` in ``folder`` changes.
 
     Raises DocumentError with all problems in the file and their places.
     """
@@ -227,7 +227,7 @@ def load_conventions(folder: Path, contract: Contract) -> Conventions:
     document = load_document(file)
     schema = FileSchema.read(_SCHEMA, {"operation": contract.operations, "error": ERRORS})
     reject_problems(file, schema.problems(document) or _collection_problems(document, contract))
-    collections = tuple(named(contract, one) for one in document.get("collections", ()))
+    collections = tuple(named(contract, row) for row in document.get("collections", ()))
     return replace(plain, **dict(_members(document)), collections=collections)
 
 
@@ -267,10 +267,10 @@ def _members(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if "formats" in errors:
         yield (
             "error_formats",
-            tuple(ErrorFormat(one["mediaType"], one["body"]) for one in errors["formats"]),
+            tuple(ErrorFormat(row["mediaType"], row["body"]) for row in errors["formats"]),
         )
     if "codes" in errors:
-        yield "codes", {**CODES, **{int(one): code for one, code in errors["codes"].items()}}
+        yield "codes", {**CODES, **{int(status): code for status, code in errors["codes"].items()}}
     if "texts" in errors:
         yield (
             "texts",

@@ -117,23 +117,29 @@ def scenario_action(
 
 
 def action_of(function: Callable[..., None]) -> Action:
-    """The action of a function. Raises ActionError for a parameter of an unsupported type."""
+    """Return the action of a function. Raises ActionError for a parameter of another type."""
     triggers, events = getattr(function, _MARK, ((), ()))
     name = function.__name__.replace("_", "-")
     types = typing.get_type_hints(function)
     parameters = {}
-    for one in inspect.signature(function).parameters.values():
-        if one.kind is not inspect.Parameter.KEYWORD_ONLY:
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             continue
-        type_ = types.get(one.name)
+        type_ = types.get(parameter.name)
         type_ = list if typing.get_origin(type_) is list else type_
         choices = typing.get_args(type_) if typing.get_origin(type_) is Literal else ()
         if type_ not in _TYPES and not choices:
-            known = ", ".join(getattr(one, "__name__", str(one)) for one in _TYPES)
-            raise ActionError(f"{name}: annotate '{one.name}' with one of {known}, or a Literal")
-        required = one.default is inspect.Parameter.empty
-        scenario_name = camel_case(one.name)
-        parameters[scenario_name] = Parameter(scenario_name, one.name, type_, required, choices)
+            known = ", ".join(
+                getattr(known_type, "__name__", str(known_type)) for known_type in _TYPES
+            )
+            raise ActionError(
+                f"{name}: annotate '{parameter.name}' with one of {known}, or a Literal"
+            )
+        required = parameter.default is inspect.Parameter.empty
+        scenario_name = camel_case(parameter.name)
+        parameters[scenario_name] = Parameter(
+            scenario_name, parameter.name, type_, required, choices
+        )
     return Action(
         name=name,
         function=function,

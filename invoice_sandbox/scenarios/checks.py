@@ -155,7 +155,7 @@ def _first_round(
     problems = list(_wrong_conditions(document, conditions))
     reported = {problem.pointer for problem in problems}
     by_schema = vocabulary.schema.problems(body)
-    return [*problems, *(one for one in by_schema if one.pointer not in reported)]
+    return [*problems, *(other for other in by_schema if other.pointer not in reported)]
 
 
 def _wrong_conditions(document: Any, known: Mapping[str, Any]) -> Iterator[FileProblem]:

@@ -33,7 +33,7 @@ _Stamp = tuple[int, int, int]
 
 
 def scenario_files(folder: Path) -> list[Path]:
-    """The scenario files of a folder, by name; also those that should end in ``.yaml``."""
+    """Return the scenario files of a folder, by name; also those that should end in ``.yaml``."""
     files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
     return [file for file in files if file.name != f"{LIFECYCLE}.yaml"]
 
@@ -66,36 +66,36 @@ class Library(Mapping[str, Scenario]):
         self._index()
 
     def __getitem__(self, name: str) -> Scenario:
-        """The scenario of that name, from its present file."""
+        """Return the scenario of that name, from its present file."""
         self._refresh()
         return self._by_name[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The scenario of that name, or ``default``."""
+        """Return the scenario of that name, or ``default``."""
         self._refresh()
         return self._by_name.get(name, default)
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
+        """Iterate over the names."""
         self._refresh()
         return iter(self._by_name)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of scenarios."""
         self._refresh()
         return len(self._by_name)
 
     def has_calls(self, operation_id: str) -> bool:
-        """Whether any scenario had steps that run with a request to the operation, when one was
+        """True if any scenario had steps that run with a request to the operation, when one was
         last requested."""
         return operation_id in self._called
 
     def beginning(self) -> Sequence[Scenario]:
-        """The scenarios that new records may get automatically, when one was last requested."""
+        """Return the scenarios that new records may get automatically, as of the last request."""
         return self._beginning
 
     def values(self) -> ValuesView[Scenario]:
-        """All scenarios."""
+        """Return all scenarios."""
         self._refresh()
         return self._by_name.values()
 
@@ -141,7 +141,7 @@ class Library(Mapping[str, Scenario]):
         files = sorted(self._loaded, key=lambda file: (self.folders.index(file.parent), file))
         loaded = {self._loaded[file].name: self._loaded[file] for file in files}
         self._by_name = {**self.always, **loaded}
-        self._beginning = [one for one in self._by_name.values() if one.begins]
+        self._beginning = [scenario for scenario in self._by_name.values() if scenario.begins]
         self._called = frozenset(
             step.call for scenario in self._by_name.values() for step in scenario.calls
         )
@@ -174,11 +174,11 @@ class ScenarioResolver(Struct, eq=False):
     named: Scenario | None = None
 
     def has_calls(self, operation_id: str) -> bool:
-        """Whether steps of some scenario may run with a request to the operation."""
+        """True if steps of some scenario may run with a request to the operation."""
         return not isinstance(self.scenarios, Library) or self.scenarios.has_calls(operation_id)
 
     def for_new(self, data: Mapping[str, Any]) -> Scenario:
-        """The scenario of a record that was just created with ``data``."""
+        """Return the scenario of a record that was just created with ``data``."""
         if self.named is not None:
             return self.named
         members = data.items()
@@ -188,14 +188,14 @@ class ScenarioResolver(Struct, eq=False):
         return self.default
 
     def for_record(self, state: Transaction, record_id: str) -> Scenario:
-        """The scenario of an existing record."""
+        """Return the scenario of an existing record."""
         run = state.get(SCENARIO_RUNS, record_id)
         if run is None:
             return self.default
         return with_conditions(self.scenarios, run["scenario"], run["with"])
 
     def name_among(self, state: Transaction, values: Iterable[Any]) -> str | None:
-        """The name of the scenario of the first value that is the id of a record with its own."""
+        """Return the scenario's name of the first value that is the id of a record with its own."""
         for value in values:
             run = state.get(SCENARIO_RUNS, value) if isinstance(value, str) else None
             if run is not None:
@@ -210,7 +210,7 @@ class ScenarioResolver(Struct, eq=False):
 
 
 def _beginning(scenarios: Mapping[str, Scenario]) -> Sequence[Scenario]:
-    """Those that new records may get automatically."""
+    """Return the scenarios that new records may get automatically."""
     if isinstance(scenarios, Library):
         return scenarios.beginning()
     return [scenario for scenario in scenarios.values() if scenario.begins]
@@ -219,7 +219,7 @@ def _beginning(scenarios: Mapping[str, Scenario]) -> Sequence[Scenario]:
 def with_conditions(
     scenarios: Mapping[str, Scenario], name: str, conditions: Mapping[str, Any]
 ) -> Scenario:
-    """The scenario of that name under other conditions; one without steps if it was deleted."""
+    """Return the scenario of that name under other conditions; if it was deleted, without steps."""
     scenario = scenarios.get(name) or Scenario(name)
     if not conditions:
         return scenario
@@ -235,7 +235,7 @@ def with_conditions(
 def resolver_of(
     scenarios: Mapping[str, Scenario], workspace: Workspace, named: Scenario | None = None
 ) -> ScenarioResolver:
-    """The resolver for a workspace, and for a request that may name a scenario."""
+    """Return the resolver for a workspace, and for a request that may name a scenario."""
     name, conditions = workspace.scenario, workspace.conditions
     if conditions:
         default = with_conditions(scenarios, name, conditions)
@@ -245,7 +245,7 @@ def resolver_of(
 
 
 def faults_of(scenario: Scenario, *, only_named: bool = False) -> tuple[Fault, ...]:
-    """The faults of a scenario; ``only_named``: they affect only requests that name it."""
+    """Return the faults of a scenario; ``only_named``: they affect only requests that name it."""
     return tuple(
         fault_of(f"flt_{scenario.name}_{number}", body, scenario.name, only_named=only_named)
         for number, body in enumerate(scenario.faults, 1)
@@ -253,7 +253,7 @@ def faults_of(scenario: Scenario, *, only_named: bool = False) -> tuple[Fault, .
 
 
 def unmet_needs(scenario: Scenario, record: Record) -> str | None:
-    """Which need of a scenario the record does not meet, as a clause; None: it meets all."""
+    """Return the first need of a scenario that the record does not meet, as a clause, or None."""
     for member, allowed in scenario.needs.items():
         if record.get(member) not in allowed:
             wanted = " or ".join(map(str, allowed))

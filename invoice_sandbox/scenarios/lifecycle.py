@@ -61,7 +61,7 @@ class IllegalMove(Exception):  # noqa: N818  a client's mistake, not an error of
     __hash__ = Exception.__hash__
 
     def __str__(self) -> str:
-        """One line: the rejected trigger and the possible ones."""
+        """Return one line: the rejected trigger and the possible ones."""
         legal = ", ".join(self.legal) or "nothing"
         return (
             f"{self.machine}: '{self.trigger}' is not possible in {self.status} (possible: {legal})"
@@ -87,18 +87,18 @@ class Machine:
 
     @cached_property
     def legal(self) -> Mapping[str, tuple[str, ...]]:
-        """For each state the triggers that it allows, in the order of the file."""
+        """The triggers of each state that it allows, in the order of the file."""
         return {
-            state: tuple(one.trigger for one in self.transitions if one.from_ == state)
+            state: tuple(move.trigger for move in self.transitions if move.from_ == state)
             for state in self.states
         }
 
     @cached_property
     def _by_cause(self) -> Mapping[tuple[str, str], Transition]:
-        return {(one.from_, one.trigger): one for one in self.transitions}
+        return {(move.from_, move.trigger): move for move in self.transitions}
 
     def step(self, status: str, trigger: str, previous: str | None = None) -> Move:
-        """The move that ``trigger`` makes from ``status``; ``previous`` is the status before that.
+        """Return the move that ``trigger`` makes from ``status``, before which was ``previous``.
 
         Raises IllegalMove when there is no such move, or none without a ``previous`` status.
         """
@@ -107,7 +107,7 @@ class Machine:
             to = previous if found.to == PREVIOUS else found.to
             if to in self.states:
                 return Move(trigger, status, to, found.event)
-        legal = tuple(one for one in self.legal.get(status, ()) if one != trigger)
+        legal = tuple(other for other in self.legal.get(status, ()) if other != trigger)
         raise IllegalMove(self.name, status, trigger, legal)
 
 
@@ -121,7 +121,7 @@ class Lifecycle:
     @cached_property
     def creation_events(self) -> frozenset[str]:
         """The types of the events that record a creation."""
-        return frozenset(one.created for one in self.machines.values() if one.created)
+        return frozenset(machine.created for machine in self.machines.values() if machine.created)
 
 
 def load_lifecycle(file: Path) -> Lifecycle:
@@ -145,7 +145,7 @@ def _problems(document: Mapping[str, Any]) -> list[FileProblem]:
 
 def _machine(name: str, raw: Mapping[str, Any]) -> Machine:
     transitions = tuple(transition for _, transition in _transitions(name, raw))
-    named = (state for one in transitions for state in (one.from_, one.to) if state != PREVIOUS)
+    named = (state for move in transitions for state in (move.from_, move.to) if state != PREVIOUS)
     return Machine(
         name,
         raw["initial"],
@@ -158,7 +158,7 @@ def _machine(name: str, raw: Mapping[str, Any]) -> Machine:
 
 
 def _transitions(name: str, raw: Mapping[str, Any]) -> Iterator[tuple[Pointer, Transition]]:
-    """One transition for each state in a ``from`` list, with the place of that state."""
+    """Yield one transition for each state in a ``from`` list, with the place of that state."""
     for index, row in enumerate(raw["transitions"]):
         for position, state in enumerate(row["from"]):
             pointer = ("machines", name, "transitions", index, "from", position)
@@ -171,12 +171,12 @@ def _transitions(name: str, raw: Mapping[str, Any]) -> Iterator[tuple[Pointer, T
 def _machine_problems(machine: Machine, raw: Mapping[str, Any]) -> Iterator[FileProblem]:
     written = list(_transitions(machine.name, raw))
     entrances: dict[str, Pointer] = {machine.initial: ("machines", machine.name, "initial")}
-    for pointer, one in written:
-        if one.to != PREVIOUS:
-            entrances.setdefault(one.to, (*pointer[:-2], "to"))
+    for pointer, move in written:
+        if move.to != PREVIOUS:
+            entrances.setdefault(move.to, (*pointer[:-2], "to"))
     yield from _unreached_mentions(machine, raw, written, entrances)
     yield from _impossible_moves(machine, written)
-    known = {one.trigger for one in machine.transitions}
+    known = {move.trigger for move in machine.transitions}
     for index, trigger in enumerate(machine.by_clients):
         if trigger not in known:
             place = ("machines", machine.name, "byClients", index)
@@ -190,10 +190,10 @@ def _unreached_mentions(
     written: Iterable[tuple[Pointer, Transition]],
     entrances: Mapping[str, Pointer],
 ) -> Iterator[FileProblem]:
-    """States in ``from`` or ``terminal`` that no transition leads to; each is reported once."""
+    """Yield states in ``from`` or ``terminal`` that no transition leads to, each once."""
     mentions: dict[str, Pointer] = {}
-    for pointer, one in written:
-        mentions.setdefault(one.from_, pointer)
+    for pointer, move in written:
+        mentions.setdefault(move.from_, pointer)
     for index, state in enumerate(raw["terminal"]):
         mentions.setdefault(state, ("machines", machine.name, "terminal", index))
     for state, pointer in mentions.items():
@@ -207,14 +207,14 @@ def _impossible_moves(
     machine: Machine, written: Iterable[tuple[Pointer, Transition]]
 ) -> Iterator[FileProblem]:
     seen = set()
-    for pointer, one in written:
-        if (one.from_, one.trigger) in seen:
-            yield FileProblem(pointer, f"'{one.trigger}' from '{one.from_}' is listed twice")
-        seen.add((one.from_, one.trigger))
-        if one.from_ in machine.terminal:
-            yield FileProblem(pointer, f"'{one.from_}' is terminal, so it can have no transition")
-        if one.from_ == machine.initial and one.to == PREVIOUS:
-            yield FileProblem(pointer, f"'{one.from_}' is initial, so it has no previous status")
+    for pointer, move in written:
+        if (move.from_, move.trigger) in seen:
+            yield FileProblem(pointer, f"'{move.trigger}' from '{move.from_}' is listed twice")
+        seen.add((move.from_, move.trigger))
+        if move.from_ in machine.terminal:
+            yield FileProblem(pointer, f"'{move.from_}' is terminal, so it can have no transition")
+        if move.from_ == machine.initial and move.to == PREVIOUS:
+            yield FileProblem(pointer, f"'{move.from_}' is initial, so it has no previous status")
 
 
 def _lost_states(machine: Machine, entrances: Mapping[str, Pointer]) -> Iterator[FileProblem]:
@@ -238,7 +238,7 @@ _Situation = tuple[str, str | None]
 
 
 def _situations(machine: Machine) -> dict[_Situation, list[_Situation]]:
-    """Every situation that can be reached from the initial state, with its successors."""
+    """Return every situation that can be reached from the initial state, with its successors."""
     ahead: dict[_Situation, list[_Situation]] = {}
     waiting: list[_Situation] = [(machine.initial, None)]
     while waiting:
@@ -250,14 +250,14 @@ def _situations(machine: Machine) -> dict[_Situation, list[_Situation]]:
 
 
 def _following(machine: Machine, status: str, previous: str | None) -> Iterator[_Situation]:
-    for one in machine.transitions:
-        to = previous if one.to == PREVIOUS else one.to
-        if one.from_ == status and to is not None:
+    for move in machine.transitions:
+        to = previous if move.to == PREVIOUS else move.to
+        if move.from_ == status and to is not None:
             yield to, status
 
 
 def _ending(machine: Machine, ahead: Mapping[_Situation, list[_Situation]]) -> set[_Situation]:
-    """The situations from which a terminal state can be reached."""
+    """Return the situations from which a terminal state can be reached."""
     behind: dict[_Situation, list[_Situation]] = {here: [] for here in ahead}
     for here, following in ahead.items():
         for there in following:
@@ -276,7 +276,7 @@ def _ending(machine: Machine, ahead: Mapping[_Situation, list[_Situation]]) -> s
 
 
 def _event_problems(document: Mapping[str, Any]) -> Iterator[FileProblem]:
-    """Every type in use is declared; every declared type is recorded, or in otherEvents."""
+    """Yield types in use that are not declared, and declared ones that nothing records."""
     declared, others = document["events"], document.get("otherEvents", [])
     recorded = list(_recorded(document["machines"]))
     listed = [(("otherEvents", index), type_) for index, type_ in enumerate(others)]

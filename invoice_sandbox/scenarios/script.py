@@ -43,7 +43,7 @@ class Reaction:
     otherwise: timedelta = NOW
 
     def due(self, now: datetime, record: Mapping[str, Any]) -> datetime:
-        """When the step is due for ``record``, if it is triggered ``now``.
+        """Return when the step is due for ``record``, if it is triggered ``now``.
 
         A step after the year 9999 is due at the last instant of that year. No clock gets there.
         """
@@ -97,13 +97,13 @@ class Scenario:
         return steps
 
     def deliveries_of(self, event_type: str) -> Sequence[Mapping[str, Any]]:
-        """The faults of the deliveries of a type of event."""
+        """Return the faults of the deliveries of a type of event."""
         if not self.deliveries:
             return ()
-        return [one for one in self.deliveries if one.get("event", event_type) == event_type]
+        return [fault for fault in self.deliveries if fault.get("event", event_type) == event_type]
 
     def on_call(self, operation_id: str, number: int) -> tuple[OnCall, ...]:
-        """The steps that run with the ``number``-th request to an operation."""
+        """Return the steps that run with the ``number``-th request to an operation."""
         return tuple(
             step for step in self.calls if step.call == operation_id and step.nth in {None, number}
         )
@@ -114,7 +114,7 @@ class ConditionError(ValueError):
 
 
 def scenario_of(document: Mapping[str, Any]) -> Scenario:
-    """The scenario of a checked document, under the conditions in that document."""
+    """Return the scenario of a checked document, under the conditions in that document."""
     body = resolved(document, document.get("conditions", {}))
     steps = list(enumerate(body.get("steps", [])))
     return Scenario(
@@ -124,8 +124,8 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
         begins=body.get("begins", {}),
         needs=body.get("needs", {}),
         conditions=body.get("conditions", {}),
-        steps=tuple(_reaction(index, one) for index, one in steps if not _is_call(one)),
-        calls=tuple(_on_call(index, one) for index, one in steps if _is_call(one)),
+        steps=tuple(_reaction(index, step) for index, step in steps if not _is_call(step)),
+        calls=tuple(_on_call(index, step) for index, step in steps if _is_call(step)),
         faults=tuple(body.get("faults", [])),
         deliveries=tuple(body.get("deliveries", [])),
         expects=tuple(body.get("expects", [])),
@@ -134,7 +134,7 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
 
 
 def changed_document(scenario: Scenario, conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """The scenario's document with other conditions. Raises ConditionError for unknown ones."""
+    """Return the scenario's document with other conditions. Raises ConditionError."""
     own = scenario.document.get("conditions", {})
     for name, value in conditions.items():
         if name not in own:
@@ -147,14 +147,14 @@ def changed_document(scenario: Scenario, conditions: Mapping[str, Any]) -> dict[
 
 
 def resolved(value: Any, conditions: Mapping[str, Any]) -> Any:
-    """``value`` with every text such as ``$delay`` replaced by the condition of that name.
+    """Return ``value`` with every text such as ``$delay`` replaced by the condition of that name.
 
     A text that names no condition is kept.
     """
     if isinstance(value, Mapping):
-        return {name: resolved(one, conditions) for name, one in value.items()}
+        return {name: resolved(member, conditions) for name, member in value.items()}
     if isinstance(value, list):
-        return [resolved(one, conditions) for one in value]
+        return [resolved(item, conditions) for item in value]
     if isinstance(value, str) and value.startswith("$"):
         return conditions.get(value[1:], value)
     return value

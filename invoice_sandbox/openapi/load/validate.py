@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -121,9 +122,7 @@ def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
 
 @cache
 def _form_31() -> Any:
-    from openapi_spec_validator.schemas import schema_v31
-
-    return jsonschema_rs.validator_for(_closed({**schema_v31}))
+    return jsonschema_rs.validator_for(_closed(_official_schema("v3.1")))
 
 
 def _closed(schema: Any) -> Any:
@@ -159,9 +158,8 @@ def _form_30() -> Any:
     """Return the official schema, for any names of components: by itself it looks at no component
     with a name that OpenAPI does not allow. Tags that are there twice are a warning, and of
     ``example`` and ``examples`` the latter count."""
-    from openapi_spec_validator.schemas import schema_v30
-
-    definitions = {**schema_v30["definitions"], "ExampleXORExamples": {}}
+    schema = _official_schema("v3.0")
+    definitions = {**schema["definitions"], "ExampleXORExamples": {}}
     components = {**definitions["Components"]}
     components["properties"] = {
         section: {"type": "object", "additionalProperties": part}
@@ -169,9 +167,9 @@ def _form_30() -> Any:
         for part in declared["patternProperties"].values()
     }
     definitions["Components"] = components
-    tags = {**schema_v30["properties"]["tags"], "uniqueItems": False}
-    properties = {**schema_v30["properties"], "tags": tags}
-    form = {**schema_v30, "properties": properties, "definitions": definitions}
+    tags = {**schema["properties"]["tags"], "uniqueItems": False}
+    properties = {**schema["properties"], "tags": tags}
+    form = {**schema, "properties": properties, "definitions": definitions}
     return jsonschema_rs.validator_for(form, validate_formats=True)
 
 
@@ -210,17 +208,30 @@ def _unknown_dialects(document: dict[str, Any]) -> Iterator[Invalid]:
 
 @cache
 def _meta_schema() -> Any:
-    """Return what schemas are compared with: 2020-12 and what OpenAPI adds.
-
-    No public name has the parts of its meta-schema, so ``pyproject.toml`` allows only versions of
-    the library that were tried with this import.
-    """
-    from openapi_schema_validator import OAS31Validator
-    from openapi_schema_validator._specifications import REGISTRY
-
-    return jsonschema_rs.Draft202012Validator(
-        OAS31Validator.META_SCHEMA, validate_formats=True, retriever=REGISTRY.contents
+    """Return what schemas are compared with: 2020-12 and what OpenAPI adds."""
+    folder = _files_of("openapi_schema_validator") / "schemas" / "oas3.1"
+    schema, added = (
+        json.loads((folder / name).read_bytes()) for name in ("metaschema.json", "vocabularies/base")
     )
+    registry = jsonschema_rs.Registry([(added["$id"], added)])
+    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, registry=registry)
+
+
+def _official_schema(version: str) -> dict[str, Any]:
+    folder = _files_of("openapi_spec_validator") / "resources" / "schemas"
+    schema: dict[str, Any] = json.loads((folder / version / "schema.json").read_bytes())
+    return schema
+
+
+def _files_of(package: str) -> Path:
+    """Return the folder of a package that is not imported: these two need a sixth of a start.
+
+    That the files are there is no promise, so ``pyproject.toml`` allows only versions that were
+    tried with it.
+    """
+    found = find_spec(package)
+    assert found is not None  # noqa: S101  it is installed with the sandbox
+    return Path(str(found.origin)).parent
 
 
 def outermost_schemas(here: Node) -> Iterator[Node]:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.scenario_run import data
-from tests.support import FROZEN, serving
+from tests.support import FROZEN, Running, serving
 from tests.test_plugin import run
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def _no_sandbox_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.process
 def test_the_run_ends_with_its_coverage(pytester: pytest.Pytester) -> None:
-    result = run(pytester, SUITE, "--sandbox-coverage")
+    result = run(pytester, SUITE, "--sandbox-coverage-fail-under", "5")
     result.assert_outcomes(passed=5)
     printed = result.stdout.str()
     assert "= coverage of the invoice sandbox =" in printed
@@ -50,14 +50,13 @@ def test_the_run_ends_with_its_coverage(pytester: pytest.Pytester) -> None:
     assert "listInvoices: 200, 400" in printed
 
 
-@pytest.mark.process
-def test_without_the_option_nothing_is_said(pytester: pytest.Pytester) -> None:
-    assert "coverage" not in run(pytester, SUITE).stdout.str()
+def test_without_the_option_nothing_is_said(pytester: pytest.Pytester, server: Running) -> None:
+    assert "coverage" not in run(pytester, SUITE, "--sandbox-url", server.url).stdout.str()
 
 
 @pytest.mark.process
 def test_what_all_workers_covered_counts_once(pytester: pytest.Pytester) -> None:
-    result = run(pytester, SUITE, "-n", "3", "--sandbox-coverage")
+    result = run(pytester, SUITE, "-n", "2", "--sandbox-coverage")
     result.assert_outcomes(passed=5)
     printed = result.stdout.str()
     assert printed.count("= coverage of the invoice sandbox =") == 1
@@ -84,11 +83,10 @@ def test_a_run_that_never_asked_for_the_sandbox_reports_so(pytester: pytest.Pyte
     assert "No test has used the fixture invoice_sandbox." in result.stdout.str()
 
 
-@pytest.mark.process
-def test_a_run_can_need_a_coverage(pytester: pytest.Pytester) -> None:
-    enough = run(pytester, SUITE, "--sandbox-coverage-fail-under", "5")
-    assert enough.ret == pytest.ExitCode.OK
-    less = run(pytester, SUITE, "--sandbox-coverage-fail-under", "80")
+def test_a_run_can_need_a_coverage(pytester: pytest.Pytester, server: Running) -> None:
+    there = ("--sandbox-url", server.url, "--sandbox-coverage-fail-under")
+    assert run(pytester, SUITE, *there, "4").ret == pytest.ExitCode.OK
+    less = run(pytester, SUITE, *there, "80")
     assert less.ret == pytest.ExitCode.TESTS_FAILED
     less.stdout.fnmatch_lines(["* % covered, which is less than 80 %."])
 

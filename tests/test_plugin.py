@@ -118,26 +118,6 @@ def test_each_test_has_a_workspace_of_its_own_and_ids_that_repeat(
     assert again["invoice"] == second["invoice"]
 
 
-SIDE_BY_SIDE = """
-def test_it(invoice_sandbox):
-    note(url=invoice_sandbox.url)
-    end = time.monotonic() + 60
-    while len(pathlib.Path("notes").read_text().splitlines()) < 2:
-        assert time.monotonic() < end, "the other run does not come"
-        time.sleep(0.01)
-"""
-
-
-@pytest.mark.process
-def test_two_runs_side_by_side_have_servers_of_their_own(pytester: pytest.Pytester) -> None:
-    write(pytester, SIDE_BY_SIDE)
-    command = [sys.executable, "-m", "pytest", *PLAIN]
-    both = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
-    assert [one.wait(PATIENCE) for one in both] == [0, 0]
-    first, second = (one["url"] for one in notes(pytester.path))
-    assert first != second
-
-
 # --- the marker
 
 MARKED = """
@@ -363,22 +343,16 @@ def sleeping(pytester: pytest.Pytester, *arguments: str) -> Iterator[subprocess.
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "two workers"])
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("SIGINT", ["-n2"]), ("SIGTERM", []), ("SIGKILL", [])]
+)
 def test_a_run_that_is_stopped_leaves_no_server(
-    pytester: pytest.Pytester, name: str, arguments: tuple[str, ...]
+    pytester: pytest.Pytester, name: str, arguments: list[str]
 ) -> None:
     with sleeping(pytester, *arguments) as process:
         os.killpg(process.pid, signal.Signals[name])
         process.wait(PATIENCE)
         assert_gone(notes(pytester.path)[0]["url"])
-
-
-@pytest.mark.process
-def test_a_run_that_ends_has_waited_for_its_server_to_end(pytester: pytest.Pytester) -> None:
-    text = "def test_it(invoice_sandbox): note(url=invoice_sandbox.url)"
-    run(pytester, text).assert_outcomes(passed=1)
-    assert not is_up(notes(pytester.path)[0]["url"])
 
 
 # --- runs that do not use it
@@ -480,16 +454,20 @@ steps:
 
 
 @pytest.mark.process
-def test_scenarios_of_a_folder_may_be_chosen(pytester: pytest.Pytester) -> None:
+def test_scenarios_of_a_folder_may_be_chosen_and_a_run_waits_for_its_server_to_end(
+    pytester: pytest.Pytester,
+) -> None:
     folder = pytester.mkdir("mine")
     (folder / "own-scenario.yaml").write_text(OWN_SCENARIO)
     text = """
 @pytest.mark.scenario("own-scenario")
 def test_it(invoice_sandbox):
+    note(url=invoice_sandbox.url)
     register(invoice_sandbox)
     assert [one["at"] for one in invoice_sandbox.advance("P3D")["happened"]][0][:10] == "2026-11-23"
 """
     run(pytester, text, "--sandbox-scenarios=mine").assert_outcomes(passed=1)
+    assert not is_up(notes(pytester.path)[0]["url"])
 
 
 @pytest.mark.process

@@ -211,7 +211,8 @@ def _meta_schema() -> Any:
     """Return what schemas are compared with: 2020-12 and what OpenAPI adds."""
     folder = _files_of("openapi_schema_validator") / "schemas" / "oas3.1"
     schema, added = (
-        json.loads((folder / name).read_bytes()) for name in ("metaschema.json", "vocabularies/base")
+        json.loads((folder / name).read_bytes())
+        for name in ("metaschema.json", "vocabularies/base")
     )
     registry = jsonschema_rs.Registry([(added["$id"], added)])
     return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, registry=registry)

@@ -906,6 +906,19 @@ def test_a_server_that_does_not_respond_in_time_is_one_helpful_line() -> None:
     )
 
 
+def test_a_server_that_accepts_no_connection_is_given_up_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("invoice_sandbox.control.client._SECONDS_TO_CONNECT", 0.05)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        address = listener.getsockname()
+        with socket.create_connection(address), pytest.raises(SandboxError) as timed_out:
+            ControlClient(f"http://127.0.0.1:{address[1]}", DEMO_KEY, patience=2).ask(
+                "GET", "/clock"
+            )
+    assert "(no connection within 0.05 seconds)" in str(timed_out.value)
+
+
 def test_a_connection_does_not_show_its_key() -> None:
     assert DEMO_KEY not in repr(ControlClient("http://127.0.0.1:8080", DEMO_KEY))
 

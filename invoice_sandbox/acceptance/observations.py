@@ -116,15 +116,12 @@ class Observer:
     def observe(self) -> Observations:
         """Everything until now. Raises SandboxError."""
         entries = self.control.ask("GET", f"/requests?limit={_MAX_REQUESTS}")
-        return observations_of(entries[::-1], self._deliveries()[::-1], self.marks, self._period)
+        deliveries = self.control.deliveries() or []
+        return observations_of(entries[::-1], deliveries, self.marks, self._period)
 
     def periods(self) -> dict[str, int]:
         """The periods of requests and attempts, by their keys."""
         return dict(self._periods)
-
-    def _deliveries(self) -> list[dict[str, Any]]:
-        where = self.control.project.deliveries
-        return [] if where is None else list(self.control.content("GET", where)["deliveries"])
 
     def _period(self, key: str) -> int:
         return self._periods.setdefault(key, len(self.marks))

@@ -328,10 +328,10 @@ class _Forwarder:
 
     def _catch_up(self, is_over: Event) -> None:
         """Replay the failed deliveries that the receiver has not responded to."""
-        pause, place = _FIRST_PAUSE, self.sandbox.project.deliveries
-        while place is not None and not is_over.is_set():
+        pause = _FIRST_PAUSE
+        while not is_over.is_set():
             try:
-                for row in reversed(self.sandbox.content("GET", place)["deliveries"]):
+                for row in self.sandbox.deliveries() or ():
                     if row["endpointId"] == self.endpoint["id"] and self._was_missed(row):
                         self._replay(row["id"])
                 return

@@ -19,7 +19,7 @@ from invoice_sandbox.cli.options import (
     with_connection,
 )
 from invoice_sandbox.cli.output import Row, Table, plain, print_lines, print_table
-from invoice_sandbox.control.client import ControlClient, path
+from invoice_sandbox.control.client import path
 
 _FAULTS: Final = (
     *("fail", "duplicate", "late", "bad-signature", "stale-timestamp", "changed-body"),
@@ -99,27 +99,17 @@ def trigger(type_: str, subject: str | None) -> None:
     invoice-sandbox trigger offer.received --subject inv_sandbox_k2v5q7xa_0001
     """
     sandbox = client()
-    event = _record(sandbox, type_, subject)
-    sandbox.ask("POST", "/clock/advance", {"by": "PT0S"})
-    deliveries = _deliveries_of(sandbox, event["id"])
-    print_data({"event": event, "deliveries": deliveries}, _show_triggered)
-
-
-def _deliveries_of(sandbox: ControlClient, event_id: str) -> list[Any] | None:
-    """The deliveries of the event, oldest first; None if the project does not list deliveries."""
-    if sandbox.project.deliveries is None:
-        return None
-    rows = sandbox.content("GET", sandbox.project.deliveries)["deliveries"]
-    return [row for row in reversed(rows) if row["eventId"] == event_id]
-
-
-def _record(sandbox: ControlClient, type_: str, subject: str | None) -> Any:
     body = {"type": type_}
     if subject is not None:
         if sandbox.project.subject is None:
             raise click.UsageError("events of this project have no --subject")
         body[sandbox.project.subject] = subject
-    return sandbox.ask("POST", "/events", body)
+    event = sandbox.ask("POST", "/events", body)
+    sandbox.ask("POST", "/clock/advance", {"by": "PT0S"})
+    deliveries = sandbox.deliveries()
+    if deliveries is not None:
+        deliveries = [row for row in deliveries if row["eventId"] == event["id"]]
+    print_data({"event": event, "deliveries": deliveries}, _show_triggered)
 
 
 def _show_triggered(triggered: Row) -> None:
@@ -157,14 +147,13 @@ def deliveries() -> None:
     Prints the last attempt of each: its instant, and the status or error of the receiver.
     """
     sandbox = client()
-    place = sandbox.project.deliveries
-    if place is None:
+    rows = sandbox.deliveries()
+    if rows is None:
         raise click.ClickException(
             f"the project at {sandbox.url} does not name the operation that lists deliveries; "
             "name it in 'webhooks' of its conventions.yaml"
         )
-    rows = sandbox.content("GET", place)["deliveries"]
-    print_data(rows, lambda found: print_table(_DELIVERIES, found))
+    print_data(rows[::-1], lambda rows: print_table(_DELIVERIES, rows))
 
 
 @click.command()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
 _PATIENCE: Final = 60.0
+_SECONDS_TO_CONNECT: Final = 5.0
 _CONTROL: Final = ("/sandbox/", "/openapi.json")
 """What paths of the control API and of pages that its credentials open begin with."""
 
@@ -139,27 +140,38 @@ class ControlClient:
     dumps: Callable[[Any], str | bytes] = field(default=json.dumps, repr=False)
     known: ServedProject | None = field(default=None, repr=False)
 
-    def ask(self, method: str, path: str, body: Any = None, *, below: str = "/sandbox") -> Any:
-        """The ``data`` of the response of a control operation, or of one ``below`` another path.
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the ``data`` of the response of a control operation.
 
         A body of bytes is a zip archive; any other is sent as JSON.
 
         Raises SandboxError with the message of the error response, or when no sandbox responds.
         """
         __tracebackhide__ = True
-        return self.send(method, f"{below}{path}", body).data
+        return self.send(method, f"/sandbox{path}", body).data
 
     def send(self, method: str, path: str, body: Any = None) -> Reply:
         """The data and the headers of the response. Raises SandboxError like ``ask``."""
         __tracebackhide__ = True
         status, headers, content = self._exchange(method, path, body)
-        return Reply(self.data_of(status, content, f"{method} {path}"), headers)
+        return Reply(self._data_of(status, content, f"{method} {path}"), headers)
 
     def content(self, method: str, path: str, body: Any = None) -> Any:
-        """The data of an operation of the API, or its whole body. Raises SandboxError."""
+        """Return the data of an operation of the API, or its whole body. Raises SandboxError."""
         __tracebackhide__ = True
         status, _, content = self._exchange(method, path, body)
-        return self.content_of(status, content, f"{method} {path}")
+        found = self._object(content)
+        if _is_success(status) and found and "data" not in found:
+            return found
+        return self._data_of(status, content, f"{method} {path}")
+
+    def deliveries(self) -> list[Any] | None:
+        """Return the webhook deliveries, oldest first; None if the project does not list them.
+
+        Raises SandboxError like ``ask``.
+        """
+        place = self.project.deliveries
+        return None if place is None else self.content("GET", place)["deliveries"][::-1]
 
     def whole(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """The JSON object of a response that need not have our envelope: a contract, for example.
@@ -182,7 +194,7 @@ class ControlClient:
         """
         with self._opened("GET", path, None, accept="text/event-stream") as reply:
             if not _is_success(reply.status):
-                self.data_of(reply.status, reply.read(), f"GET {path}")
+                self._data_of(reply.status, reply.read(), f"GET {path}")
             name = ""
             for line in reply:
                 field, _, text = line.decode(errors="replace").rstrip("\n").partition(": ")
@@ -236,12 +248,10 @@ class ControlClient:
         """How a request to an operation of the API carries the key. Raises SandboxError."""
         return carried(self.project.credentials, self.key or "")
 
-    def target(self, path: str, *, has_body: bool) -> tuple[str, dict[str, str]]:
-        """The path of a request with its query, and its headers. Requests of this client are in no
-        journal. Raises SandboxError."""
-        headers = {"Accept": "application/json"}
-        headers |= {"X-Sandbox-Journal": "off"}
-        headers |= {"Content-Type": "application/json"} if has_body else {}
+    def _target(self, path: str) -> tuple[str, dict[str, str]]:
+        """Return the path of a request with its query, and its headers. Requests of this client
+        are not in the journal. Raises SandboxError."""
+        headers = {"X-Sandbox-Journal": "off"}
         if self.key is None:
             return path, headers
         own = carried((), self.key) if path.startswith(_CONTROL) else self.credentials
@@ -249,23 +259,11 @@ class ControlClient:
             path += ("&" if "?" in path else "?") + urlencode(own.query)
         return path, {**headers, **own.headers}
 
-    def data_of(self, status: int, content: bytes, request: str = "") -> Any:
-        """The ``data`` of a response with that status and body. Raises SandboxError."""
+    def _data_of(self, status: int, content: bytes, request: str) -> Any:
         envelope = self._object(content)
         if _is_success(status) and {"data", "mode"} <= envelope.keys():
             return envelope["data"]
         raise self._error(status, envelope, request)
-
-    def content_of(self, status: int, content: bytes, request: str = "") -> Any:
-        """Like ``data_of``, of an operation of the API, whose body may have no envelope."""
-        found = self._object(content)
-        if _is_success(status) and found and "data" not in found:
-            return found
-        return self.data_of(status, content, request)
-
-    def unreachable(self, reason: str) -> SandboxError:
-        """The error for a server that sends no response."""
-        return SandboxError(f"no sandbox responds at {self.url} ({reason}); {_ADVICE}")
 
     def _error(self, status: int, envelope: Mapping[str, Any], request: str) -> SandboxError:
         match envelope:
@@ -281,10 +279,6 @@ class ControlClient:
                     text = f"{self.url}: {text}"
                 return SandboxError(text, status, code)
         return SandboxError(f"the server at {self.url} is not an invoice sandbox; {_ADVICE}")
-
-    def _written(self, body: Any) -> bytes:
-        text = self.dumps(body)
-        return text if isinstance(text, bytes) else text.encode()
 
     def _object(self, content: bytes) -> dict[str, Any]:
         """The JSON object that ``content`` is, or an empty one."""
@@ -309,16 +303,16 @@ class ControlClient:
         from urllib.error import HTTPError
         from urllib.request import Request
 
-        is_file = isinstance(body, bytes)
-        path, headers = self.target(path, has_body=body is not None)
-        request = Request(  # noqa: S310 - checked_url lets http and https through only
-            f"{self.url}{path}",
-            method=method.upper(),
-            headers=headers | {"Accept": accept},
-            data=body if body is None or is_file else self._written(body),
-        )
-        if is_file:
-            request.add_header("Content-Type", "application/octet-stream")
+        path, headers = self._target(path)
+        headers["Accept"] = accept
+        if isinstance(body, bytes):
+            headers["Content-Type"] = "application/octet-stream"
+        elif body is not None:
+            headers["Content-Type"] = "application/json"
+            text = self.dumps(body)
+            body = text if isinstance(text, bytes) else text.encode()
+        url = f"{self.url}{path}"
+        request = Request(url, body, headers, method=method.upper())  # noqa: S310 - a checked URL
         try:
             try:
                 reply = _opener(self.url).open(request, timeout=self.patience)
@@ -327,7 +321,9 @@ class ControlClient:
             with reply:
                 yield reply
         except (OSError, HTTPException) as error:
-            raise self.unreachable(_reason(error, self.patience)) from None
+            reason = _reason(error, self.patience)
+            text = f"no sandbox responds at {self.url} ({reason}); {_ADVICE}"
+            raise SandboxError(text) from None
 
 
 _ADVICE: Final = (
@@ -336,17 +332,35 @@ _ADVICE: Final = (
 
 
 def _opener(url: str) -> OpenerDirector:
-    """Opens requests, follows no redirect: a sandbox has none, and the key must stay with it."""
+    """Return what opens requests: it gives up early on a server that cannot be reached, and follows
+    no redirect, because the key must stay with the sandbox."""
+    from http.client import HTTPConnection, HTTPSConnection
     from urllib import request
 
-    class NoRedirects(request.HTTPRedirectHandler):
-        """Leaves a redirect as the response that it is."""
+    class Connection(HTTPConnection):
+        def connect(self) -> None:
+            patience, self.timeout = self.timeout, _SECONDS_TO_CONNECT
+            try:
+                super().connect()
+            except TimeoutError:
+                raise OSError(f"no connection within {self.timeout:g} seconds") from None
+            self.sock.settimeout(patience)
+
+    class SecureConnection(Connection, HTTPSConnection):
+        pass
+
+    class Handler(request.HTTPSHandler, request.HTTPHandler, request.HTTPRedirectHandler):
+        def http_open(self, req: request.Request) -> HTTPResponse:
+            return self.do_open(Connection, req)
+
+        def https_open(self, req: request.Request) -> HTTPResponse:
+            return self.do_open(SecureConnection, req)
 
         def redirect_request(self, *_: Any) -> None:
             """Return no request to follow."""
 
     proxies = request.ProxyHandler(None if uses_proxy(url) else {})
-    return request.build_opener(NoRedirects, proxies)
+    return request.build_opener(Handler, proxies)
 
 
 def _reason(error: Exception, patience: float) -> str:

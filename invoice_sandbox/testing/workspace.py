@@ -209,9 +209,7 @@ class InvoiceSandbox:
     @property
     def deliveries(self) -> list[dict[str, Any]]:
         """Every webhook delivery, oldest first; none if the project does not list deliveries."""
-        if self._project.deliveries is None:
-            return []
-        return list(reversed(self._client.content("GET", self._project.deliveries)["deliveries"]))
+        return self._client.deliveries() or []
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
         """Call the control API: ``control("POST", f"/offers/{offer}/accept", {})`` returns data."""

@@ -69,7 +69,7 @@ LIVE: Final = (
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of a replay: how many requests were sent, what differs, and what may explain it."""
+    """The result of a replay: the number of requests, what differs, and what may explain it."""
 
     requests: int
     differences: tuple[Difference, ...]
@@ -78,7 +78,7 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Served:
-    """What the replay serves: a project, or a contract; None: what the sandbox ships."""
+    """The project or contract that the replay serves; None: those of the sandbox."""
 
     project: Path | None = None
     contract: Path | None = None
@@ -381,7 +381,7 @@ class _NoConnection:
 
 
 def _left(end: Record, deliveries: list[Record]) -> Record:
-    """What the requests have left, as it is compared."""
+    """Return what the requests have left, as it is compared."""
     clock = {name: end["clock"][name] for name in ("mode", "at")}
     return {"clock": clock, "records": end["records"], "deliveries": deliveries}
 

@@ -162,7 +162,7 @@ def test_the_command_prints_same_or_every_difference(recorded: Path, tmp_path: P
     (tmp_path / "no.zip").write_bytes(b"no")
     unusable = CliRunner().invoke(main, ["replay", str(tmp_path / "no.zip")])
     assert unusable.exit_code == 2
-    assert "no bundle" in unusable.output
+    assert "not a bundle" in unusable.output
 
     def edit(parts: dict[str, bytes]) -> None:
         parts["journal.ndjson"] = parts["journal.ndjson"].replace(b'"status": 503', b'"status": 7')

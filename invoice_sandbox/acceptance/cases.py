@@ -39,7 +39,7 @@ class InterruptedRunError(Exception):
 
 @dataclass(frozen=True)
 class CaseRecord:
-    """What a bundle keeps of a case: the recording of its workspace, values without secrets, the
+    """The record of a case in a bundle: the recording of its workspace, values without secrets, the
     marks that were set, the periods of requests and attempts, and ``until`` of the observations."""
 
     recording: Mapping[str, Any]
@@ -49,7 +49,7 @@ class CaseRecord:
     until: str | None
 
     def observations(self) -> Observations:
-        """What the recording shows; what nobody had seen before it is of the last period."""
+        """Return what the recording shows; what nobody had seen before is of the last period."""
         journal = listed_entries(self.recording["journal"])
         deliveries = self.recording["deliveries"]
         latest = len(self.marks)
@@ -61,7 +61,7 @@ class CaseRecord:
 
 @dataclass(frozen=True)
 class CaseReport:
-    """What came of a case. ``requests`` and ``deliveries`` are as the control API shows them;
+    """The result of a case. ``requests`` and ``deliveries`` are as the control API shows them;
     deliveries also have the ``payload`` of their event, if it is known.
 
     ``before`` and ``after`` are what came of its probe.
@@ -82,19 +82,42 @@ class CaseReport:
 def with_payloads(recording: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The deliveries of a recording, oldest first, with the payloads of their events."""
     events = (recording["end"]["records"] or {}).get(EVENTS, ())
-    payloads = {one["id"]: one["payload"] for one in events}
+    payloads = {event["id"]: event["payload"] for event in events}
     deliveries = recording["deliveries"]
-    return [{**one, "payload": payloads.get(one["eventId"])} for one in deliveries]
+    return [{**delivery, "payload": payloads.get(delivery["eventId"])} for delivery in deliveries]
 
 
 def filled(case: Case, values: Mapping[str, Any]) -> Case:
     """The case with the values of its run in its rules."""
     return replace(
         case,
-        rules=tuple(resolved(one, values) for one in case.rules),
-        controls=tuple(resolved(one, values) for one in case.controls),
+        rules=tuple(resolved(rule, values) for rule in case.rules),
+        controls=tuple(resolved(rule, values) for rule in case.controls),
         review=resolved(case.review, values),
     )
+
+
+def case_report(
+    check: Check, case: Case, record: CaseRecord, ending: Ending, task: Mapping[str, Any]
+) -> CaseReport:
+    """Judge what a recording shows of a case."""
+    seen = record.observations()
+    return CaseReport(
+        name=case.name,
+        verdict=judge(filled(case, record.values), check.level, seen, ending),
+        seen=seen,
+        requests=listed_entries(record.recording["journal"]),
+        deliveries=with_payloads(record.recording),
+        task=task,
+        ending=ending,
+        record=record,
+    )
+
+
+def with_probe(report: CaseReport, before: CaseReport, after: CaseReport) -> CaseReport:
+    """Return the report on a case with what came of its probe before and after it."""
+    verdict = controlled(report.verdict, before.verdict, after.verdict)
+    return replace(report, verdict=verdict, before=before, after=after)
 
 
 def run_case(
@@ -117,13 +140,12 @@ def run_case(
             return _in_workspace(_CaseRun(plan, check, case, client, control, interrupted))
         probe = plan.probes[case.probe]
         before, report, after = (
-            _in_workspace(_CaseRun(plan, check, one, client, control, interrupted, suffix))
-            for one, suffix in ((probe, "before"), (case, ""), (probe, "after"))
+            _in_workspace(_CaseRun(plan, check, part, client, control, interrupted, suffix))
+            for part, suffix in ((probe, "before"), (case, ""), (probe, "after"))
         )
     except (SandboxError, OSError) as error:
         return CaseReport(case.name, CaseVerdict(Verdict.ERROR, f"Preflight: {error}"))
-    verdict = controlled(report.verdict, before.verdict, after.verdict)
-    return replace(report, verdict=verdict, before=before, after=after)
+    return with_probe(report, before, after)
 
 
 def _in_workspace(run: _CaseRun) -> CaseReport:
@@ -272,23 +294,12 @@ class _CaseRun:
             self.values[name] = at_pointer(reply, pointer)
 
     def _report(self, task: Mapping[str, Any], client: Session) -> CaseReport:
-        record = self._record()
-        seen = record.observations()
-        secrets = [str(self.values[one]) for one in _SECRETS if self.values.get(one)]
+        secrets = [str(self.values[name]) for name in _SECRETS if self.values.get(name)]
         ending = replace(client.ending(secrets), has_begun=self.has_begun)
-        return CaseReport(
-            name=self.case.name,
-            verdict=judge(filled(self.case, self.values), self.check.level, seen, ending),
-            seen=seen,
-            requests=listed_entries(record.recording["journal"]),
-            deliveries=with_payloads(record.recording),
-            task=task,
-            ending=ending,
-            record=record,
-        )
+        return case_report(self.check, self.case, self._record(), ending, task)
 
     def _record(self) -> CaseRecord:
-        values = {name: one for name, one in self.values.items() if name not in _SECRETS}
+        values = {name: value for name, value in self.values.items() if name not in _SECRETS}
         recording = self.control.ask("GET", "/recording")
         marks, periods = self.observer.marks, self.observer.periods()
         return CaseRecord(recording, values, marks, periods, self.until)

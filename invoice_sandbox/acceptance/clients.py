@@ -1,4 +1,4 @@
-"""What a run needs of a client, wherever it runs."""
+"""Clients and their tasks, as a run sees them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a client ended: the exit status of a command, None for any other client; what a client on
-    another machine last ``reported``; the end of the output; whether it began in time. Evidence,
+    """The end of a client: the exit status of a command, None for any other client; the state that
+    a client on another machine last ``reported``; the last output; ``has_begun`` in time. Evidence,
     never the verdict."""
 
     exit_status: int | None = None
@@ -46,16 +46,23 @@ class Ending:
     has_begun: bool = True
 
 
+def without_secrets(text: str, secrets: Sequence[str]) -> str:
+    """Return a text of a client without the secrets of its task."""
+    for secret in secrets:
+        text = text.replace(secret, "[redacted]")
+    return text
+
+
 class Session(Protocol):
     """A client that does a task."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is done."""
+        """True if it is done."""
         ...
 
     def has_begun(self, requests: Callable[[], int]) -> bool:
-        """Whether it has begun; ``requests`` counts what it has sent."""
+        """True if it has begun; ``requests`` counts what it has sent."""
         ...
 
     def stop(self) -> None:
@@ -63,7 +70,7 @@ class Session(Protocol):
         ...
 
     def ending(self, secrets: Sequence[str]) -> Ending:
-        """How it ended; what it printed is without ``secrets``."""
+        """Return how it ended; what it printed is without ``secrets``."""
         ...
 
 

@@ -133,15 +133,15 @@ def observations_of(
     marks: Sequence[str] = (),
     period_of: Callable[[str], int] = lambda _: 0,
 ) -> Observations:
-    """What journal entries and deliveries show, both oldest first."""
-    requests = [_request(one, period_of) for one in journal]
+    """Return what journal entries and deliveries show, both oldest first."""
+    requests = [_request(entry, period_of) for entry in journal]
     attempts = [
-        _attempt(delivery, one, period_of)
+        _attempt(delivery, attempt, period_of)
         for delivery in deliveries
-        for one in delivery["attempts"]
-        if one["sent"]
+        for attempt in delivery["attempts"]
+        if attempt["sent"]
     ]
-    attempts.sort(key=lambda one: one.period)
+    attempts.sort(key=lambda attempt: attempt.period)
     return Observations(requests, attempts, tuple(marks))
 
 
@@ -189,16 +189,16 @@ def json_of(text: str | None) -> Any:
 
 
 def contains(value: Any, wanted: str) -> bool:
-    """Whether ``wanted`` is a text anywhere in a JSON value."""
+    """True if ``wanted`` is a text anywhere in a JSON value."""
     if isinstance(value, Mapping):
-        return any(contains(one, wanted) for one in value.values())
+        return any(contains(member, wanted) for member in value.values())
     if isinstance(value, list):
-        return any(contains(one, wanted) for one in value)
+        return any(contains(item, wanted) for item in value)
     return bool(value == wanted)
 
 
 def path_names(path: str, wanted: str) -> bool:
-    """Whether ``wanted`` is a step or a value of a path."""
+    """True if ``wanted`` is a step or a value of a path."""
     return wanted in _ID.findall(path)
 
 

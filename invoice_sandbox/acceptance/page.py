@@ -68,11 +68,9 @@ def as_html(run: RunReport, subject: Subject) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    verdicts = [one.verdict for one in run.checks]
     return environment.get_template(_TEMPLATE).render(
         run=run,
         subject=subject,
-        counts=[(one, verdicts.count(one)) for one in Verdict if one in verdicts],
         conclusion=_conclusion(run),
         timeline=timeline,
         group=_GROUP,
@@ -95,14 +93,14 @@ def _conclusion(run: RunReport) -> str:
 
 
 def timeline(case: CaseReport) -> list[Entry]:
-    """What happened in a case and in its probes, by time; of much, only the beginning and what
-    proves the verdict have long bodies."""
+    """Return the entries of a case and of its probes, by time. In a long one, only the beginning
+    and what proves the verdict have long bodies."""
     parts = [("before: ", case.before), ("", case), ("after: ", case.after)]
-    evidence = {entry_id(one) for result in case.verdict.results for one in result.evidence}
-    entries = [one for name, part in parts if part is not None for one in _part(name, part)]
+    evidence = {entry_id(entry) for result in case.verdict.results for entry in result.evidence}
+    entries = [entry for name, part in parts if part is not None for entry in _part(name, part)]
     return [
-        one if place < _GROUP or one.id in evidence else one.short()
-        for place, one in enumerate(entries)
+        entry if place < _GROUP or entry.id in evidence else entry.short()
+        for place, entry in enumerate(entries)
     ]
 
 
@@ -114,15 +112,15 @@ def entry_id(evidence: Mapping[str, Any]) -> str:
 
 
 def _part(name: str, case: CaseReport) -> list[Entry]:
-    """What happened in one workspace."""
-    entries = [_request(one) for one in case.requests]
-    entries += [entry for one in case.deliveries for entry in _attempts(one)]
-    ordered = sorted(entries, key=lambda one: one.instant)
-    return [replace(one, line=f"{name}{one.line}") for one in ordered]
+    """Return the entries of one workspace."""
+    entries = [_request(request) for request in case.requests]
+    entries += [entry for delivery in case.deliveries for entry in _attempts(delivery)]
+    ordered = sorted(entries, key=lambda entry: entry.instant)
+    return [replace(entry, line=f"{name}{entry.line}") for entry in ordered]
 
 
 def _payload(delivery: Mapping[str, Any], request: Mapping[str, Any]) -> str | None:
-    """What an attempt sent: where, how much, and the body without secrets."""
+    """Return what an attempt sent: where, how much, and the body without secrets."""
     if "bodySize" not in request:
         return None
     sent = f"to {request['url']}\n{request['bodySize']} bytes, {request['bodyDigest']}"
@@ -145,16 +143,16 @@ def _request(entry: Mapping[str, Any]) -> Entry:
 
 
 def _attempts(delivery: Mapping[str, Any]) -> Iterator[Entry]:
-    for one in delivery["attempts"]:
-        kind = f" ({one['variation']})" if one["variation"] else ""
-        outcome = one["responseStatus"] or one["error"]
-        request = one["request"] or {"headers": {}}
+    for attempt in delivery["attempts"]:
+        kind = f" ({attempt['variation']})" if attempt["variation"] else ""
+        outcome = attempt["responseStatus"] or attempt["error"]
+        request = attempt["request"] or {"headers": {}}
         yield Entry(
-            id=f"{delivery['id']}-{one['attempt']}",
-            at=one["at"],
+            id=f"{delivery['id']}-{attempt['attempt']}",
+            at=attempt["at"],
             line=f"webhook {delivery['eventType']}{kind}: {outcome}",
             sent_headers=[*request["headers"].items()],
             sent_body=_payload(delivery, request),
             received_headers=[],
-            received_body=one["response"]["body"],
+            received_body=attempt["response"]["body"],
         )

@@ -43,14 +43,14 @@ def passive_report(plan: Plan, bundle: Bundle) -> RunReport:
     deliveries, end = bundle.json(DELIVERIES), bundle.json(END)
     seen = observations_of(journal, deliveries)
     is_live = all(bundle.json(part)["clock"]["mode"] == "live" for part in (START, END))
-    checks = [passive_check(one, seen, is_live=is_live) for one in plan.checks]
+    checks = [passive_check(check, seen, is_live=is_live) for check in plan.checks]
     sent = with_payloads({"deliveries": deliveries, "end": end})
     shown: set[str] = set()
     with_entries = [*_with_entries(checks, journal, sent, shown)]
     others = replace(
         NOTHING,
-        requests=[one for one in journal if one["requestId"] not in shown],
-        deliveries=[one for one in sent if one["id"] not in shown],
+        requests=[entry for entry in journal if entry["requestId"] not in shown],
+        deliveries=[delivery for delivery in sent if delivery["id"] not in shown],
     )
     return RunReport(plan, with_entries, True, others)
 
@@ -63,16 +63,16 @@ def _with_entries(
 ) -> Iterator[CheckReport]:
     """The checks with the entries that are their evidence; each entry is shown once, and its id is
     then in ``shown``."""
-    for one in checks:
+    for check in checks:
         cases = []
-        for case in one.cases:
+        for case in check.cases:
             evidence = [entry for result in case.verdict.results for entry in result.evidence]
-            named = {one.get("requestId", one.get("deliveryId")) for one in evidence} - shown
+            named = {entry.get("requestId", entry.get("deliveryId")) for entry in evidence} - shown
             shown |= named
             requests = [entry for entry in journal if entry["requestId"] in named]
             sent = [entry for entry in deliveries if entry["id"] in named]
             cases.append(replace(case, requests=requests, deliveries=sent))
-        yield replace(one, cases=cases)
+        yield replace(check, cases=cases)
 
 
 def passive_check(check: Check, seen: Observations, *, is_live: bool) -> CheckReport:
@@ -80,12 +80,12 @@ def passive_check(check: Check, seen: Observations, *, is_live: bool) -> CheckRe
 
     A check is as good as its cases that can be judged; the report lists what was not.
     """
-    reports = [_case(check, one, seen, is_live=is_live) for one in check.cases]
-    judged = [one for one in reports if one.verdict.verdict is not Verdict.INCONCLUSIVE]
-    seen_rules = {result.rule.get("that") for one in judged for result in one.verdict.results}
+    reports = [_case(check, case, seen, is_live=is_live) for case in check.cases]
+    judged = [report for report in reports if report.verdict.verdict is not Verdict.INCONCLUSIVE]
+    seen_rules = {result.rule.get("that") for report in judged for result in report.verdict.results}
     rules = [rule["that"] for case in check.cases for rule in case.rules if "that" in rule]
     rules += [case.review["that"] for case in check.cases if case.review is not None]
-    unseen = [one for one in dict.fromkeys(rules) if one not in seen_rules]
+    unseen = [rule for rule in dict.fromkeys(rules) if rule not in seen_rules]
     return CheckReport(check, judged or reports[:1], unseen)
 
 
@@ -95,8 +95,8 @@ def _case(check: Check, case: Case, seen: Observations, *, is_live: bool) -> Cas
         for rule in case.rules
         if _is_passive(rule)
     ]
-    results = [one for found in by_rule for one in found]
-    broken = next((one for one in results if not one.is_kept), None)
+    results = [result for found in by_rule for result in found]
+    broken = next((result for result in results if not result.is_kept), None)
     if broken is None and not (by_rule and all(by_rule)):
         text = "Cannot be judged: the recording has no example of it."
         return CaseReport(case.name, CaseVerdict(Verdict.INCONCLUSIVE, text), seen)
@@ -108,22 +108,22 @@ def _case(check: Check, case: Case, seen: Observations, *, is_live: bool) -> Cas
 
 
 def _judged(rule: Rule, seen: Observations) -> list[Result]:
-    return [one for one in _results(rule, seen) if one.outcome is not Outcome.UNJUDGED]
+    return [result for result in _results(rule, seen) if result.outcome is not Outcome.UNJUDGED]
 
 
 def _is_passive(rule: Rule) -> bool:
-    return any(rule.keys() <= one for one in _PASSIVE) and rule.get(_GAPS) != _END
+    return any(rule.keys() <= members for members in _PASSIVE) and rule.get(_GAPS) != _END
 
 
 def _results(rule: Rule, seen: Observations) -> Iterator[Result]:
-    """What a rule says about each example of it."""
+    """Yield the result of a rule for each example of it."""
     if "delivery" in rule:
         yield from _of_deliveries(rule, seen)
     elif "sameBodyAtMost" in rule:
-        yield from (one for one in [evaluate(rule, seen)] if one.evidence)
+        yield from (result for result in [evaluate(rule, seen)] if result.evidence)
     else:
         for operation in listed(rule["request"]):
-            own = [one for one in seen.requests if one.operation == operation]
+            own = [request for request in seen.requests if request.operation == operation]
             for episode in _episodes(own):
                 yield evaluate(rule, replace(seen, requests=episode))
 
@@ -132,11 +132,11 @@ def _episodes(requests: Sequence[Request]) -> Iterator[Sequence[Request]]:
     """The requests from a failure to the first one that does not fail, each time."""
     ended = 0
     numbers = []
-    for one in requests:
+    for request in requests:
         numbers.append(ended)
-        ended += not _has_failed(one)
+        ended += not _has_failed(request)
     for _, pairs in groupby(zip(numbers, requests, strict=True), lambda pair: pair[0]):
-        episode = [one for _, one in pairs]
+        episode = [request for _, request in pairs]
         if len(episode) > 1:
             yield episode
 
@@ -150,9 +150,11 @@ def _of_deliveries(rule: Rule, seen: Observations) -> Iterator[Result]:
     """A rejected delivery says something only between two genuine ones that were accepted."""
     result = evaluate(rule, seen)
     if str(rule["response"]).startswith("not-") and result.is_kept:
-        ordered = sorted(seen.attempts, key=lambda one: one.at)
-        accepted = [index for index, one in enumerate(ordered) if _is_accepted(one)]
-        meant = [index for index, one in enumerate(ordered) if one.kind in listed(rule["kind"])]
+        ordered = sorted(seen.attempts, key=lambda attempt: attempt.at)
+        accepted = [index for index, attempt in enumerate(ordered) if _is_accepted(attempt)]
+        meant = [
+            index for index, attempt in enumerate(ordered) if attempt.kind in listed(rule["kind"])
+        ]
         if not accepted or not accepted[0] < min(meant) <= max(meant) < accepted[-1]:
             return
     yield result

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from invoice_sandbox.acceptance.clients import Assignment, Ending, Endpoint
+from invoice_sandbox.acceptance.clients import Assignment, Ending, Endpoint, without_secrets
 
 _SECONDS_TO_LISTEN: Final = 30.0
 _SECONDS_TO_STOP: Final = 3.0
@@ -32,9 +32,8 @@ class CommandClient:
     side_by_side: int = 8
 
     def endpoint(self) -> Endpoint:
-        """An address of this machine. The name covers clients that listen with IPv6 only."""
-        port = free_port()
-        return Endpoint(f"http://localhost:{port}/webhooks", port)
+        """Return an address of this machine."""
+        return free_endpoint()
 
     def start(self, assignment: Assignment) -> ClientProcess:
         """Run the command. Raises OSError."""
@@ -68,11 +67,11 @@ class ClientProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the command has ended."""
+        """True if the command has ended."""
         return self._process.poll() is not None
 
     def has_begun(self, requests: Callable[[], int]) -> bool:  # noqa: ARG002 - begins by itself
-        """Whether it accepts connections, if it must."""
+        """True if it accepts connections, or need not."""
         return self._port is None or listens(self._port)
 
     def stop(self) -> None:
@@ -86,9 +85,8 @@ class ClientProcess:
 
     def ending(self, secrets: Sequence[str]) -> Ending:
         """Its exit status, negative for a signal, and the end of what it printed."""
-        text = self._log.read_text(encoding="utf-8", errors="replace")
-        for secret in secrets:
-            text = text.replace(secret, "[redacted]")
+        printed = self._log.read_text(encoding="utf-8", errors="replace")
+        text = without_secrets(printed, secrets)
         self._log.write_text(text, encoding="utf-8")
         return Ending(self._process.poll(), output=text[-_SHOWN:])
 
@@ -97,15 +95,17 @@ class ClientProcess:
             os.killpg(self._process.pid, number)
 
 
-def free_port() -> int:
-    """A port of this machine on which nothing listens."""
+def free_endpoint() -> Endpoint:
+    """Return an address of this machine at which nothing listens. The name covers clients that
+    listen with IPv6 only."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        port = int(probe.getsockname()[1])
+    return Endpoint(f"http://localhost:{port}/webhooks", port)
 
 
 def listens(port: int) -> bool:
-    """Whether something accepts connections on a port of this machine.
+    """True if something accepts connections on a port of this machine.
 
     Linux says so without a connection, which a simple server could take for a broken request.
     """

@@ -28,14 +28,14 @@ class Progress:
             "waitingFor": None,
             "checks": [
                 {
-                    "id": one.id,
-                    "level": one.level,
-                    "proves": one.proves,
+                    "id": check.id,
+                    "level": check.level,
+                    "proves": check.proves,
                     "state": "waiting",
                     "verdict": None,
                     "summary": None,
                 }
-                for one in checks
+                for check in checks
             ],
         }
         self.id = str(control.ask("POST", _RUNS, self._shown)["id"])
@@ -72,15 +72,15 @@ class Progress:
             return self._shown["waitingFor"] or {}
 
     def reported(self, task: int) -> str | None:
-        """What the client has reported about the task. Raises SandboxError."""
+        """Return what the client has reported about the task. Raises SandboxError."""
         found = self._control.ask("GET", self._place)["reported"]
         return found["state"] if found is not None and found["task"] == task else None
 
     def _change(self, check_id: str, members: Mapping[str, Any]) -> None:
         with self._lock:
-            for one in self._shown["checks"]:
-                if one["id"] == check_id and one["state"] != "finished":
-                    one.update(members)
+            for check in self._shown["checks"]:
+                if check["id"] == check_id and check["state"] != "finished":
+                    check.update(members)
             self._send()
             self._shown.pop("report", None)
 

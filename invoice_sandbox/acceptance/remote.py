@@ -86,11 +86,11 @@ class RemoteSession:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the client has reported that it is done."""
+        """True if the client has reported that it is done."""
         return self._state() == "done"
 
     def has_begun(self, requests: Callable[[], int]) -> bool:
-        """Whether it has sent a request, or reported that it receives webhooks."""
+        """True if it has sent a request, or reported that it receives webhooks."""
         return self._state() is not None or (not self._receives and requests() > 0)
 
     def stop(self) -> None:
@@ -98,7 +98,7 @@ class RemoteSession:
         self._progress.wait_for(None)
 
     def ending(self, secrets: Sequence[str]) -> Ending:  # noqa: ARG002 - it prints nothing here
-        """What the client has reported; nobody knows its exit status."""
+        """Return what the client has reported; nobody knows its exit status."""
         return Ending(reported=self._reported)
 
     def _state(self) -> str | None:

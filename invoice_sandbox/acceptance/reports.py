@@ -37,7 +37,7 @@ _JUNIT: Final = {
 
 @dataclass(frozen=True)
 class Subject:
-    """What was tested against what: the contract's version and digest, what the client declares."""
+    """The contract's version and digest, and the capabilities that the client declares."""
 
     contract_version: str
     contract_digest: str
@@ -62,7 +62,7 @@ def report_object(run: RunReport, subject: Subject) -> dict[str, Any]:
         "declared": sorted(subject.declared),
         "state": _STATES[run.is_complete],
         "verdict": run.verdict.value,
-        "checks": [_check(one, run.plan.pointers) for one in run.checks],
+        "checks": [_check(check, run.plan.pointers) for check in run.checks],
     }
 
 
@@ -104,26 +104,26 @@ def contract_pointers(result: Result, pointers: Mapping[str, str]) -> list[str]:
     its evidence if it is about all of them."""
     named = [*listed(result.rule.get("request", [])), result.rule.get("delivery")]
     shown = [str(entry.get("operation") or entry.get("eventType")) for entry in result.evidence]
-    found = [pointers[one] for one in named if one in pointers]
-    return found or list(dict.fromkeys(pointers[one] for one in shown if one in pointers))
+    found = [pointers[name] for name in named if name in pointers]
+    return found or list(dict.fromkeys(pointers[name] for name in shown if name in pointers))
 
 
-def _check(one: CheckReport, pointers: Mapping[str, str]) -> dict[str, Any]:
-    decisive = one.decisive.decisive
+def _check(report: CheckReport, pointers: Mapping[str, str]) -> dict[str, Any]:
+    decisive = report.decisive.decisive
     return {
-        "id": one.check.id,
-        "level": one.check.level,
-        "verdict": one.verdict.value,
-        "summary": one.decisive.summary,
-        "proves": one.check.proves,
-        "specification": one.check.specification,
-        "pointer": one.check.pointer,
+        "id": report.check.id,
+        "level": report.check.level,
+        "verdict": report.verdict.value,
+        "summary": report.decisive.summary,
+        "proves": report.check.proves,
+        "specification": report.check.specification,
+        "pointer": report.check.pointer,
         "expected": None if decisive is None else decisive.expected,
         "actual": None if decisive is None else decisive.actual,
         "contract": [] if decisive is None else contract_pointers(decisive, pointers),
         "evidence": [] if decisive is None else list(decisive.evidence),
-        "notVisible": list(one.not_visible),
-        "cases": [_case(case, pointers) for case in one.cases],
+        "notVisible": list(report.not_visible),
+        "cases": [_case(case, pointers) for case in report.cases],
     }
 
 
@@ -133,7 +133,7 @@ def _case(case: CaseReport, pointers: Mapping[str, str]) -> dict[str, Any]:
         "verdict": case.verdict.verdict.value,
         "summary": case.verdict.summary,
         "task": case.task,
-        "rules": [_rule(one, pointers) for one in case.verdict.results],
+        "rules": [_rule(result, pointers) for result in case.verdict.results],
         "client": {
             "exitStatus": case.ending.exit_status,
             "reported": case.ending.reported,
@@ -153,6 +153,6 @@ def _rule(result: Result, pointers: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _proof(one: CheckReport) -> str:
-    decisive = one.decisive.decisive
+def _proof(report: CheckReport) -> str:
+    decisive = report.decisive.decisive
     return "" if decisive is None else "\n".join(entry["line"] for entry in decisive.evidence)

@@ -58,19 +58,23 @@ class Result:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the client kept the rule."""
+        """True if the client kept the rule."""
         return self.outcome is Outcome.KEPT
 
 
 def evaluate(rule: Rule, seen: Observations) -> Result:
     """Judge one rule. Values such as ``$order`` must have been replaced."""
     if "delivery" in rule:
-        return _of_deliveries(rule, [one for one in seen.attempts if _is_meant(rule, one, seen)])
-    if "afterFault" in rule and all(one.fault != rule["afterFault"] for one in seen.requests):
+        return _of_deliveries(
+            rule, [attempt for attempt in seen.attempts if _is_meant(rule, attempt, seen)]
+        )
+    if "afterFault" in rule and all(
+        request.fault != rule["afterFault"] for request in seen.requests
+    ):
         return _unjudged(rule, f"a request after the fault {rule['afterFault']}", ())
     results = list(_of_requests(rule, matching(rule, seen), seen))
     worst = (Outcome.BROKEN, Outcome.ABSENT, Outcome.UNJUDGED, Outcome.KEPT)
-    return min(results, key=lambda one: worst.index(one.outcome))
+    return min(results, key=lambda result: worst.index(result.outcome))
 
 
 # Requests
@@ -80,12 +84,16 @@ def matching(rule: Rule, seen: Observations) -> list[Request]:
     """The requests that a rule is about, oldest first."""
     requests: Sequence[Request] = seen.requests
     if "afterFault" in rule:
-        hit = [index for index, one in enumerate(requests) if one.fault == rule["afterFault"]]
+        hit = [
+            index for index, request in enumerate(requests) if request.fault == rule["afterFault"]
+        ]
         requests = requests[hit[-1] + 1 :] if hit else ()
     if "untilFault" in rule:
-        hit = [index for index, one in enumerate(requests) if one.fault == rule["untilFault"]]
+        hit = [
+            index for index, request in enumerate(requests) if request.fault == rule["untilFault"]
+        ]
         requests = requests[: hit[0] + 1] if hit else requests
-    return [one for one in requests if _is_selected(rule, one, seen)]
+    return [request for request in requests if _is_selected(rule, request, seen)]
 
 
 def _is_selected(rule: Rule, request: Request, seen: Observations) -> bool:
@@ -98,23 +106,23 @@ def _is_selected(rule: Rule, request: Request, seen: Observations) -> bool:
 
 
 _TESTS: Final[Mapping[str, Callable[[Any, Request], bool]]] = {
-    "method": lambda wanted, one: one.method in listed(wanted),
-    "status": lambda wanted, one: is_status(wanted, one.status),
-    "fault": lambda wanted, one: (one.fault or NONE) == wanted,
-    "replayed": lambda wanted, one: one.replayed is wanted,
-    "shows": lambda wanted, one: contains(json_of(one.response), wanted),
-    "names": lambda wanted, one: (
-        path_names(one.path, wanted) or contains(json_of(one.body), wanted)
+    "method": lambda wanted, request: request.method in listed(wanted),
+    "status": lambda wanted, request: is_status(wanted, request.status),
+    "fault": lambda wanted, request: (request.fault or NONE) == wanted,
+    "replayed": lambda wanted, request: request.replayed is wanted,
+    "shows": lambda wanted, request: contains(json_of(request.response), wanted),
+    "names": lambda wanted, request: (
+        path_names(request.path, wanted) or contains(json_of(request.body), wanted)
     ),
-    "has": lambda wanted, one: all(
-        at_pointer(json_of(one.body), pointer) is not None for pointer in wanted
+    "has": lambda wanted, request: all(
+        at_pointer(json_of(request.body), pointer) is not None for pointer in wanted
     ),
 }
-"""By member of a rule: whether a request is one of those that the rule is about."""
+"""By member of a rule: tests if a request is one of those that the rule is about."""
 
 
 def is_status(wanted: int | str, status: int | None) -> bool:
-    """Whether a status is 404, 4xx, none, any or not-2xx, as a rule writes it."""
+    """True if a status is 404, 4xx, none, any or not-2xx, as a rule writes it."""
     match wanted:
         case "none":
             return status is None
@@ -180,7 +188,10 @@ def _same(rule: Rule, requests: list[Request], _: Observations) -> Result:
     what = rule["same"]
     if len(requests) < 2:
         return _unjudged(rule, f"several requests with the same {what}", requests)
-    values = [one.idempotency_key if what == "idempotencyKey" else _plain(one) for one in requests]
+    values = [
+        request.idempotency_key if what == "idempotencyKey" else _plain(request)
+        for request in requests
+    ]
     outcome, actual = Outcome.KEPT, f"the same {what} in {_requests(len(requests))}"
     if None in values:
         outcome, actual = Outcome.BROKEN, f"no {what} in {_requests(values.count(None))}"
@@ -194,10 +205,10 @@ def _same_body_at_most(rule: Rule, requests: list[Request], _: Observations) -> 
     expected = f"at most {_requests(most)} with the same body"
     if not requests:
         return _result(rule, Outcome.KEPT, expected, "no request", requests)
-    bodies = Counter((one.operation, _plain(one)) for one in requests)
+    bodies = Counter((request.operation, _plain(request)) for request in requests)
     repeated, number = bodies.most_common(1)[0]
     outcome = Outcome.BROKEN if number > most else Outcome.KEPT
-    those = [one for one in requests if (one.operation, _plain(one)) == repeated]
+    those = [request for request in requests if (request.operation, _plain(request)) == repeated]
     return _result(rule, outcome, expected, f"{_requests(number)} with the same body", those)
 
 
@@ -209,9 +220,9 @@ def _plain(request: Request) -> str | None:
 def _sorted(value: Any) -> Any:
     """Equal for equal JSON values, whatever the order of members and the digits of numbers."""
     if isinstance(value, Mapping):
-        return sorted((name, _sorted(one)) for name, one in value.items())
+        return sorted((name, _sorted(member)) for name, member in value.items())
     if isinstance(value, list):
-        return [_sorted(one) for one in value]
+        return [_sorted(item) for item in value]
     return Decimal(value).normalize() if type(value) in {int, Decimal} else value
 
 
@@ -220,8 +231,8 @@ def _body(rule: Rule, requests: list[Request], _: Observations) -> Result:
     expected = ", ".join(f"{pointer} {_text(value)}" for pointer, value in wanted.items())
     if not requests:
         return _unjudged(rule, expected, requests)
-    for one in requests:
-        body = json_of(one.body)
+    for request in requests:
+        body = json_of(request.body)
         wrong = {
             pointer: at_pointer(body, pointer)
             for pointer, value in wanted.items()
@@ -229,20 +240,20 @@ def _body(rule: Rule, requests: list[Request], _: Observations) -> Result:
         }
         if wrong:
             actual = ", ".join(f"{pointer} {_text(value)}" for pointer, value in wrong.items())
-            return _result(rule, Outcome.BROKEN, expected, actual, [one])
+            return _result(rule, Outcome.BROKEN, expected, actual, [request])
     return _result(rule, Outcome.KEPT, expected, "the same", requests)
 
 
-def equal(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal; numbers are compared as decimals."""
-    return bool(_sorted(_exact(one)) == _sorted(_exact(other)))
+def equal(value: Any, other: Any) -> bool:
+    """True if two JSON values are equal; numbers are compared as decimals."""
+    return bool(_sorted(_exact(value)) == _sorted(_exact(other)))
 
 
 def _exact(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _exact(one) for name, one in value.items()}
+        return {name: _exact(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_exact(one) for one in value]
+        return [_exact(item) for item in value]
     return Decimal(str(value)) if type(value) in {int, float} else value
 
 
@@ -295,7 +306,7 @@ def _pace(rule: Rule, requests: list[Request], _: Observations) -> Result:
     most, length = rule["pace"]["atMost"], parse_duration(rule["pace"]["in"])
     expected = f"at most {_requests(most)} in {length.total_seconds():g} s"
     windows = [
-        [one for one in requests[index:] if one.began < first.began + length]
+        [request for request in requests[index:] if request.began < first.began + length]
         for index, first in enumerate(requests)
     ]
     busiest = max(windows, key=len, default=[])
@@ -347,16 +358,16 @@ def _of_deliveries(rule: Rule, attempts: list[Attempt]) -> Result:
     expected = f"the response {rule['response']} to each delivery"
     if not attempts:
         return _unjudged(rule, expected, attempts)
-    wrong = [one for one in attempts if not is_status(rule["response"], one.status)]
+    wrong = [attempt for attempt in attempts if not is_status(rule["response"], attempt.status)]
     if not wrong:
         return _result(rule, Outcome.KEPT, expected, _responses(attempts), attempts)
-    responded = [one for one in wrong if one.status is not None]
+    responded = [attempt for attempt in wrong if attempt.status is not None]
     outcome = Outcome.BROKEN if responded else Outcome.ABSENT
     return _result(rule, outcome, expected, _responses(wrong), responded or wrong)
 
 
 def _responses(attempts: list[Attempt]) -> str:
-    counts = Counter(str(one.status or one.error) for one in attempts)
+    counts = Counter(str(attempt.status or attempt.error) for attempt in attempts)
     return ", ".join(f"{text} ({number})" for text, number in counts.items())
 
 
@@ -367,5 +378,5 @@ def _unjudged(rule: Rule, expected: str, found: Sequence[Request | Attempt]) -> 
 def _result(
     rule: Rule, outcome: Outcome, expected: str, actual: str, found: Sequence[Request | Attempt]
 ) -> Result:
-    evidence = tuple(one.evidence() for one in found[:_SHOWN])
+    evidence = tuple(observed.evidence() for observed in found[:_SHOWN])
     return Result(rule, outcome, expected, actual, evidence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -33,17 +34,17 @@ class CheckReport:
     @property
     def verdict(self) -> Verdict:
         """The worst verdict of the cases that apply; NOT_APPLICABLE if none does."""
-        return worst(one.verdict.verdict for one in self.cases)
+        return worst(case.verdict.verdict for case in self.cases)
 
     @property
     def decisive(self) -> CaseVerdict:
         """The first case with that verdict."""
-        return next(one.verdict for one in self.cases if one.verdict.verdict is self.verdict)
+        return next(case.verdict for case in self.cases if case.verdict.verdict is self.verdict)
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """What came of a run. ``is_complete``: it was not interrupted. ``others`` has what a recording
+    """The result of a run. ``is_complete``: it was not interrupted. ``others`` has what a recording
     shows beside what the checks show."""
 
     plan: Plan
@@ -54,7 +55,13 @@ class RunReport:
     @property
     def verdict(self) -> Verdict:
         """The worst verdict of all checks."""
-        return worst(one.verdict for one in self.checks)
+        return worst(check.verdict for check in self.checks)
+
+    @property
+    def counts(self) -> Mapping[Verdict, int]:
+        """The number of checks with each verdict, worst first."""
+        counter = Counter(check.verdict for check in self.checks)
+        return {verdict: counter[verdict] for verdict in Verdict if verdict in counter}
 
 
 def attested(report: CheckReport, text: str | None) -> CheckReport:
@@ -63,10 +70,10 @@ def attested(report: CheckReport, text: str | None) -> CheckReport:
         return report
     verdict = CaseVerdict(Verdict.PASS, f"Every rule was kept. Attested by {text}")
     cases = [
-        replace(one, verdict=replace(verdict, results=one.verdict.results))
-        if one.verdict.verdict is Verdict.REVIEW
-        else one
-        for one in report.cases
+        replace(case, verdict=replace(verdict, results=case.verdict.results))
+        if case.verdict.verdict is Verdict.REVIEW
+        else case
+        for case in report.cases
     ]
     return replace(report, cases=cases)
 
@@ -103,8 +110,8 @@ def run_plan(
             for future in as_completed(running):
                 cases[future] = future.result()
                 check = running[future]
-                own = [cases.get(one) for one, other in running.items() if other is check]
-                done = [one for one in own if one is not None]
+                own = [cases.get(future) for future, other in running.items() if other is check]
+                done = [report for report in own if report is not None]
                 if len(done) == len(own):
                     made = attested(CheckReport(check, done), attests.get(check.id))
                     finished[check.id] = made
@@ -112,5 +119,5 @@ def run_plan(
         except (KeyboardInterrupt, InterruptedRunError):
             interrupted.set()
             pool.shutdown(cancel_futures=True)
-    ordered = [finished[one.id] for one in checks if one.id in finished]
+    ordered = [finished[check.id] for check in checks if check.id in finished]
     return RunReport(plan, ordered, len(ordered) == len(checks))

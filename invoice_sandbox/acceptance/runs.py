@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from invoice_sandbox import __version__
-from invoice_sandbox.acceptance.cases import CaseRecord, CaseReport, filled, with_payloads
+from invoice_sandbox.acceptance.cases import CaseRecord, CaseReport, case_report, with_probe
 from invoice_sandbox.acceptance.clients import Ending
 from invoice_sandbox.acceptance.passive import passive_report
 from invoice_sandbox.acceptance.plan import Case, Check, Plan, read_plan, vocabulary_of
 from invoice_sandbox.acceptance.reports import Subject, contract_subject
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, attested
-from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, controlled, judge
+from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict
 from invoice_sandbox.bundles.archive import CASES, Bundle, as_json
 from invoice_sandbox.bundles.saving import (
     CONTRACT,
@@ -22,7 +21,6 @@ from invoice_sandbox.bundles.saving import (
     JOURNAL,
     about,
     contract_part,
-    listed_entries,
     parts_of,
 )
 
@@ -38,11 +36,14 @@ _CASE: Final = "case.json"
 def run_parts(
     run: RunReport, subject: Subject, attests: Mapping[str, str], texts: Mapping[str, bytes]
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What the manifest says about a run, and the parts; ``texts`` are parts that are files."""
+    """Return the manifest of a run, and the parts; ``texts`` are parts that are files."""
     cases: dict[str, CaseReport] = {}
     checks = [
-        {"id": one.check.id, "cases": [_listed(one.check, case, cases) for case in one.cases]}
-        for one in run.checks
+        {
+            "id": report.check.id,
+            "cases": [_listed(report.check, case, cases) for case in report.cases],
+        }
+        for report in run.checks
     ]
     found = {
         "declared": sorted(subject.declared),
@@ -66,11 +67,11 @@ def _listed(check: Check, case: CaseReport, cases: dict[str, CaseReport]) -> dic
     found: dict[str, Any] = {"name": case.name}
     if case.record is None:  # nothing ran
         return {**found, "verdict": case.verdict.verdict.value, "summary": case.verdict.summary}
-    for part, one in (("before", case.before), ("case", case), ("after", case.after)):
-        if one is not None:
+    for part, workspace in (("before", case.before), ("case", case), ("after", case.after)):
+        if workspace is not None:
             suffix = "" if part == "case" else part
             found[part] = "-".join(filter(None, [check.id, case.name, suffix]))
-            cases[found[part]] = one
+            cases[found[part]] = workspace
     return found
 
 
@@ -101,7 +102,7 @@ def judged(bundle: Bundle, plan_text: tuple[str, bytes] | None) -> tuple[RunRepo
     is_run = _RUN in bundle.parts
     given = plan_text or ((f"{bundle.file}: {PLAN}", bundle.parts[PLAN]) if is_run else None)
     if given is None:
-        raise bundle.problem("it is no acceptance run; pass --plan")
+        raise bundle.problem("it is not an acceptance run; pass --plan")
     try:
         plan = read_plan(given[1], given[0], vocabulary_of(contract))
         if not is_run:
@@ -115,10 +116,10 @@ def judged(bundle: Bundle, plan_text: tuple[str, bytes] | None) -> tuple[RunRepo
 
 def _checks(bundle: Bundle, plan: Plan, run: Mapping[str, Any]) -> Iterator[CheckReport]:
     workspaces = bundle.workspaces
-    by_id = {one.id: one for one in plan.checks}
+    by_id = {check.id: check for check in plan.checks}
     for listed in run["checks"]:
         check = by_id[listed["id"]]
-        cases = [_case(plan, check, one, workspaces) for one in listed["cases"]]
+        cases = [_case(plan, check, case, workspaces) for case in listed["cases"]]
         yield attested(CheckReport(check, cases), run["attests"].get(check.id))
 
 
@@ -128,35 +129,27 @@ def _case(
     if "case" not in listed:
         verdict = CaseVerdict(Verdict(listed["verdict"]), listed["summary"])
         return CaseReport(listed["name"], verdict)
-    case = next(one for one in check.cases if one.name == listed["name"])
+    case = next(case for case in check.cases if case.name == listed["name"])
     report = _again(check, case, workspaces[listed["case"]])
     if case.probe is None:
         return report
     probe = plan.probes[case.probe]
     before, after = (_again(check, probe, workspaces[listed[part]]) for part in ("before", "after"))
-    verdict = controlled(report.verdict, before.verdict, after.verdict)
-    return replace(report, verdict=verdict, before=before, after=after)
+    return with_probe(report, before, after)
 
 
 def _again(check: Check, case: Case, bundle: Bundle) -> CaseReport:
-    """The report on a case, from its recording."""
-    kept, deliveries = bundle.json(_CASE), bundle.json(DELIVERIES)
-    journal = listed_entries(bundle.lines(JOURNAL))
-    recording = {"journal": journal, "deliveries": deliveries}
-    seen = CaseRecord(
-        recording, kept["values"], kept["marks"], kept["periods"], kept["until"]
-    ).observations()
+    """Return the report on a case, from its recording."""
+    kept = bundle.json(_CASE)
+    recording = {
+        "journal": bundle.lines(JOURNAL),
+        "deliveries": bundle.json(DELIVERIES),
+        "end": bundle.json(END),
+    }
+    record = CaseRecord(recording, kept["values"], kept["marks"], kept["periods"], kept["until"])
     has_begun = kept.get("hasBegun", True)
     ending = Ending(kept["exitStatus"], kept.get("reported"), kept["output"], has_begun)
-    return CaseReport(
-        name=case.name,
-        verdict=judge(filled(case, kept["values"]), check.level, seen, ending),
-        seen=seen,
-        requests=journal,
-        deliveries=with_payloads({"deliveries": deliveries, "end": bundle.json(END)}),
-        task=kept["task"],
-        ending=ending,
-    )
+    return case_report(check, case, record, ending, kept["task"])
 
 
 def texts_of(plan: bytes, contract: Mapping[str, Any], report: str) -> Mapping[str, bytes]:

@@ -79,7 +79,7 @@ def _judged(case: Case, level: str, seen: Observations) -> CaseVerdict:
     basic, broken = _first(controls, Outcome.BROKEN), _first(rules, Outcome.BROKEN)
     if broken is not None and basic is None:
         return CaseVerdict(bad, as_sentence(broken), broken, results)
-    missing = basic or next((one for one in controls if not one.is_kept), None)
+    missing = basic or next((rule for rule in controls if not rule.is_kept), None)
     if missing is not None:
         text = f"Cannot be judged: {missing.actual} instead of {missing.expected}."
         return CaseVerdict(Verdict.INCONCLUSIVE, text, missing, results)
@@ -99,11 +99,11 @@ def controlled(verdict: CaseVerdict, before: CaseVerdict, after: CaseVerdict) ->
     A client that does not do the probe shows nothing by what it did not do; what it did wrong
     counts, unless it did the probe wrong: that is more basic.
     """
-    first = tuple(_when("Before the check", one) for one in before.results)
-    last = tuple(_when("After the check", one) for one in after.results)
+    first = tuple(_when("Before the check", result) for result in before.results)
+    last = tuple(_when("After the check", result) for result in after.results)
     every = replace(verdict, results=(*first, *verdict.results, *last))
     probed = [*first, *last]
-    missing = next((one for one in probed if not one.is_kept), None)
+    missing = next((result for result in probed if not result.is_kept), None)
     wrong = verdict.decisive is not None and verdict.decisive.outcome is Outcome.BROKEN
     failed = _first(probed, Outcome.BROKEN) or (None if wrong else missing)
     if failed is None:
@@ -115,8 +115,8 @@ def controlled(verdict: CaseVerdict, before: CaseVerdict, after: CaseVerdict) ->
 
 
 def _explanation(seen: Observations, ending: Ending) -> str:
-    """How a client ended, and its requests that no operation matches, as sentences that follow
-    another one."""
+    """Return sentences about how a client ended, and about its requests that no operation
+    matches."""
     how = "The client had not ended" if seen.until is not None else "The client ended"
     if not ending.has_begun:
         how = "The client did not begin in time"
@@ -129,7 +129,7 @@ def _explanation(seen: Observations, ending: Ending) -> str:
     printed = [line.strip() for line in ending.output.splitlines() if line.strip()]
     last = " / ".join(map(_plain, printed[-_SHOWN_LINES:]))
     sentences = f" {how}: {last.removesuffix('.')}." if last else f" {how}."
-    lines = dict.fromkeys(one.line for one in seen.requests if one.operation is None)
+    lines = dict.fromkeys(request.line for request in seen.requests if request.operation is None)
     if lines:
         shown = ", ".join(map(_plain, [*lines][:_SHOWN_REQUESTS]))
         sentences += f" No operation matches {shown}."
@@ -138,7 +138,7 @@ def _explanation(seen: Observations, ending: Ending) -> str:
 
 def _plain(text: str) -> str:
     """The beginning of a text of the client, without control characters."""
-    return "".join(one if one.isprintable() else " " for one in text[:_SHOWN_LETTERS])
+    return "".join(letter if letter.isprintable() else " " for letter in text[:_SHOWN_LETTERS])
 
 
 def _when(time: str, result: Result) -> Result:
@@ -157,7 +157,7 @@ def _reviewed(case: Case, seen: Observations, results: tuple[Result, ...]) -> Ca
 
 
 def _first(results: Sequence[Result], outcome: Outcome) -> Result | None:
-    return next((one for one in results if one.outcome is outcome), None)
+    return next((result for result in results if result.outcome is outcome), None)
 
 
 def broken_at(level: str) -> Verdict:

@@ -90,7 +90,7 @@ class OperatingSystemClock:
         return self._start + timedelta(seconds=self._steady() - self._started)
 
     def calendar(self) -> datetime:
-        """What the machine's calendar shows, in UTC."""
+        """The instant of the machine's calendar, in UTC."""
         return self._calendar()
 
     monotonic = staticmethod(time.monotonic)

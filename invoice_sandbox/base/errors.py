@@ -273,15 +273,15 @@ _ERRORS: Final = (
         "All other operations are served.",
     ),
 )
-ERRORS: Final[Mapping[str, ErrorType]] = {one.name: one for one in _ERRORS}
+ERRORS: Final[Mapping[str, ErrorType]] = {error.name: error for error in _ERRORS}
 """The errors of the engine, by name."""
 
 
 class InputProblem(NamedTuple):
     """A problem with one input of a request, without its value, which may be a secret.
 
-    ``text`` is a clause such as ``must be a number``; if ``is_sentence``, it is no clause about the
-    input but a sentence, such as a hint about an undeclared member.
+    ``text`` is a clause such as ``must be a number``; if ``is_sentence``, it is a whole
+    sentence, such as a hint about an undeclared member.
     """
 
     text: str
@@ -299,8 +299,8 @@ class InputProblems(NamedTuple):
         """Everything that is missing, else the first problem; what is undeclared; and how many more
         there are. ``labels`` are the names of the inputs for the reader, one for each problem."""
         pairs = list(zip(labels, self.listed, strict=True))
-        missing = [label for label, one in pairs if one.is_missing]
-        hint = next((one.text for one in self.listed if one.is_sentence), "")
+        missing = [label for label, problem in pairs if problem.is_missing]
+        hint = next((problem.text for problem in self.listed if problem.is_sentence), "")
         first = f"{pairs[0][0]} {pairs[0][1].text}"
         count = self.total
         if hint and not missing and self.listed[0].is_sentence:
@@ -337,7 +337,7 @@ class ApiError(Exception):
         return self.type.code or code_for(self.type.code_status or self.status)
 
     def message(self, base_url: str = "") -> str:
-        """What is wrong, then what to do: one sentence each."""
+        """Return what is wrong, then what to do: one sentence each."""
         values = {"base_url": base_url, **self.values, "value": _shown(self.values.get("value"))}
         texts = (self.type.text, self.type.advice)
         text, advice = (part.format_map(values) for part in texts)

@@ -19,7 +19,7 @@ _PAIRS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD
 """Two characters for every ten bits."""
 
 _DRAWN: Final = Random(secrets.randbits(256))  # noqa: S311  ids of requests are no secrets
-"""Draws what must differ and is no secret, without a call of the operating system each time."""
+"""Draws what must differ and is not a secret, without a call of the operating system each time."""
 
 if hasattr(os, "register_at_fork"):  # so that two processes do not draw the same
     os.register_at_fork(after_in_child=lambda: _DRAWN.seed(secrets.randbits(256)))
@@ -76,7 +76,7 @@ def key_checksum(body: str) -> str:
 
 
 def prefix_of_key(key: str) -> str:
-    """What comes before the random characters of a key."""
+    """Return the part of a key before its random characters."""
     return key[: -(KEY_BODY_LENGTH + KEY_CHECKSUM_LENGTH)]
 
 

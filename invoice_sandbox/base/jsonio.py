@@ -69,11 +69,11 @@ def merge_patch(value: Any, patch: Any) -> Any:
     if not isinstance(patch, Mapping):
         return patch
     members = dict(value) if isinstance(value, Mapping) else {}
-    for name, one in patch.items():
-        if one is None:
+    for name, change in patch.items():
+        if change is None:
             members.pop(name, None)
         else:
-            members[name] = merge_patch(members.get(name), one)
+            members[name] = merge_patch(members.get(name), change)
     return members
 
 
@@ -131,9 +131,9 @@ def _folded(value: Any, default: Callable[[Any], Any], depth: int = 0) -> Any:
     """The value without what orjson cannot write: integers beyond 64 bits, and levels deeper than
     254. What else it does not know is left to ``default``."""
     if isinstance(value, Mapping):
-        folded: Any = {key: _folded(one, default, depth + 1) for key, one in value.items()}
+        folded: Any = {key: _folded(member, default, depth + 1) for key, member in value.items()}
     elif isinstance(value, list | tuple):
-        folded = [_folded(one, default, depth + 1) for one in value]
+        folded = [_folded(item, default, depth + 1) for item in value]
     elif isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 63:
         return orjson.Fragment(str(value))
     else:
@@ -152,7 +152,7 @@ def dumps_pretty(value: Any) -> bytes:
 
 
 def _beyond_orjson(value: Any, options: int, error: orjson.JSONEncodeError) -> bytes:
-    """What orjson writes of a value once it is folded. Raises ``error`` if that is no help."""
+    """Write a folded value. Raises ``error`` if folding does not help."""
     if not str(error).startswith(_BEYOND_ORJSON):
         raise error
     return orjson.dumps(_folded(value, _raw_number), default=_raw_number, option=options)

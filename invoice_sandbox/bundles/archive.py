@@ -32,7 +32,7 @@ _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
 
 
 class BundleError(UserError):
-    """A file that is no usable bundle; the message names the file and what is wrong."""
+    """A file that is not a usable bundle; the message names the file and what is wrong."""
 
 
 def write_bundle(file: Path, about: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
@@ -94,8 +94,8 @@ class Bundle:
             found = [json.loads(line) for line in self._part(name).splitlines()]
         except (ValueError, RecursionError):
             raise self.problem(f"{name} is not NDJSON") from None
-        if not all(isinstance(one, dict) for one in found):
-            raise self.problem(f"{name} has a line that is no object")
+        if not all(isinstance(value, dict) for value in found):
+            raise self.problem(f"{name} has a line that is not an object")
         return found
 
     @property
@@ -105,7 +105,9 @@ class Bundle:
         cases = self.manifest.get("cases")
         if cases is None:
             return {"": self}
-        if not isinstance(cases, dict) or not all(isinstance(one, dict) for one in cases.values()):
+        if not isinstance(cases, dict) or not all(
+            isinstance(case, dict) for case in cases.values()
+        ):
             raise self.problem(f"the cases of its {MANIFEST} are malformed")
         return {name: self._below(f"{CASES}{name}/", about) for name, about in cases.items()}
 
@@ -142,12 +144,12 @@ def read_bundle(file: Path) -> Bundle:
     except OSError as error:
         raise BundleError(f"{file}: {error.strerror}") from None
     except Exception:  # a stranger's archive may be wrong in any way
-        raise BundleError(f"{file}: it is no bundle, or it is damaged") from None
+        raise BundleError(f"{file}: it is not a bundle, or it is damaged") from None
     return Bundle(file, manifest, parts)
 
 
 class _ProblemError(Exception):
-    """What is wrong with a file."""
+    """The problem of a file, as a clause."""
 
 
 def _parts(archive: zipfile.ZipFile) -> dict[str, bytes]:

@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
+from os.path import commonprefix
 from typing import Any, Final
 
 from invoice_sandbox.state import Record
@@ -22,12 +24,12 @@ _REAL: Final = frozenset(
 may be by a request that is in no journal. They are not compared."""
 
 _TIMED: Final = _REAL | {"bodyDigest"}
-"""Those that have an instant in them, too."""
+"""These, and members that have an instant in them."""
 
 _IN_TEXT: Final = re.compile(rf'"({"|".join(sorted(_REAL))})":("[^"]*"?|[0-9.]+|null)')
 _SECRET: Final = re.compile(r"\[redacted [^\[\]]*\]")
 _WINDOW: Final = re.compile(r'^("anonymous";r=).*|(;t=)[0-9]+$')
-"""What is left of a rate window: callers without a key share one with requests of no bundle, and
+"""The rest of a rate window: callers without a key share one with requests of no bundle, and
 its end is real time."""
 
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
@@ -55,28 +57,34 @@ class Comparison:
         self._without_times = without_times
         self._random_ids: set[str] = set()
 
-    def of_request(self, place: str, one: Record, other: Record) -> Iterator[Difference]:
-        """Return the differences of two responses to a request."""
-        for entry in (one, other):
+    def of_request(self, place: str, recorded: Record, replayed: Record) -> Iterator[Difference]:
+        """Yield the differences of two responses to a request."""
+        entries = (recorded, replayed)
+        for entry in entries:
             if not entry.get("number"):  # the id of a request of an unknown caller is random
                 self._random_ids.update(_ULID.findall(entry.get("requestId", "")))
-        found = [*_differences(self._plain(_response(one)), self._plain(_response(other)), "")]
-        texts = [self._plain(entry.get("response", {}).get("body")) for entry in (one, other)]
+        expected, actual = (self._plain(_response(entry)) for entry in entries)
+        found = [*_differences(expected, actual, "")]
         if not found:  # but maybe the order of members, or how a number is written
-            found = [*_differences(texts[0], texts[1], "/body")]
+            expected, actual = (
+                self._plain(entry.get("response", {}).get("body")) for entry in entries
+            )
+            found = [*_differences(expected, actual, "/body")]
         for member, expected, actual in found:
             yield Difference(place, member, expected, actual)
 
-    def of_end(self, one: Record, other: Record) -> Iterator[Difference]:
-        """Return the differences in what is left."""
-        for member, expected, actual in _differences(self._plain(one), self._plain(other), ""):
-            yield Difference(None, member, expected, actual)
+    def of_end(self, recorded: Record, replayed: Record) -> Iterator[Difference]:
+        """Yield the differences in what is left."""
+        for difference in _differences(self._plain(recorded), self._plain(replayed), ""):
+            yield Difference(None, *difference)
 
     def _plain(self, value: Any) -> Any:
         """The value without what differs in every run."""
         if isinstance(value, Mapping):
             left_out = _TIMED if self._without_times else _REAL
-            return {name: self._plain(one) for name, one in value.items() if name not in left_out}
+            return {
+                name: self._plain(member) for name, member in value.items() if name not in left_out
+            }
         if isinstance(value, list):
             return [self._plain(item) for item in value]
         if not isinstance(value, str):
@@ -108,37 +116,35 @@ def _parsed(text: str | None) -> Any:
         return text
 
 
-def _differences(one: Any, other: Any, pointer: str) -> Iterator[tuple[str, str, str]]:
-    """The differences of two JSON values, in the order of the first."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for name in [*one, *(name for name in other if name not in one)]:
+def _differences(expected: Any, actual: Any, pointer: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the differences of two JSON values, in the order of the first."""
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        for name in dict.fromkeys((*expected, *actual)):
             place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-            yield from _differences(one.get(name, _MISSING), other.get(name, _MISSING), place)
-    elif isinstance(one, list) and isinstance(other, list):
-        for index in range(max(len(one), len(other))):
-            pair = [items[index] if index < len(items) else _MISSING for items in (one, other)]
-            yield from _differences(pair[0], pair[1], f"{pointer}/{index}")
-    elif one is not other and not _is_equal(one, other):
-        if isinstance(one, str) and isinstance(other, str):
-            one, other = _where_they_differ(one, other)
-        yield pointer, _shown(one), _shown(other)
+            yield from _differences(expected.get(name, _MISSING), actual.get(name, _MISSING), place)
+    elif isinstance(expected, list) and isinstance(actual, list):
+        pairs = zip_longest(expected, actual, fillvalue=_MISSING)
+        for index, (first, second) in enumerate(pairs):
+            yield from _differences(first, second, f"{pointer}/{index}")
+    elif expected is not actual and not _is_equal(expected, actual):
+        if isinstance(expected, str) and isinstance(actual, str):
+            start = _start_of_difference(expected, actual)
+            expected, actual = expected[start:], actual[start:]
+        yield pointer, _shown(expected), _shown(actual)
 
 
-def _where_they_differ(one: str, other: str) -> tuple[str, str]:
-    """Two texts, long ones from shortly before the first character that differs."""
-    if max(len(one), len(other)) <= _MAX_SHOWN:
-        return one, other
-    pairs = enumerate(zip(one, other, strict=False))
-    shorter = min(len(one), len(other))
-    same = next((place for place, pair in pairs if pair[0] != pair[1]), shorter)
-    begin = max(0, same - _BEFORE)
-    return one[begin:], other[begin:]
+def _start_of_difference(expected: str, actual: str) -> int:
+    """Return where to begin to show two texts: long ones shortly before they differ."""
+    if max(len(expected), len(actual)) <= _MAX_SHOWN:
+        return 0
+    same = commonprefix([expected, actual])  # noqa: RUF071 - not of paths
+    return max(0, len(same) - _BEFORE)
 
 
-def _is_equal(one: Any, other: Any) -> bool:
+def _is_equal(expected: Any, actual: Any) -> bool:
     """True if two values are the same in JSON, which has one type of number."""
-    types = [float if type(value) is int else type(value) for value in (one, other)]
-    return types[0] is types[1] and bool(one == other)
+    types = [float if type(value) is int else type(value) for value in (expected, actual)]
+    return types[0] is types[1] and bool(expected == actual)
 
 
 def _shown(value: Any) -> str:

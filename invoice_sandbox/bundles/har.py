@@ -14,23 +14,23 @@ def as_har(journal: Sequence[Mapping[str, Any]], origin: str, version: str) -> d
         "log": {
             "version": "1.2",
             "creator": {"name": "invoice-sandbox", "version": version},
-            "entries": [_entry(one, origin) for one in journal],
+            "entries": [_entry(entry, origin) for entry in journal],
         }
     }
 
 
-def _entry(one: Mapping[str, Any], origin: str) -> dict[str, Any]:
+def _entry(entry: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """``startedDateTime`` is real time, ``_simulatedTime`` the end of the request on the clock of
     its workspace; a status of 0 is a reset connection."""
-    took = float(one["durationMs"])
-    request, response, status = one["request"], one["response"], one["status"]
-    target, sent = one.get("target") or one["path"], _content(request)
+    took = float(entry["durationMs"])
+    request, response, status = entry["request"], entry["response"], entry["status"]
+    target, sent = entry.get("target") or entry["path"], _content(request)
     return {
-        "startedDateTime": one.get("receivedAt") or one["at"],
-        "_simulatedTime": one["at"],
+        "startedDateTime": entry.get("receivedAt") or entry["at"],
+        "_simulatedTime": entry["at"],
         "time": took,
         "request": {
-            "method": one["method"],
+            "method": entry["method"],
             "url": origin + target,
             "httpVersion": "HTTP/1.1",
             "cookies": [],
@@ -53,9 +53,9 @@ def _entry(one: Mapping[str, Any], origin: str) -> dict[str, Any]:
         },
         "cache": {},
         "timings": {"send": 0, "wait": took, "receive": 0},
-        "_requestId": one["requestId"],
-        "_why": one["why"],
-        "_isListed": one["isListed"],
+        "_requestId": entry["requestId"],
+        "_why": entry["why"],
+        "_isListed": entry["isListed"],
     }
 
 

@@ -191,7 +191,7 @@ def judge_bundle(file: Path, plan: Path | None, out: Path | None) -> None:
 
     A bundle of 'acceptance run' is judged by every rule of its plan. Any other bundle is judged by
     the rules that need no step of a run; what it has no example of is inconclusive. Status 0 when
-    the client is conformant, 1 when it is not, 2 for a file that is no bundle.
+    the client is conformant, 1 when it is not, 2 for a file that is not a bundle.
 
     \b
     invoice-sandbox acceptance judge report/bundle.zip
@@ -200,8 +200,8 @@ def judge_bundle(file: Path, plan: Path | None, out: Path | None) -> None:
     bundle = read_bundle(file)
     chosen = plan if plan or "cases" in bundle.manifest else plan_of(default_project())
     report, subject = judged(bundle, None if chosen is None else (str(chosen), chosen.read_bytes()))
-    for one in report.checks:
-        print_check(one)
+    for check in report.checks:
+        print_check(check)
     text = as_json(report_object(report, subject))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

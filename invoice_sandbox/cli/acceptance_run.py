@@ -1,4 +1,4 @@
-"""What the commands of acceptance runs have in common: options, server, plan, reports."""
+"""The common part of the commands for acceptance runs: options, server, plan, reports."""
 
 from __future__ import annotations
 
@@ -125,13 +125,13 @@ def run_checks(
     contract = control.whole("GET", "/openapi.json")
     subject, progress = contract_subject(contract, declared), Progress(plan, checks, control)
     finished: dict[str, CheckReport] = {}
-    unprinted = [one.id for one in checks]
+    unprinted = [check.id for check in checks]
 
-    def on_result(one: CheckReport) -> None:
-        finished[one.check.id] = one
+    def on_result(report: CheckReport) -> None:
+        finished[report.check.id] = report
         ordered = [finished[other.id] for other in checks if other.id in finished]
         partial = report_object(RunReport(plan, ordered, is_complete=False), subject)
-        progress.finish(one.check, one.verdict.value, one.decisive.summary, partial)
+        progress.finish(report.check, report.verdict.value, report.decisive.summary, partial)
         while unprinted and unprinted[0] in finished:  # in the order of the plan
             print_check(finished[unprinted.pop(0)])
 
@@ -169,7 +169,7 @@ def loaded_plan(file: Path, control: ControlClient) -> Plan:
 
 
 def _declared(plan: Plan, text: str) -> list[str]:
-    names = [one.strip() for one in text.split(",") if one.strip()]
+    names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in plan.capabilities:
             advice = suggestion(name, plan.capabilities)
@@ -179,22 +179,22 @@ def _declared(plan: Plan, text: str) -> list[str]:
 
 def _chosen(plan: Plan, only: Sequence[str]) -> list[Check]:
     known_checks(plan, "--only", only)
-    return [one for one in plan.checks if not only or one.id in only]
+    return [check for check in plan.checks if not only or check.id in only]
 
 
 def known_checks(plan: Plan, option: str, names: Iterable[str]) -> None:
-    """Raise UserError for a name that is no check."""
+    """Raise UserError for a name that is not a check's."""
     known = [check.id for check in plan.checks]
     for name in names:
         if name not in known:
             raise UserError(f"{option}: there is no check '{name}' ({suggestion(name, known)})")
 
 
-def print_check(one: CheckReport) -> None:
+def print_check(report: CheckReport) -> None:
     """Print the verdict on a check on one line, and below what a recording does not show."""
-    click.echo(f"{one.verdict.value:<14} {one.check.id}: {one.decisive.summary}")
-    if one.not_visible:
-        click.echo(f"{'':<14} not visible in a recording: {' '.join(one.not_visible)}")
+    click.echo(f"{report.verdict.value:<14} {report.check.id}: {report.decisive.summary}")
+    if report.not_visible:
+        click.echo(f"{'':<14} not visible in a recording: {' '.join(report.not_visible)}")
 
 
 def write_reports(out: Path, report: RunReport, subject: Subject) -> str:
@@ -213,13 +213,12 @@ def write_reports(out: Path, report: RunReport, subject: Subject) -> str:
 def conclusion(report: RunReport) -> str:
     """The verdict on a run, and how many checks have each, worst first; of a run that judged
     nothing also what the client would have to declare."""
-    verdicts = [one.verdict for one in report.checks]
-    counts = [f"{verdicts.count(one)} {one.value}" for one in Verdict if one in verdicts]
+    counts = [f"{count} {verdict.value}" for verdict, count in report.counts.items()]
     text = f"{report.verdict.value}: {', '.join(counts)}"
     if report.verdict is not Verdict.NOT_APPLICABLE:
         return text
-    cases = [case for one in report.checks for case in one.check.cases]
-    needed = ",".join(dict.fromkeys(one.when for one in cases if one.when is not None))
+    cases = [case for report in report.checks for case in report.check.cases]
+    needed = ",".join(dict.fromkeys(case.when for case in cases if case.when is not None))
     advice = f"; --declare {needed} if the client is capable of it" if needed else ""
     return f"{text}; nothing was judged{advice}"
 

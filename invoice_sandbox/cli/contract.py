@@ -108,13 +108,13 @@ def print_assumptions(project: Path | None) -> None:
     if overlay is None:
         click.echo("This project makes no assumptions: it has no openapi/overlay.yaml.")
         return
-    print_table(_ASSUMPTIONS, [asdict(one) for one in assumptions(overlay)])
+    print_table(_ASSUMPTIONS, [asdict(assumption) for assumption in assumptions(overlay)])
 
 
 _ASSUMPTIONS: Final = Table(
     {
         "gap in the specification": "gap",
-        "assumption and reason": lambda one: " ".join(one["reason"].split()),
+        "assumption and reason": lambda row: " ".join(row["reason"].split()),
         "place in the contract": "target",
     },
     empty="The overlay makes no assumptions.",
@@ -123,10 +123,12 @@ _ASSUMPTIONS: Final = Table(
 
 def check(project: Path | None, file: Path, *, as_json: bool) -> bool:
     """Print what ``file`` changes; True when anything would break."""
-    found = sorted(compare(project or default_project(), file), key=lambda one: not one.breaking)
+    found = sorted(
+        compare(project or default_project(), file), key=lambda finding: not finding.breaking
+    )
     breaking = sum(finding.breaking for finding in found)
     if as_json:
-        print_json({"breaking": breaking, "differences": [asdict(one) for one in found]})
+        print_json({"breaking": breaking, "differences": [asdict(finding) for finding in found]})
         return breaking > 0
     for finding in found:
         mark = "BREAKS " if finding.breaking else "changes"
@@ -142,9 +144,13 @@ def compare(folder: Path, file: Path) -> Iterator[Finding]:
     read = read_contract(file)
     theirs = read.document
     own_file = folder / "openapi" / "openapi.yaml"
-    for one in differences(base_document(folder), theirs):
-        place = place_of(own_file, one.pointer) if one.in_ours else read.place(one.pointer)
-        yield Finding(one.breaking, place, one.text)
+    for difference in differences(base_document(folder), theirs):
+        place = (
+            place_of(own_file, difference.pointer)
+            if difference.in_ours
+            else read.place(difference.pointer)
+        )
+        yield Finding(difference.breaking, place, difference.text)
     fits = _apply_overlay(folder, theirs)
     try:
         contract = compile_contract({**theirs, "webhooks": {}})
@@ -160,7 +166,7 @@ def compare(folder: Path, file: Path) -> Iterator[Finding]:
 
 
 def _apply_overlay(folder: Path, theirs: dict[str, Any]) -> bool:
-    """Whether every action fits. What does not is the overlay's own, and no change for a client."""
+    """True if every action of the overlay fits; one that does not changes nothing for a client."""
     overlay = overlay_document(folder)
     return overlay is None or not list(overlay_problems(theirs, overlay))
 

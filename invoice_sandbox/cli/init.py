@@ -67,7 +67,7 @@ def write_project(folder: Path, file: Path, *, stateful: bool = False) -> None:
     _check_free(folder)
     read = read_contract(file)
     contract = compile_apart(read)
-    example = min(_examples(contract), key=lambda one: len(repr(one.body)), default=None)
+    example = min(_examples(contract), key=lambda example: len(repr(example.body)), default=None)
     files = {
         "openapi/openapi.yaml": yaml_text(read.document),
         "handlers/__init__.py": f'"""Handlers of {_title(contract)}."""\n',
@@ -82,7 +82,7 @@ def write_project(folder: Path, file: Path, *, stateful: bool = False) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     for line in contract_warnings(read, contract):
         click.echo(f"WARNING {line}", err=True)
-    for line in [f"Stateful {one}" for one in collections] or [NOTHING] * stateful:
+    for line in [f"Stateful {collection}" for collection in collections] or [NOTHING] * stateful:
         click.echo(line)
     click.echo(f"{folder}: {len(contract.operations)} operations, {len(files)} files.")
     click.echo(f"Serve it: invoice-sandbox serve --project {shlex.quote(str(folder))}")
@@ -125,7 +125,7 @@ def _handler(example: _Example) -> str:
 
 def _collections(collections: Sequence[Collection]) -> str:
     """Return the section of ``conventions.yaml`` that names the collections."""
-    rows = [_row(one) for one in collections]
+    rows = [_row(collection) for collection in collections]
     return yaml_text({"collections": rows}) if rows else ""
 
 
@@ -161,7 +161,7 @@ from invoice_sandbox.project.api import Call
 # The returned value must match the contract.
 # A call has the request (path, query, body), the workspace's state (call.state.get(collection, id))
 # and its clock (call.timestamp). Delete this function to fall back to the contract's example.
-async def {name}(call: Call) -> object:
+def {name}(call: Call) -> object:
     """{title}"""
     return (
 {body}

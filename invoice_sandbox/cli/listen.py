@@ -52,7 +52,7 @@ _CLOCK: Final[SystemClock] = OperatingSystemClock()
 
 
 def _types(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
-    types = tuple(one.strip() for one in text.split(","))
+    types = tuple(name.strip() for name in text.split(","))
     if not all(types):
         raise click.BadParameter(f"'{text}': use types of events, separated by commas")
     return types

@@ -1,4 +1,4 @@
-"""What several commands have in common: groups, types of options, client, and printing."""
+"""The common part of several commands: groups, types of options, client, and printing."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def with_query(path: str, query: Mapping[str, Any]) -> str:
 def read_password() -> str:
     """A password: from the terminal, without showing it, or the first line of the input.
 
-    Raises click.UsageError for an empty one, and for one that is no text.
+    Raises click.UsageError for an empty one, and for one that is not UTF-8.
     """
     if sys.stdin.isatty():
         prompt = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)

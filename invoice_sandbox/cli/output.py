@@ -1,4 +1,4 @@
-"""How commands print: JSON for scripts; tables and lines for people."""
+"""Print data: JSON for scripts; tables and lines for people."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import click
 from invoice_sandbox.base import jsonio
 
 NOTHING: Final = "-"
-"""How an absent value is shown."""
+"""The text for an absent value."""
 
 _GAP: Final = "  "
 
 Row = Mapping[str, Any]
 Cell = str | Callable[[Row], Any]
-"""What a column shows of a row: the member at a dotted path, or the result of a function."""
+"""The content of a column: the member at a dotted path, or the result of a function."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def plain(value: Any) -> str:
         case list():
             return ", ".join(map(plain, value))
         case dict():
-            return ", ".join(f"{name} {plain(one)}" for name, one in value.items())
+            return ", ".join(f"{name} {plain(member)}" for name, member in value.items())
     return "".join(
         letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1]
         for letter in str(value)

@@ -135,8 +135,10 @@ def _show_request(entry: Row) -> None:
     for name, value in entry["why"].items():
         if name == "problems":
             click.echo("  problems:")
-            for one in value:
-                click.echo(f"    {plain(one['pointer'] or 'the body')}: {plain(one['problem'])}")
+            for problem in value:
+                click.echo(
+                    f"    {plain(problem['pointer'] or 'the body')}: {plain(problem['problem'])}"
+                )
         else:
             text = jsonio.dumps(value).decode() if isinstance(value, dict) else value
             click.echo(f"  {plain(name)}: {plain(text)}")

@@ -199,7 +199,7 @@ def description(scenario: Scenario, run: Run) -> Iterator[str]:
         yield ""
         yield f"{title}:"
         yield from (f"  {line}" for line in lines)
-    expected = [str(one["that"]) for one in scenario.expects]
+    expected = [str(expectation["that"]) for expectation in scenario.expects]
     if expected:
         yield ""
         yield "Expected of the client:"
@@ -208,13 +208,13 @@ def description(scenario: Scenario, run: Run) -> Iterator[str]:
 
 def _table(run: Run) -> Iterator[str]:
     views = step_views(run)
-    first = max(len(one.when) for one in views)
-    second = max(len(one.what) for one in views)
-    for one in views:
-        leads = one.leads if not one.simulated.possible else f"-> {one.leads}"
-        yield f"{one.when:<{first}}  {one.what:<{second}}  {leads}"
-        small = [one.why] if one.why else []
-        small += [f"records {', '.join(one.events)}"] if one.events else []
+    first = max(len(view.when) for view in views)
+    second = max(len(view.what) for view in views)
+    for view in views:
+        leads = view.leads if not view.simulated.possible else f"-> {view.leads}"
+        yield f"{view.when:<{first}}  {view.what:<{second}}  {leads}"
+        small = [view.why] if view.why else []
+        small += [f"records {', '.join(view.events)}"] if view.events else []
         if small:
             yield f"{'':<{first}}  {'; '.join(small)}"
 

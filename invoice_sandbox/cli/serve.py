@@ -118,7 +118,7 @@ def _ready_lines(engine: Engine, settings: Settings) -> Iterator[str]:
     if settings.seed is None:
         yield f"Seed {engine.seed}: --seed {engine.seed} gives the same ids again"
     collections = engine.project.conventions.collections
-    yield from (f"Stateful {one}" for one in collections)
+    yield from (f"Stateful {collection}" for collection in collections)
     if settings.stateful and not collections:
         yield NOTHING
     yield f"Console at {places['console']}, docs at {places['docs']}"

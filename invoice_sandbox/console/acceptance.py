@@ -34,7 +34,7 @@ def acceptance() -> str:
         page="acceptance",
         plans=list(_plans(contents().plans)),
         runs=runs,
-        progress={one["id"]: _progress(one) for one in runs.rows},
+        progress={run["id"]: _progress(run) for run in runs.rows},
         server=contents().engine.url,
     )
 
@@ -47,14 +47,14 @@ def one_run(run_id: str) -> str:
         return render_template("problem.html", page="acceptance", received=received)
     run = received.data
     report = _report(run_id) if run["hasReport"] else None
-    checks = {one["id"]: one for one in report.data["checks"]} if report else {}
+    checks = {check["id"]: check for check in report.data["checks"]} if report else {}
     return render_template(
         "run.html",
         page="acceptance",
         run=run,
         path=f"{RUNS}/{run_id}",
         progress=_progress(run),
-        verdicts=Counter(one["verdict"] for one in run["checks"] if one["verdict"]),
+        verdicts=Counter(check["verdict"] for check in run["checks"] if check["verdict"]),
         checks=checks,
     )
 
@@ -106,13 +106,13 @@ def _file(content: bytes, media_type: str, name: str) -> Response:
 
 
 def _progress(run: Mapping[str, Any]) -> tuple[int, int]:
-    """How many checks of a run are finished, of how many."""
-    states = [one["state"] for one in run["checks"]]
+    """Return the number of finished checks of a run, and of all."""
+    states = [check["state"] for check in run["checks"]]
     return states.count(_FINISHED), len(states)
 
 
 def _plans(folder: Path | None) -> Iterator[Mapping[str, Any]]:
-    """The plans of a folder; a file that is no plan is left out."""
+    """The plans of a folder; a file that is not a plan is left out."""
     for file in sorted(folder.glob("*.yaml")) if folder else ():
         plan = _plan(file)
         if plan is not None:

@@ -1,4 +1,4 @@
-"""What the buttons of the console do: send a request and return; sign in, switch and sign out."""
+"""The actions of the console: send a request and return; sign in, switch and sign out."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def sign_out() -> Redirect:
 
 
 def _others(secret: str) -> list[Identity]:
-    return [one for one in g.visitor.held if one.secret != secret]
+    return [identity for identity in g.visitor.held if identity.secret != secret]
 
 
 def _holding(held: Sequence[Identity]) -> Redirect:

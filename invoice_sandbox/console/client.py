@@ -39,7 +39,7 @@ _TEXT: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 def is_repeated(name: str, text: str) -> bool:
-    """Whether a header belongs to a request that is sent again, not to its connection or sender."""
+    """True if a header belongs to a request that is sent again, not to its connection or sender."""
     is_header = _NAME.fullmatch(name) is not None and _TEXT.fullmatch(text) is not None
     return is_header and not _OF_CONNECTION.fullmatch(name)
 
@@ -54,7 +54,7 @@ class Received:
 
     @property
     def is_success(self) -> bool:
-        """Whether the request was carried out."""
+        """True if the request was carried out."""
         return self.status < 300
 
     @cached_property
@@ -67,7 +67,7 @@ class Received:
 
     @property
     def data(self) -> Any:
-        """What the envelope holds, or the whole body where there is no envelope."""
+        """The content of the envelope, or the whole body where there is no envelope."""
         if isinstance(self.body, Mapping) and "data" in self.body:
             return self.body["data"]
         return self.body
@@ -114,7 +114,7 @@ class Client:
 
     def as_nobody(self) -> Client:
         """The client without the identity."""
-        headers = tuple(one for one in self.headers if one[0] != "authorization")
+        headers = tuple(header for header in self.headers if header[0] != "authorization")
         return replace(self, headers=headers, identity=NOBODY)
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Received:

@@ -1,4 +1,4 @@
-"""What all pages of the console share: their blueprint, the visitor's client, and JSON as text."""
+"""The common part of all pages: their blueprint, the visitor's client, and JSON as text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def client() -> Client:
 
 
 def contents() -> Contents:
-    """What the console shows."""
+    """The contents of the console."""
     found: Contents = current_app.config["CONTENTS"]
     return found
 

@@ -20,12 +20,12 @@ def contract() -> str:
     coverage = received.data if received.is_success else None
     served = contents().engine.project.contract
     groups: dict[str, list[Any]] = {}
-    for one in served.operations.values():
-        declared = served.document["paths"][one.path][one.method.lower()]
+    for operation in served.operations.values():
+        declared = served.document["paths"][operation.path][operation.method.lower()]
         tag = next(iter(declared.get("tags", [])), "default")
-        link = f"/docs#/{quote(tag)}/{quote(one.id)}"
+        link = f"/docs#/{quote(tag)}/{quote(operation.id)}"
         assumed = list(dict.fromkeys(_assumptions(declared)))
-        groups.setdefault(tag, []).append((one, declared, link, assumed))
+        groups.setdefault(tag, []).append((operation, declared, link, assumed))
     return render_template(
         "contract.html",
         page="contract",
@@ -38,7 +38,7 @@ def contract() -> str:
 
 @pages.get("/contract/schema")
 def schema() -> str:
-    """What a JSON pointer into the contract leads to, and what it is a part of."""
+    """The schema at a JSON pointer into the contract, and the one around it."""
     pointer = request.args.get("pointer", "")
     document = contents().engine.project.contract.document
     places = (pointer, pointer.rpartition("/")[0])
@@ -60,9 +60,9 @@ def _covered(coverage: Mapping[str, Any] | None) -> set[tuple[str, str]]:
 
 
 def _assumptions(declared: Any) -> Iterator[str]:
-    """What the sandbox assumes anywhere in the declaration of an operation."""
+    """Yield the assumptions anywhere in the declaration of an operation."""
     if isinstance(declared, Mapping):
-        yield from (one["assumption"] for one in declared.get(ASSUMPTION, ()))
+        yield from (assumption["assumption"] for assumption in declared.get(ASSUMPTION, ()))
         for name, value in declared.items():
             if name != ASSUMPTION:
                 yield from _assumptions(value)

@@ -21,19 +21,19 @@ def all_webhooks() -> str:
     """Endpoints, deliveries of any or of one ``status``, and the inbox."""
     found, addresses = webhooks(), contents().addresses
     deliveries, wanted = found.get("deliveries", []), request.args.get("status", "")
-    chosen = [one for one in deliveries if wanted in {"", one["status"]}]
+    chosen = [delivery for delivery in deliveries if wanted in {"", delivery["status"]}]
     return render_template(
         "webhooks.html",
         page="webhooks",
         endpoints=found.get("endpoints", []),
         deliveries=chosen[:_SHOWN],
         count=len(chosen),
-        statuses=Counter(one["status"] for one in deliveries),
+        statuses=Counter(delivery["status"] for delivery in deliveries),
         wanted=wanted,
         events=sorted(contents().engine.project.lifecycle.events),
         inbox=client().get("/sandbox/inbox"),
         trigger=addresses.get("triggerEvent"),
-        actions=[addresses[one] for one in _ACTIONS if one in addresses],
+        actions=[addresses[name] for name in _ACTIONS if name in addresses],
         register=addresses.get(contents().engine.project.conventions.register_operation or ""),
     )
 
@@ -50,11 +50,14 @@ def one_delivery(delivery_id: str) -> str:
         "delivery.html",
         page="webhooks",
         delivery=delivery,
-        endpoint=next((one for one in endpoints if one["id"] == delivery["endpointId"]), None),
+        endpoint=next(
+            (endpoint for endpoint in endpoints if endpoint["id"] == delivery["endpointId"]), None
+        ),
         faults=_faults(),
         diagnosis=diagnosis(delivery),
         is_altered={
-            one["attempt"]: _is_altered(one, delivery["body"]) for one in delivery["attempts"]
+            attempt["attempt"]: _is_altered(attempt, delivery["body"])
+            for attempt in delivery["attempts"]
         },
     )
 
@@ -66,7 +69,7 @@ def _faults() -> list[str]:
 
 
 def _is_altered(attempt: Mapping[str, Any], body: str | None) -> bool:
-    """Whether other bytes were sent than those of the event."""
+    """True if other bytes were sent than those of the event."""
     if body is None or not attempt["request"]:
         return False
     digest = hashlib.sha256(body.encode()).hexdigest()

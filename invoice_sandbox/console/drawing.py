@@ -59,17 +59,26 @@ def drawing_of(machine: Machine, status: str, legal: Collection[str]) -> Drawing
     """The machine in columns by the number of transitions from its initial state; ``legal`` are
     the triggers of those that lead on from ``status`` now."""
     places = _places(machine)
-    next_ = [one for one in machine.transitions if one.from_ == status and one.trigger in legal]
-    following = {one.to for one in next_}
+    next_ = [
+        transition
+        for transition in machine.transitions
+        if transition.from_ == status and transition.trigger in legal
+    ]
+    following = {transition.to for transition in next_}
     states = tuple(
-        State(one, *places[one], _mark(machine, one, status, following)) for one in machine.states
+        State(state, *places[state], _mark(machine, state, status, following))
+        for state in machine.states
     )
     arrows = [
-        Arrow(one.trigger, _path(places[one.from_], places[one.to]), one in next_)
-        for one in machine.transitions
-        if one.to in places and one.to != one.from_
+        Arrow(
+            transition.trigger,
+            _path(places[transition.from_], places[transition.to]),
+            transition in next_,
+        )
+        for transition in machine.transitions
+        if transition.to in places and transition.to != transition.from_
     ]
-    arrows.sort(key=lambda one: one.is_next)
+    arrows.sort(key=lambda arrow: arrow.is_next)
     width = max(x for x, _ in places.values()) + _COLUMN
     height = max(y for _, y in places.values()) + HEIGHT + _MARGIN
     return Drawing(states, tuple(arrows), width, height)
@@ -85,7 +94,10 @@ def _mark(machine: Machine, state: str, status: str, following: set[str]) -> str
 
 def _places(machine: Machine) -> dict[str, tuple[int, int]]:
     """The terminal states come below all others."""
-    ranks, open_ = _ranks(machine), [one for one in machine.states if one not in machine.terminal]
+    ranks, open_ = (
+        _ranks(machine),
+        [state for state in machine.states if state not in machine.terminal],
+    )
     rows: dict[int, int] = {}
     places = {}
     for state in open_:
@@ -132,7 +144,7 @@ def _rounded(points: Sequence[tuple[int, int]]) -> str:
     """A line through points, with round corners."""
     path = "M{} {}".format(*points[0])
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
-        (x1, y1), (x2, y2) = (_toward(corner, one) for one in (before, after))
+        (x1, y1), (x2, y2) = (_toward(corner, point) for point in (before, after))
         path += f"L{x1} {y1}Q{corner[0]} {corner[1]} {x2} {y2}"
     return path + "L{} {}".format(*points[-1])
 
@@ -140,8 +152,8 @@ def _rounded(points: Sequence[tuple[int, int]]) -> str:
 def _toward(corner: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     """The point of a line, of which one coordinate stays, where its round corner begins."""
     x, y = (
-        one + max(-_ROUND, min(_ROUND, (two - one) // 2))
-        for one, two in zip(corner, other, strict=True)
+        start + max(-_ROUND, min(_ROUND, (two - start) // 2))
+        for start, two in zip(corner, other, strict=True)
     )
     return x, y
 
@@ -149,13 +161,13 @@ def _toward(corner: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
 def _ranks(machine: Machine) -> dict[str, int]:
     ranks, reached = {machine.initial: 0}, [machine.initial]
     outgoing: dict[str, list[Transition]] = {}
-    for one in machine.transitions:
-        outgoing.setdefault(one.from_, []).append(one)
+    for transition in machine.transitions:
+        outgoing.setdefault(transition.from_, []).append(transition)
     for state in reached:
-        for one in outgoing.get(state, ()):
-            if one.to not in ranks and one.to in machine.states:
-                ranks[one.to] = ranks[state] + 1
-                reached.append(one.to)
+        for transition in outgoing.get(state, ()):
+            if transition.to not in ranks and transition.to in machine.states:
+                ranks[transition.to] = ranks[state] + 1
+                reached.append(transition.to)
     return ranks
 
 
@@ -182,10 +194,10 @@ def chain_of(views: Sequence[StepView]) -> Chain | None:
     if not views:
         return None
     status, links = views[0].simulated.before, []
-    for one in views:
-        is_moved = one.simulated.possible and one.simulated.status != status
-        status = one.simulated.status if is_moved else status
-        links.append(Link(one.when, one.what, _reasons(one), status if is_moved else None))
+    for view in views:
+        is_moved = view.simulated.possible and view.simulated.status != status
+        status = view.simulated.status if is_moved else status
+        links.append(Link(view.when, view.what, _reasons(view), status if is_moved else None))
     return Chain(views[0].simulated.before, tuple(links))
 
 
@@ -197,4 +209,4 @@ def _reasons(view: StepView) -> str:
         f"records {', '.join(view.events)}" if view.events else "",
         "" if possible else view.leads,
     )
-    return "; ".join(one for one in parts if one)
+    return "; ".join(part for part in parts if part)

@@ -30,7 +30,7 @@ def one_request(request_id: str) -> str:
 
 
 def _page(request_id: str | None, found: Received | None) -> str:
-    filters = {one: request.args[one] for one in _FILTERS if request.args.get(one)}
+    filters = {name: request.args[name] for name in _FILTERS if request.args.get(name)}
     entry = None if found is None else next(iter(found.rows), None)
     return render_template(
         "requests.html",
@@ -49,15 +49,15 @@ def _page(request_id: str | None, found: Received | None) -> str:
 
 
 def _facts(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What explains a response, besides the violations and hints, which are shown before."""
-    return {name: one for name, one in entry["why"].items() if name not in _SHOWN_BEFORE}
+    """Return why a response came, without violations and hints, which are shown before."""
+    return {name: value for name, value in entry["why"].items() if name not in _SHOWN_BEFORE}
 
 
 _SHOWN_BEFORE: Final = frozenset({"problems", "schemaPath", "hints"})
 
 
 def _is_whole(entry: Mapping[str, Any]) -> bool:
-    """Whether the journal has all of a request but the credential, so that it can be repeated."""
+    """True if the journal has all of a request but the credential, so that it can be repeated."""
     sent = entry["request"]
     has_secret = any(REDACTED in text for text in (entry["path"], sent["body"] or ""))
     return "bodyBytes" not in sent and not has_secret

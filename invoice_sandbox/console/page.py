@@ -47,7 +47,7 @@ _LATER: Final = b"retry: 30000\n: too many streams\n\n"
 
 _EVENTS: Final = f"{CONSOLE}/events"
 _LOOKED_AT: Final = "/sandbox/clock"
-"""What who may look at a workspace may read."""
+"""A path that everybody who may look at a workspace may read."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Console:
         return Reply(200, b"", "text/event-stream", headers, self._changes(workspace, given))
 
     def _position(self, workspace_id: str | None) -> dict[str, int]:
-        """How many entries each log has had; nothing without a workspace."""
+        """Return the number of entries that each log has had; nothing without a workspace."""
         if workspace_id is None or self.engine.store.workspace(workspace_id) is None:
             return {}
         count = self.engine.store.count_logged
@@ -130,14 +130,14 @@ class Console:
         now = after = self._position(workspace_id)
         if now and _POSITION.fullmatch(given):
             seen = zip(now.items(), map(int, given.split(".")), strict=True)
-            after = {name: (one if one <= last else 0) for (name, last), one in seen}
+            after = {name: (number if number <= last else 0) for (name, last), number in seen}
         try:
             async with aclosing(self.engine.news(workspace_id, after)) as news:
                 async for found in news:
                     if found is None:
                         yield _ALIVE
                         continue
-                    after = {name: one.last for name, one in found.items()}
+                    after = {name: seen.last for name, seen in found.items()}
                     yield b"id: %s\nevent: change\ndata: {}\n\n" % _text(after).encode()
                     await asyncio.sleep(_SECONDS_BETWEEN_CHANGES)
         except TooManyStreamsError:

@@ -32,7 +32,7 @@ class Address:
 
     @property
     def label(self) -> str:
-        """What the operation does to the record in its path, such as ``accept``."""
+        """The action on the record in its path, such as ``accept``."""
         last = self.operation.path.rpartition("/")[2]
         return self.method.lower() if last.startswith("{") else last.replace("-", " ")
 
@@ -59,7 +59,7 @@ class Related:
         if self.machine is None:
             return list(self.actions)
         legal = self.machine.legal.get(str(row.get("status")), ())
-        return [one for one in self.actions if one.label in legal]
+        return [action for action in self.actions if action.label in legal]
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class Records:
     def filters(self) -> tuple[str, ...]:
         """The query parameters that filter the list."""
         parameters = self.listed.operation.parameters
-        names = [one.name for one in parameters if one.location == "query"]
-        return tuple(one for one in names if one not in _PAGING)
+        names = [parameter.name for parameter in parameters if parameter.location == "query"]
+        return tuple(name for name in names if name not in _PAGING)
 
     def choices(self, name: str) -> tuple[str, ...]:
         """The values that a filter can have, if they are the states of the machine."""
@@ -116,7 +116,7 @@ _PAGING: Final = frozenset({"limit", "cursor"})
 
 @dataclass(frozen=True)
 class Contents:
-    """What the console of an engine shows: records, and by operationId the operations of the
+    """The contents of the console of an engine: records, and by operationId the operations of the
     project's contract and of the control API. ``plans`` is the folder of acceptance plans."""
 
     engine: Engine
@@ -130,11 +130,11 @@ class Contents:
         """The contents for an engine. Raises ProjectError for an unknown operation or machine."""
         project = engine.project
         addresses = {
-            one.id: Address(contract.base_path, one)
+            operation.id: Address(contract.base_path, operation)
             for contract in (project.control, project.contract)
-            for one in contract.operations.values()
+            for operation in contract.operations.values()
         }
-        records = [_records(one, addresses, project) for one in project.conventions.records]
+        records = [_records(row, addresses, project) for row in project.conventions.records]
         form = project.conventions.sign_in
         sign_in = None if form is None else (addresses[form["operation"]], form["fields"])
         return cls(engine, tuple(records), addresses, sign_in, plans)
@@ -160,30 +160,30 @@ def _related(
     addresses: Mapping[str, Address],
     machines: Mapping[str, Machine],
 ) -> Iterator[Related]:
-    for one in rows:
+    for row in rows:
         yield Related(
-            title=one["title"],
-            listed=_known(one["list"], addresses),
-            by=one["by"],
-            columns=tuple(one["columns"]),
-            machine=_known(one["machine"], machines) if "machine" in one else None,
-            actions=tuple(_known(name, addresses) for name in one.get("actions", ())),
+            title=row["title"],
+            listed=_known(row["list"], addresses),
+            by=row["by"],
+            columns=tuple(row["columns"]),
+            machine=_known(row["machine"], machines) if "machine" in row else None,
+            actions=tuple(_known(name, addresses) for name in row.get("actions", ())),
         )
 
 
 def _sources(
     rows: Sequence[Mapping[str, Any]], addresses: Mapping[str, Address]
 ) -> Iterator[Source]:
-    for one in rows:
-        address = _known(one["operation"], addresses)
+    for row in rows:
+        address = _known(row["operation"], addresses)
         yield Source(
-            title=one["title"],
+            title=row["title"],
             address=address,
-            by=one.get("by"),
-            member=one.get("member"),
-            at=one["at"],
-            what=one["what"],
-            request=one.get("request"),
+            by=row.get("by"),
+            member=row.get("member"),
+            at=row["at"],
+            what=row["what"],
+            request=row.get("request"),
         )
 
 

@@ -24,7 +24,7 @@ def scenario() -> str:
     faults = client().get("/sandbox/faults")
     current = current_of(scenarios.rows)
     wanted, about = request.args.get("name", ""), request.args.get("about", "")
-    open_ = next((one for one in scenarios.rows if one["name"] == wanted), current)
+    open_ = next((scenario for scenario in scenarios.rows if scenario["name"] == wanted), current)
     return render_template(
         "scenario.html",
         page="scenario",
@@ -48,7 +48,7 @@ def scenario() -> str:
 
 def current_of(scenarios: list[Any]) -> Mapping[str, Any] | None:
     """The scenario of the workspace."""
-    return next((one for one in scenarios if one["current"]), None)
+    return next((scenario for scenario in scenarios if scenario["current"]), None)
 
 
 def _next_due(agenda: Any) -> str | None:
@@ -59,7 +59,7 @@ def _next_due(agenda: Any) -> str | None:
 def _steps(agenda: Any, which: str, about: str) -> list[Any]:
     """The due or the done steps, of all records or of one."""
     steps = agenda.get(which, []) if isinstance(agenda, Mapping) else []
-    return [one for one in steps if not about or is_about(one, {about})]
+    return [step for step in steps if not about or is_about(step, {about})]
 
 
 def _hits(faults: list[Any]) -> dict[str, list[Any]]:
@@ -68,8 +68,8 @@ def _hits(faults: list[Any]) -> dict[str, list[Any]]:
         return {}
     rows = client().get("/sandbox/requests", {"fault": "true", "limit": 50}).rows
     found: dict[str, list[Any]] = {}
-    for one in rows:
-        found.setdefault(str(one["why"]["fault"]).partition(" ")[0], []).append(one)
+    for entry in rows:
+        found.setdefault(str(entry["why"]["fault"]).partition(" ")[0], []).append(entry)
     return {name: entries[:5] for name, entries in found.items()}
 
 

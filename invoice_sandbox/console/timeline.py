@@ -38,15 +38,15 @@ class Mark:
 def timeline_of(client: Client, records: Records, record_id: str, ids: Set[str]) -> list[Mark]:
     """Everything about a record, oldest first; ``ids`` are those of what belongs to it, too."""
     agenda = _agenda(client)
-    numbered = {one["number"]: one for one in agenda["done"]}
-    due, done = ([one for one in agenda[name] if is_about(one, ids)] for name in ("due", "done"))
+    numbered = {step["number"]: step for step in agenda["done"]}
+    due, done = ([step for step in agenda[name] if is_about(step, ids)] for name in ("due", "done"))
     marks = [
         *_requests(client, ids),
         *_steps(due, done),
         *_of_sources(client, records, record_id, numbered),
         *_events(client, record_id, numbered),
     ]
-    return sorted(marks, key=lambda one: (one.is_ahead, _sortable(one.at)))
+    return sorted(marks, key=lambda mark: (mark.is_ahead, _sortable(mark.at)))
 
 
 def _sortable(at: str) -> str:
@@ -58,11 +58,13 @@ def _requests(client: Client, ids: Set[str]) -> Iterator[Mark]:
     found: dict[str, Any] = {}
     for wanted in ids:
         rows = client.get("/sandbox/requests", {"limit": _JOURNAL, "text": wanted}).rows
-        found |= {one["requestId"]: one for one in rows}
-    for one in sorted(found.values(), key=lambda one: (one["at"], one["requestId"])):
-        text = f"{one['method']} {one['path']} → {one['status'] or 'reset'}"
-        is_bad = (one["status"] or 599) >= 400
-        yield Mark(one["at"], "request", text, link=request_page(one["requestId"]), is_bad=is_bad)
+        found |= {entry["requestId"]: entry for entry in rows}
+    for entry in sorted(found.values(), key=lambda entry: (entry["at"], entry["requestId"])):
+        text = f"{entry['method']} {entry['path']} → {entry['status'] or 'reset'}"
+        is_bad = (entry["status"] or 599) >= 400
+        yield Mark(
+            entry["at"], "request", text, link=request_page(entry["requestId"]), is_bad=is_bad
+        )
 
 
 def request_page(request_id: str) -> str:
@@ -79,8 +81,8 @@ def _agenda(client: Client) -> Mapping[str, list[_Step]]:
 
 
 def is_about(step: _Step, ids: Set[str]) -> bool:
-    """Whether a step of the agenda is about one of the records."""
-    return step["subject"] in ids or any(one in ids for one in step["with"].values())
+    """True if a step of the agenda is about one of the records."""
+    return step["subject"] in ids or any(value in ids for value in step["with"].values())
 
 
 def anchor(step: _Step) -> str:
@@ -98,15 +100,15 @@ def _step_page(step: _Step) -> str:
 
 
 def _steps(due: Sequence[_Step], done: Sequence[_Step]) -> Iterator[Mark]:
-    for one in done:
-        is_done = one["outcome"] == "done"
-        outcome = "" if is_done else f" ({one['outcome']}: {one['reason']})"
-        detail = {"scenario": one["scenario"], **one["with"]}
-        text, link = f"{one['do']}{outcome}", _step_page(one)
-        yield Mark(one["at"], "step", text, detail, link, is_bad=not is_done)
-    for one in due:
-        detail = {"scenario": one["scenario"], **one["with"]}
-        yield Mark(one["at"], "step", one["do"], detail, _step_page(one), is_ahead=True)
+    for step in done:
+        is_done = step["outcome"] == "done"
+        outcome = "" if is_done else f" ({step['outcome']}: {step['reason']})"
+        detail = {"scenario": step["scenario"], **step["with"]}
+        text, link = f"{step['do']}{outcome}", _step_page(step)
+        yield Mark(step["at"], "step", text, detail, link, is_bad=not is_done)
+    for step in due:
+        detail = {"scenario": step["scenario"], **step["with"]}
+        yield Mark(step["at"], "step", step["do"], detail, _step_page(step), is_ahead=True)
 
 
 def _cause(row: Any, path: str, done: Mapping[int, _Step]) -> str | None:
@@ -140,7 +142,7 @@ def _of_sources(
 
 def _marks(source: Source, rows: Any, done: Mapping[int, _Step]) -> Iterator[Mark]:
     for row in reversed(rows) if source.by else rows:
-        detail = {key: one for key, one in row.items() if key not in {source.at, source.what}}
+        detail = {key: value for key, value in row.items() if key not in {source.at, source.what}}
         at, what = row.get(source.at) or "", str(row[source.what])
         link = _cause(row, source.request, done) if source.request else None
         yield Mark(at, source.title.lower(), what, detail, link)
@@ -158,10 +160,12 @@ def _events(client: Client, record_id: str, done: Mapping[int, _Step]) -> Iterat
 
 def _attempts(delivery: Mapping[str, Any], page: str) -> Iterator[Mark]:
     to = f"{delivery['eventType']} to {delivery['endpointId']}"
-    for one in delivery["attempts"]:
-        outcome = one["responseStatus"] or one["error"]
-        altered = f", {one['variation']}" if one["variation"] else ""
-        is_bad = one["status"] != "Delivered"
-        yield Mark(one["at"], "delivery", f"{to} → {outcome}{altered}", link=page, is_bad=is_bad)
+    for attempt in delivery["attempts"]:
+        outcome = attempt["responseStatus"] or attempt["error"]
+        altered = f", {attempt['variation']}" if attempt["variation"] else ""
+        is_bad = attempt["status"] != "Delivered"
+        yield Mark(
+            attempt["at"], "delivery", f"{to} → {outcome}{altered}", link=page, is_bad=is_bad
+        )
     if delivery["nextAttemptAt"]:
         yield Mark(delivery["nextAttemptAt"], "delivery", to, link=page, is_ahead=True)

@@ -121,31 +121,38 @@ def overview() -> str:
     """Clock, scenario, counts, errors by operation and reason, and the last deliveries."""
     entries = client().get("/sandbox/requests", {"limit": JOURNAL})
     errors = Counter(
-        (one["operation"], one["operation"] or one["path"], one["status"], _reason(one))
-        for one in entries.rows
-        if (one["status"] or 599) >= 400
+        (entry["operation"], entry["operation"] or entry["path"], entry["status"], _reason(entry))
+        for entry in entries.rows
+        if (entry["status"] or 599) >= 400
     )
-    listed = [(one, client().get(one.listed.path(), {"limit": 1})) for one in contents().records]
+    listed = [
+        (records, client().get(records.listed.path(), {"limit": 1}))
+        for records in contents().records
+    ]
     hooks = webhooks()
     return render_template(
         "overview.html",
         page="overview",
         entries=entries,
         errors=errors.most_common(20),
-        counts=[(one, received.headers.get("x-total-count", "")) for one, received in listed],
+        counts=[
+            (records, received.headers.get("x-total-count", "")) for records, received in listed
+        ],
         agenda=client().get("/sandbox/agenda"),
         scenario=scenario.current_of(client().get("/sandbox/scenarios").rows),
         endpoints=hooks.get("endpoints"),
-        disabled=sum(one["status"] == "Disabled" for one in hooks.get("endpoints", [])),
-        statuses=Counter(one["status"] for one in hooks.get("deliveries", [])),
+        disabled=sum(endpoint["status"] == "Disabled" for endpoint in hooks.get("endpoints", [])),
+        statuses=Counter(delivery["status"] for delivery in hooks.get("deliveries", [])),
         deliveries=_last(hooks.get("deliveries", [])),
         steps=list(_first_steps()) if not entries.rows else [],
     )
 
 
 def _last(deliveries: list[Any]) -> list[Any]:
-    """Those that were attempted last."""
-    return sorted(deliveries, key=lambda one: one["attemptedAt"] or "", reverse=True)[:_DELIVERIES]
+    """Return the deliveries that were attempted last."""
+    return sorted(deliveries, key=lambda delivery: delivery["attemptedAt"] or "", reverse=True)[
+        :_DELIVERIES
+    ]
 
 
 def _reason(entry: Mapping[str, Any]) -> str:
@@ -158,16 +165,16 @@ def _reason(entry: Mapping[str, Any]) -> str:
 
 
 def _first_steps() -> Iterator[tuple[str, str]]:
-    """What to try first, each as a command."""
+    """Yield the first things to try, each with a command."""
     addresses = contents().addresses
     key = g.visitor.current.secret if g.visitor.current.type == "demo" else "<API_KEY>"
     yield "Keep the key for the commands below.", f"export SANDBOX_API_KEY={key}"
-    for one in contents().records[:1]:
-        yield f"List {one.title.lower()}.", _command("GET", one.listed.path())
-    for one in (*contents().records[:1],):
-        body = _example(one.listed.operation.path)
+    for records in contents().records[:1]:
+        yield f"List {records.title.lower()}.", _command("GET", records.listed.path())
+    for records in (*contents().records[:1],):
+        body = _example(records.listed.operation.path)
         if body is not None:
-            yield "Register one.", _command("POST", one.listed.path(), body)
+            yield "Register one.", _command("POST", records.listed.path(), body)
     register = addresses.get(contents().engine.project.conventions.register_operation or "")
     inbox = client().get("/sandbox/inbox")
     if register is not None and inbox.is_success:
@@ -193,7 +200,7 @@ def _example(path: str) -> Any:
     """The first example of a body that is sent to a path; None if the contract has none."""
     declared = contents().engine.project.contract.document["paths"][path].get("post", {})
     media = declared.get("requestBody", {}).get("content", {}).get("application/json", {})
-    return next((one.get("value") for one in media.get("examples", {}).values()), None)
+    return next((example.get("value") for example in media.get("examples", {}).values()), None)
 
 
 # Records
@@ -206,7 +213,7 @@ def listed(name: str) -> str | Redirect:
     wanted = request.args.get("search", "").strip()
     if wanted and client().get(records.item.path(wanted)).is_success:
         return redirect(f"{CONSOLE}/records/{name}/{quote(wanted, safe='')}")
-    filters = {one: request.args[one] for one in records.filters if request.args.get(one)}
+    filters = {name: request.args[name] for name in records.filters if request.args.get(name)}
     query: dict[str, Any] = {**filters, "limit": _SEARCHED if wanted else _PAGE}
     cursor = request.args.get("cursor")
     rows: list[Any] = []
@@ -234,7 +241,7 @@ def listed(name: str) -> str | Redirect:
 
 def _matching(rows: list[Any], wanted: str) -> list[Any]:
     text = wanted.casefold()
-    return [one for one in rows if text in jsonio.dumps(one).decode().casefold()]
+    return [row for row in rows if text in jsonio.dumps(row).decode().casefold()]
 
 
 def _next_cursor(received: Received) -> str | None:
@@ -255,7 +262,8 @@ def record(name: str, record_id: str) -> str:
     if not received.is_success:
         return render_template("problem.html", page=name, received=received)
     related = [
-        (one, client().get(one.listed.path(), {one.by: record_id}).rows) for one in records.related
+        (kind, client().get(kind.listed.path(), {kind.by: record_id}).rows)
+        for kind in records.related
     ]
     ids = {record_id, *(str(row.get("id")) for _, rows in related for row in rows)}
     status, legal = str(received.data.get("status", "")), _legal(records, record_id)
@@ -281,5 +289,5 @@ def _legal(records: Records, record_id: str) -> list[str]:
 
 
 def _named(name: str) -> Records:
-    found = next((one for one in contents().records if one.name == name), None)
+    found = next((records for records in contents().records if records.name == name), None)
     return found or abort(404)

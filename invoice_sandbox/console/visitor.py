@@ -41,7 +41,7 @@ class Identity:
 
     @property
     def shown(self) -> str:
-        """What a page shows of it."""
+        """The text for it on a page."""
         if self.type == "demo":
             return "demo key"
         if self.type == "session":
@@ -51,7 +51,7 @@ class Identity:
 
     @property
     def may_act(self) -> bool:
-        """Whether it may use the control API, not only look."""
+        """True if it may use the control API, not only look."""
         return self.credential is not None and allows(self.credential.scopes, CONTROL)
 
     def __repr__(self) -> str:
@@ -72,9 +72,9 @@ class Visitor:
 
 def visitor_of(engine: Engine, request: Request, demo_key: str | None) -> Visitor:
     """The visitor who sent a request; ``demo_key`` is valid for it, if there is one."""
-    held = tuple([_known(engine, one) for one in _held(request)])
-    for one in (*held, *_others(engine, request, demo_key)):
-        return Visitor(_known(engine, one), held)
+    held = tuple([_known(engine, identity) for identity in _held(request)])
+    for identity in (*held, *_others(engine, request, demo_key)):
+        return Visitor(_known(engine, identity), held)
     return Visitor(NOBODY)
 
 
@@ -83,13 +83,13 @@ def _others(engine: Engine, request: Request, demo_key: str | None) -> Iterator[
         yield Identity("demo", demo_key)
     name = session_cookie(engine)
     if name is not None:
-        yield from (Identity("session", one) for one in _cookies(request, name))
+        yield from (Identity("session", secret) for secret in _cookies(request, name))
 
 
 def session_cookie(engine: Engine) -> str | None:
     """The name of the cookie of the API's sessions, if it has sessions."""
     schemes = engine.project.contract.schemes.values()
-    return next((one.name for one in schemes if one.location == "cookie"), None)
+    return next((scheme.name for scheme in schemes if scheme.location == "cookie"), None)
 
 
 def _held(request: Request) -> Iterator[Identity]:
@@ -99,7 +99,7 @@ def _held(request: Request) -> Iterator[Identity]:
 
 
 def _cookies(request: Request, name: str) -> list[str]:
-    return [one for one in secrets_of(request, Scheme("cookie", name)) if one]
+    return [secret for secret in secrets_of(request, Scheme("cookie", name)) if secret]
 
 
 def _known(engine: Engine, identity: Identity) -> Identity:
@@ -112,7 +112,7 @@ def _known(engine: Engine, identity: Identity) -> Identity:
 
 def cookie_text(held: Sequence[Identity]) -> str:
     """The value of the cookie, the identity in use first."""
-    pairs = [[one.type, one.secret] for one in held[:MOST]]
+    pairs = [[identity.type, identity.secret] for identity in held[:MOST]]
     return base64.urlsafe_b64encode(jsonio.dumps(pairs)).decode().rstrip("=")
 
 

@@ -27,7 +27,7 @@ DEFAULT_URL: Final = "http://127.0.0.1:8080"
 _PATIENCE: Final = 60.0
 _SECONDS_TO_CONNECT: Final = 5.0
 _CONTROL: Final = ("/sandbox/", "/openapi.json")
-"""What paths of the control API and of pages that its credentials open begin with."""
+"""Beginnings of paths of the control API, and of pages that its credentials open."""
 
 _ERRORS: Final = 400
 _LONGEST_SHOWN: Final = 100
@@ -67,7 +67,7 @@ class ServerEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class ServedProject:
-    """What tools need to know about the project of a server.
+    """The project of a server, as far as tools need to know it.
 
     ``register`` and ``deliveries`` are the paths of the operations that register a webhook endpoint
     and list deliveries; ``subject`` is the member that names the subject of a scenario or event.
@@ -111,7 +111,7 @@ def checked_key(key: str) -> str:
 
 
 def uses_proxy(url: str) -> bool:
-    """Whether requests to ``url`` go through the proxy of the environment, if there is one.
+    """True if requests to ``url`` go through the proxy of the environment, if there is one.
 
     Plain requests to this machine do not: no proxy can reach it.
     """
@@ -222,7 +222,7 @@ class ControlClient:
             **named.get("webhooks", {}),
             subject=named.get("subject"),
             scenarios=scenarios,
-            credentials=tuple(Scheme(one["in"], one["name"]) for one in rows),
+            credentials=tuple(Scheme(row["in"], row["name"]) for row in rows),
         )
 
     def event_types(self) -> list[str]:
@@ -245,7 +245,8 @@ class ControlClient:
 
     @property
     def credentials(self) -> Carried:
-        """How a request to an operation of the API carries the key. Raises SandboxError."""
+        """The headers and the query that carry the key to an operation of the API. Raises
+        SandboxError."""
         return carried(self.project.credentials, self.key or "")
 
     def _target(self, path: str) -> tuple[str, dict[str, str]]:

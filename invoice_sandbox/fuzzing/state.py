@@ -87,6 +87,8 @@ def _at(response: Any, pointer: str) -> Any:
 
 
 def _add_example(operation: dict[str, Any], name: str, value: Any) -> None:
-    parameter = next(one for one in operation["parameters"] if one.get("name") == name)
+    parameter = next(
+        parameter for parameter in operation["parameters"] if parameter.get("name") == name
+    )
     parameter.pop("example", None)
     parameter["examples"] = {**parameter.get("examples", {}), "prepared": {"value": value}}

@@ -21,8 +21,8 @@ MAX_WAITING: Final = 100
 
 _PIECE: Final = 16 * 1024
 _SECONDS_TO_READ: Final = 0.1
-"""What a client still sends after invalid bytes is dropped for so long, so that it sees an error
-and no reset."""
+"""For so long, bytes after invalid ones are dropped, so that the client sees an error and not a
+reset."""
 
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 

@@ -129,7 +129,7 @@ async def _serve(settings: Settings, listener: socket.socket, on_ready: OnReady)
 
 @contextmanager
 def _lasting_objects() -> Iterator[None]:
-    """What is created here lasts as long as the process, so the garbage collector skips it."""
+    """Exclude from garbage collection what is created here: it lasts as long as the process."""
     gc.disable()
     try:
         yield

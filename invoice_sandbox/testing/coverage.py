@@ -51,7 +51,9 @@ class RunCoverage:
     def add(self, output: Mapping[str, Any]) -> None:
         """Add the output of another process."""
         self._reports += output["reports"]
-        self._problems += [one for one in output["problems"] if one not in self._problems]
+        self._problems += [
+            problem for problem in output["problems"] if problem not in self._problems
+        ]
 
     def lines(self) -> Iterator[str]:
         """The report for the terminal."""
@@ -62,7 +64,7 @@ class RunCoverage:
             yield "No test has used the fixture invoice_sandbox."
 
     def shortfall(self) -> str:
-        """What is wrong with a coverage that is too low, or unknown; else an empty text."""
+        """Return the problem of a coverage that is too low or unknown; else an empty text."""
         if not self._least:
             return ""
         if self._problems or not self._reports:

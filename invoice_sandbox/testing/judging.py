@@ -9,11 +9,11 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.clients import Assignment, Ending, Endpoint
+from invoice_sandbox.acceptance.clients import Assignment, Ending, Endpoint, without_secrets
 from invoice_sandbox.acceptance.observations import Observer
 from invoice_sandbox.acceptance.passive import passive_check
 from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, plan_of, served_vocabulary
-from invoice_sandbox.acceptance.process import free_port, listens
+from invoice_sandbox.acceptance.process import free_endpoint, listens
 from invoice_sandbox.acceptance.runner import CheckReport, run_plan
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base.errors import suggestion
@@ -26,7 +26,7 @@ _SECONDS_TO_LISTEN: Final = 30.0
 
 @dataclass(frozen=True)
 class ClientTask:
-    """What a check asks a client to do: ``task`` with its ``name``, and its environment.
+    """The task of a client in a check: ``task`` with its ``name``, and its environment.
 
     ``stopped`` is set when the client must end.
     """
@@ -64,7 +64,7 @@ def judge(
     """The verdict on a check; ``InvoiceSandbox.judge`` describes it. Raises SandboxError."""
     __tracebackhide__ = True
     plan = load_plan(file or plan_of(default_project()), served_vocabulary(control))
-    known = {one.id: one for one in plan.checks}
+    known = {check.id: check for check in plan.checks}
     if check_id not in known:
         raise SandboxError(f"there is no check '{check_id}' ({suggestion(check_id, known)})")
     report = (
@@ -104,11 +104,11 @@ def _text(report: CheckReport) -> str:
     decisive = report.decisive.decisive
     if decisive is not None:
         lines += [
-            f"  {one['line']} ({one.get('requestId') or one['deliveryId']})"
-            for one in decisive.evidence
+            f"  {entry['line']} ({entry.get('requestId') or entry['deliveryId']})"
+            for entry in decisive.evidence
         ]
-    lines += [f"  not visible in a recording: {one}" for one in report.not_visible]
-    case = next(one for one in report.cases if one.verdict is report.decisive)
+    lines += [f"  not visible in a recording: {rule}" for rule in report.not_visible]
+    case = next(case for case in report.cases if case.verdict is report.decisive)
     return "\n".join([*lines, *case.ending.output.splitlines()])
 
 
@@ -122,9 +122,8 @@ class _FunctionClient:
     side_by_side: int = 1
 
     def endpoint(self) -> Endpoint:
-        """An address of this machine."""
-        port = free_port()
-        return Endpoint(f"http://localhost:{port}/webhooks", port)
+        """Return an address of this machine."""
+        return free_endpoint()
 
     def start(self, assignment: Assignment) -> _Call:
         """Call the function in a thread."""
@@ -149,11 +148,11 @@ class _Call:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the function has returned."""
+        """True if the function has returned."""
         return not self.thread.is_alive()
 
     def has_begun(self, requests: Callable[[], int]) -> bool:  # noqa: ARG002 - it begins at once
-        """Whether it accepts connections, if it must."""
+        """True if it accepts connections, or need not."""
         return self.port is None or listens(self.port)
 
     def stop(self) -> None:
@@ -163,10 +162,7 @@ class _Call:
 
     def ending(self, secrets: Sequence[str]) -> Ending:
         """The error that it raised."""
-        text = self.error
-        for secret in secrets:
-            text = text.replace(secret, "[redacted]")
-        return Ending(output=text)
+        return Ending(output=without_secrets(self.error, secrets))
 
     def _run(self) -> None:
         try:

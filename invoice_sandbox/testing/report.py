@@ -27,17 +27,17 @@ class Used(NamedTuple):
 
 
 def server_log(used: Used) -> str:
-    """What the server, if it was started for the run, has logged about the workspace and the
-    requests to it."""
+    """Return the log of the server about the workspace and the requests to it; empty unless the
+    server was started for the run."""
     from invoice_sandbox.testing.server import StartedServer
 
     if not isinstance(used.server, StartedServer):
         return ""
     try:
-        about = {used.sandbox.id, *(one["requestId"] for one in used.sandbox.requests)}
+        about = {used.sandbox.id, *(request["requestId"] for request in used.sandbox.requests)}
     except SandboxError:
         return ""
-    found = [one for one in used.server.log() if any(name in one for name in about)]
+    found = [record for record in used.server.log() if any(name in record for name in about)]
     return "\n".join(found[-_MAX_RECORDS:])
 
 
@@ -60,7 +60,7 @@ def journal(used: Used) -> str:
 
 
 def bundle(sandbox: InvoiceSandbox, folder: Path | None, test: str) -> str:
-    """Where the bundle of the workspace is; without a folder, how to get one."""
+    """Return where the bundle of the workspace is; without a folder, how to get one."""
     if folder is None:
         return "Run again with --sandbox-bundles DIR to keep all of this in one file."
     file = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', test)[-_MAX_NAME:].strip('.-')}.zip"
@@ -74,7 +74,7 @@ def bundle(sandbox: InvoiceSandbox, folder: Path | None, test: str) -> str:
 
 
 def _has_failed(row: Mapping[str, Any]) -> bool:
-    """Whether the last attempt of a delivery was not successful."""
+    """True if the last attempt of a delivery was not successful."""
     return bool(row["attempts"]) and row["status"] != "Delivered"
 
 

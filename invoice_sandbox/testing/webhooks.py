@@ -55,14 +55,16 @@ class Webhooks:
         return self._events(self.messages)
 
     def _events(self, messages: list[dict[str, Any]]) -> list[Event]:
-        fresh = [one for one in messages if one["verified"] and not one["duplicate"]]
-        types = self._types() if any(_event_in(one) is None for one in fresh) else {}
-        return [_event_in(one) or _event_about(one, types) for one in fresh]
+        fresh = [
+            message for message in messages if message["verified"] and not message["duplicate"]
+        ]
+        types = self._types() if any(_event_in(message) is None for message in fresh) else {}
+        return [_event_in(message) or _event_about(message, types) for message in fresh]
 
     def _types(self) -> dict[str, str]:
         """The types of the recorded events, by the id of their deliveries."""
         recorded = self._control.ask("GET", f"/event-log?limit={_MAX_EVENTS}")
-        return {one["id"]: one["type"] for one in recorded}
+        return {event["id"]: event["type"] for event in recorded}
 
     def expect(self, event_type: str, *, timeout: float = 5, **members: Any) -> Event:
         """The first event of that type that was not expected before.
@@ -114,11 +116,11 @@ class Webhooks:
         wanted = ", ".join(f"{name}={value!r}" for name, value in members.items())
         lines = [f"{event_type} did not arrive" + (f" with {wanted}" if wanted else "")]
         recorded = self._control.ask("GET", f"/event-log?limit={_MAX_EVENTS}")
-        same = [one for one in recorded if one["type"] == event_type]
+        same = [event for event in recorded if event["type"] == event_type]
         reason = self._reason(event_type, same)
         lines += [reason, "Received:"]
-        types = {one["id"]: one["type"] for one in recorded}
-        shown = [_line(one, types, self._expected, members) for one in messages]
+        types = {event["id"]: event["type"] for event in recorded}
+        shown = [_line(message, types, self._expected, members) for message in messages]
         lines += [f"  {line}" for line in shown] or ["  nothing"]
         due = self._clock()["nextDue"]
         if due:
@@ -129,7 +131,7 @@ class Webhooks:
 
     def _reason(self, event_type: str, recorded: list[dict[str, Any]]) -> str:
         """Why no event of this type can have arrived, if that is known."""
-        if any(not one["deliveries"] for one in recorded):
+        if any(not event["deliveries"] for event in recorded):
             text = f"{event_type} was recorded, but no endpoint is registered for it"
             if self._control.project.register is None:
                 text += "; 'webhooks' of conventions.yaml does not name the operation for the inbox"

@@ -231,7 +231,7 @@ class InvoiceSandbox:
         this workspace has recorded is judged, by the rules that need no step of a run.
 
         Raises AssertionError with the evidence unless the verdict is PASS, WARN or REVIEW: a check
-        that judged nothing is no pass. Returns the report.
+        that judged nothing is not a pass. Returns the report.
         """
         __tracebackhide__ = True
         try:

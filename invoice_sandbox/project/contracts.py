@@ -36,6 +36,7 @@ from invoice_sandbox.project.conventions import Conventions
 
 _CONTROL: Final = Path(__file__).parents[1] / "control" / "openapi.yaml"
 _PART: Final = Path(__file__).with_name("sandbox.schema.json")
+_OVERLAY: Final = Path(__file__).with_name("overlay.schema.json")
 _SUBJECT: Final = "x-subject"
 _FOR_TOOLS: Final = "x-project"
 """The member of the control contract that ``control.client`` reads as ``ServedProject``."""
@@ -59,9 +60,8 @@ def overlay_document(folder: Path) -> dict[str, Any] | None:
     file = folder / "openapi" / "overlay.yaml"
     if not file.exists():
         return None
-    document = load_document(file)
-    if not isinstance(document, dict):
-        raise DocumentError(str(file), "an overlay is an object with 'overlay' and 'actions'")
+    document: dict[str, Any] = load_document(file)
+    reject_problems(file, FileSchema.read(_OVERLAY).problems(document))
     return document
 
 
@@ -80,8 +80,7 @@ def read_project(folder: Path) -> ReadContract:
     try:
         merged = apply_overlay(read.document, overlay)
     except OverlayError as error:
-        pointer = () if error.action is None else ("actions", error.action)
-        raise DocumentError(place_of(file, pointer), str(error)) from None
+        raise DocumentError(place_of(file, ("actions", error.action)), str(error)) from None
     check_openapi(merged, file, partial(place_of, file))
     return replace(read, document=as_31(merged))
 

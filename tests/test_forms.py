@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invoice_sandbox.openapi.message.parts import MAX_FIELDS
+from invoice_sandbox.openapi.message.multipart import MAX_FIELDS
 from tests.toy import serving_contract
 
 URLENCODED = "application/x-www-form-urlencoded"

@@ -35,8 +35,7 @@ from invoice_sandbox.http.pipeline import (
     client_address,
 )
 from invoice_sandbox.openapi.load.documents import pointer_text
-from invoice_sandbox.openapi.message.bodies import RequestBody
-from invoice_sandbox.openapi.message.forms import Form
+from invoice_sandbox.openapi.message.bodies import Form, RequestBody
 from invoice_sandbox.openapi.message.media_types import (
     MULTIPART,
     MediaType,
@@ -44,8 +43,8 @@ from invoice_sandbox.openapi.message.media_types import (
     is_text,
     parse,
 )
+from invoice_sandbox.openapi.message.multipart import FormError
 from invoice_sandbox.openapi.message.parameters import Parameter
-from invoice_sandbox.openapi.message.parts import FormError
 from invoice_sandbox.openapi.message.styles import Given, Pair
 from invoice_sandbox.openapi.message.texts import MAX_UNDECLARED, Shape, advice, read_text
 from invoice_sandbox.openapi.operation import Operation

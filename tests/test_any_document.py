@@ -193,7 +193,7 @@ def test_true_and_one_are_two_values(tmp_path: Path) -> None:
 
 
 FINE = {"get": {**OK, "operationId": "fine"}}
-TAGS_TWICE_IN_A_LIST = [{"name": "a"}, {"name": "a", "description": "again"}]
+UNDECLARED = {"get": {**OK, "operationId": "fine", "security": [{"other": []}]}}
 
 
 def with_schema(schema: Any) -> dict[str, Any]:
@@ -242,27 +242,6 @@ def test_parameters_of_a_query_may_differ_in_capitals_only(tmp_path: Path) -> No
     with serving_contract(tmp_path, content) as client:
         assert client.get("/b?q=1&Q=true").status_code == 200
         assert client.get("/b?q=1&Q=1").status_code == 400
-
-
-TAGS_TWICE: dict[str, Any] = {
-    "equal": {"name": "a"},
-    "different": {"name": "a", "description": "again"},
-}
-
-
-@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
-@pytest.mark.parametrize("second", TAGS_TWICE.values(), ids=TAGS_TWICE)
-def test_of_a_tag_that_is_declared_twice_the_first_counts(
-    tmp_path: Path, version: str, second: Any
-) -> None:
-    tags = [{"name": "a"}, {"name": "b"}, second]
-    content = document({"/a": FINE}, openapi=version, tags=tags)
-    (line,) = warnings(tmp_path, content)
-    number, text = line.split(":", 1)
-    lines = (tmp_path / "api.json").read_text().splitlines()
-    assert '"b"' in lines[int(number) - 3]  # before the second one
-    assert text.endswith(" tag 'a' is declared twice: the first one counts")
-    assert read_contract(tmp_path / "api.json").document["tags"] == tags[:2]
 
 
 OAS_DIALECT = "https://spec.openapis.org/oas/3.1/dialect/2024-11-10"
@@ -464,9 +443,9 @@ def test_what_is_not_declared_of_an_origin_changes_nothing(tmp_path: Path, url: 
 
 
 def test_strict_makes_warnings_errors(tmp_path: Path) -> None:
-    content = document({"/a": FINE}, tags=TAGS_TWICE_IN_A_LIST)
+    content = document({"/a": UNDECLARED})
     settings = replace(FROZEN, contract=written(tmp_path, content), strict=True)
-    with pytest.raises(ProjectError, match=r"--strict: 1 warning\n.*tag 'a' is declared twice"):
+    with pytest.raises(ProjectError, match=r"--strict: 1 warning\n.*scheme 'other' is not decla"):
         asyncio.run(create_app(settings, url="http://127.0.0.1"))
 
 
@@ -576,11 +555,13 @@ def test_extensions_may_be_anything(tmp_path: Path, version: str, value: Any) ->
 def test_the_lines_are_warnings_of_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    content = document({"/a": FINE}, tags=TAGS_TWICE_IN_A_LIST)
+    content = document({"/a": UNDECLARED})
     with serving_contract(tmp_path, content):
         (record,) = caplog.records
     assert (record.levelno, record.name) == (logging.WARNING, "invoice_sandbox")
-    assert record.message.endswith("tag 'a' is declared twice: the first one counts")
+    assert record.message.endswith(
+        "security scheme 'other' is not declared: it is read as HTTP bearer"
+    )
 
 
 # Where operations are
@@ -899,14 +880,12 @@ def test_a_file_may_be_written_as_windows_writes_it(
     tmp_path: Path, encoding: str, suffix: str
 ) -> None:
     file = tmp_path / f"api.{suffix}"
-    text = json.dumps(
-        document({"/caf\u00e9": FINE}, tags=TAGS_TWICE_IN_A_LIST), indent=1, ensure_ascii=False
-    )
+    text = json.dumps(document({"/caf\u00e9": UNDECLARED}), indent=1, ensure_ascii=False)
     file.write_bytes(text.replace("\n", "\r\n").encode(encoding))
     project = load_contract(file)
     (line,) = project.warnings
-    number = next(at for at, line in enumerate(text.splitlines(), 1) if "again" in line) - 2
-    assert line.startswith(f"{file}:{number}:3: tag 'a' is declared twice")
+    number = next(at for at, line in enumerate(text.splitlines(), 1) if '"other"' in line)
+    assert line.startswith(f"{file}:{number}:7: security scheme 'other' is not declared")
     assert project.contract.operations["fine"].path == "/caf\u00e9"
 
 

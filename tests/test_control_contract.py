@@ -237,7 +237,6 @@ PARTS = {
         "components: {securitySchemes: {bearerAuth: {type: http, scheme: bearer}}}",
         f"{HERE}4:32: 'bearerAuth' is there already",
     ),
-    "a tag": ("tags:\n  - name: clock", f"{HERE}5:5: the tag 'clock' is there already"),
     "an operation": (f"paths: {{/x: {{get: {{operationId: getClock, {RESPONSES}}}}}}}", HERE),
     "a reference to nothing": (
         "paths: {/x: {get: {responses: {'200': {$ref: '#/components/responses/None'}}}}}",

@@ -217,10 +217,6 @@ def _written(folder: Path, content: Any) -> Path:
 
 
 REPAIRED: dict[str, tuple[Callable[[Document], Any], str]] = {
-    "a value twice in an enum": (
-        lambda one: one["components"]["schemas"]["A"].update(enum=[{}, 1, {}]),
-        "duplicate values in 'enum' are ignored",
-    ),
     "a pattern that cannot be used": (
         lambda one: one["components"]["schemas"]["A"]["properties"].update(
             p={"type": "string", "pattern": "[[:alnum:"}
@@ -234,10 +230,6 @@ REPAIRED: dict[str, tuple[Callable[[Document], Any], str]] = {
     "a header name": (
         lambda one: get_of(one)["responses"]["200"].update(headers={"X Y": {"schema": {}}}),
         "'X Y' is ignored: no header can have this name",
-    ),
-    "a tag twice": (
-        lambda one: one.update(tags=[{"name": "a"}, {"name": "b"}, {"name": "a"}]),
-        "tag 'a' is declared twice: the first one counts",
     ),
     "a mapping to a missing file": (
         lambda one: one["components"]["schemas"]["A"].update(

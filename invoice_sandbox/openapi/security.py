@@ -94,41 +94,37 @@ class Carried:
 def key_schemes(
     operations: Iterable[Security], schemes: Mapping[str, Scheme]
 ) -> tuple[Scheme, ...]:
-    """The schemes by which a request carries a key to each of the operations, so that it can always
-    carry it in the same way. Of alternatives one that is chosen already is enough; a bearer
-    credential goes before others, and a cookie after them, in which a session is expected.
+    """Return the schemes by which a request carries a key to each of the operations.
 
-    An operation is left out if its scheme is another one of the header Authorization.
+    Of alternatives one that is chosen already is enough; a bearer credential goes before others,
+    and a cookie after them, in which a session is expected. An operation is left out if its scheme
+    is another one of the header Authorization.
     """
     chosen: list[Scheme] = []
-    every = (_ways(one, schemes) for one in dict.fromkeys(operations))
-    for ways in sorted(every, key=_is_without_bearer):
-        missing = [way - set(chosen) for way in ways]
+    every = [_alternatives(security, schemes) for security in dict.fromkeys(operations)]
+    for alternatives in sorted(every, key=lambda ways: [*map(_preference, ways)][:1] != [0]):
+        missing = [[scheme for scheme in way if scheme not in chosen] for way in alternatives]
         if all(missing):
-            fitting = (way for way in missing if not _clash(way, chosen))
-            chosen += sorted(next(fitting, ()), key=repr)
+            possible = (way for way in missing if not (_uses_header(way) and _uses_header(chosen)))
+            chosen += next(possible, [])
     return tuple(chosen)
 
 
-def _ways(security: Security, schemes: Mapping[str, Scheme]) -> list[frozenset[Scheme]]:
-    """The schemes of each requirement that a key can satisfy, the best first."""
-    requirements = ([schemes[one.scheme] for one in some] for some in security.requirements)
-    keys = (frozenset(one for one in some if one.location != MUTUAL_TLS) for some in requirements)
+def _alternatives(security: Security, schemes: Mapping[str, Scheme]) -> list[list[Scheme]]:
+    """Return the schemes of each requirement that a key can satisfy, the best first."""
+    ways = [[schemes[each.scheme] for each in requirement] for requirement in security.requirements]
+    keys = [[scheme for scheme in way if scheme.location != MUTUAL_TLS] for way in ways]
     return sorted(filter(None, keys), key=_preference)
 
 
-def _preference(way: frozenset[Scheme]) -> int:
-    locations = {one.location for one in way}
+def _preference(way: Sequence[Scheme]) -> int:
+    locations = {scheme.location for scheme in way}
     return 0 if locations == {BEARER} else 2 if "cookie" in locations else 1
 
 
-def _is_without_bearer(ways: Sequence[frozenset[Scheme]]) -> bool:
-    return not ways or _preference(ways[0]) > 0
-
-
-def _clash(way: Iterable[Scheme], chosen: Iterable[Scheme]) -> bool:
-    """Whether both need the header Authorization, which they do in different ways."""
-    return all(any(_name_of(one) == _AUTHORIZATION for one in some) for some in (way, chosen))
+def _uses_header(way: Iterable[Scheme]) -> bool:
+    """True if one of the schemes needs the header Authorization."""
+    return any(_name_of(scheme) == _AUTHORIZATION for scheme in way)
 
 
 def _name_of(scheme: Scheme) -> str:

@@ -25,7 +25,8 @@ def merged_parts(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) 
         problem = f"the server must be {base_path(whole) or '/'}, the base path of the control API"
         raise DocumentError(place_of(file, ("servers",)), problem)
     merged = deepcopy(dict(whole))
-    merged["tags"] = [*whole.get("tags", []), *_new_tags(whole, part, file)]
+    tags = {tag["name"]: tag for document in (whole, part) for tag in document.get("tags", [])}
+    merged["tags"] = list(tags.values())
     _check_paths(whole, part, file)
     _add(merged["paths"], part.get("paths", {}), ("paths",), file)
     for section, components in part.get("components", {}).items():
@@ -56,15 +57,6 @@ def with_vocabularies(
     if isinstance(value, list):
         return [with_vocabularies(one, words, later) for one in value]
     return value
-
-
-def _new_tags(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) -> list[Any]:
-    names = {tag["name"] for tag in whole.get("tags", [])}
-    for index, tag in enumerate(part.get("tags", [])):
-        if tag["name"] in names:
-            place = place_of(file, ("tags", index))
-            raise DocumentError(place, f"the tag '{tag['name']}' is there already")
-    return list(part.get("tags", []))
 
 
 def _check_paths(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) -> None:

@@ -1,13 +1,12 @@
 """The few errors that documents of others have so often that they are warnings.
 
-The name of an earlier dialect, a duplicate value in an enum, a pattern that cannot be used, a
-header name that is none, a tag that is declared twice, a discriminator mapping to a schema that is
-not there, and a security scheme that is not declared: the credential stays required.
+The name of an earlier dialect, a pattern that cannot be used, a header name that is none, a
+discriminator mapping to a schema that is not there, and a security scheme that is not declared: the
+credential stays required.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -28,13 +27,12 @@ def repair(document: dict[str, Any]) -> Iterator[Note]:
     for here in walk(node(document)):
         if here.is_schema:
             yield from _dialect(here.value, "$schema", here.pointer)
-            yield from _enum(here)
             yield from _patterns(here)
             yield from _mapping(document, here, known)
 
 
 def repair_valid(document: dict[str, Any]) -> Iterator[Note]:
-    """Change headers, tags and security of a valid document; yield what was changed.
+    """Change headers and security of a valid document; yield what was changed.
 
     Extensions among paths or responses, which mean nothing here, are left out.
     """
@@ -56,7 +54,6 @@ def repair_valid(document: dict[str, Any]) -> Iterator[Note]:
             yield from _header_parameters(document, here)
     if schemes:
         document.setdefault("components", {})["securitySchemes"] = schemes
-    yield from _tags(document)
 
 
 _BEARER: Final = {"type": "http", "scheme": "bearer"}
@@ -76,15 +73,6 @@ def _dialect(around: dict[str, Any], member: str, at: Pointer) -> Iterator[Note]
 
 
 _OF_JSON_SCHEMA: Final = re.compile("https?://json-schema.org/draft")
-
-
-def _enum(here: Node) -> Iterator[Note]:
-    values = here.value.get("enum")
-    if isinstance(values, list):
-        once = {json.dumps(value, sort_keys=True): value for value in values}
-        if len(once) < len(values):
-            here.value["enum"] = list(once.values())
-            yield Note((*here.pointer, "enum"), "duplicate values in 'enum' are ignored")
 
 
 def _patterns(here: Node) -> Iterator[Note]:
@@ -147,13 +135,3 @@ def _header_parameters(document: Mapping[str, Any], here: Node) -> Iterator[Note
     for index, name in reversed(wrong):
         del here.value[index]
         yield Note((*here.pointer, index), f"{name!r} is ignored: {_NOT_A_HEADER}")
-
-
-def _tags(document: dict[str, Any]) -> Iterator[Note]:
-    first: dict[str, Any] = {}
-    for index, tag in enumerate(document.get("tags", [])):
-        if first.setdefault(tag["name"], tag) is not tag:
-            text = f"tag '{tag['name']}' is declared twice: the first one counts"
-            yield Note(("tags", index), text)
-    if first:
-        document["tags"] = list(first.values())

@@ -106,7 +106,7 @@ class Project:
         machine = self.vocabulary.machine
         return None if machine is None else camel_case(machine.name) + "Id"
 
-    @property
+    @cached_property
     def vocabulary(self) -> Vocabulary:
         """Names that its scenarios may reference."""
         return vocabulary_of(self.contract, self.lifecycle, self.actions)

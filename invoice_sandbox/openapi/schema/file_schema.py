@@ -157,11 +157,14 @@ def _unknown_key(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
 
 
 def _missing_key(error: Any, pointer: Pointer) -> Iterator[FileProblem]:
-    key = next(key for key in error.validator_value if f"'{key}'" in error.message)
-    title = error.schema.get("properties", {}).get(key, {}).get("title")
-    yield FileProblem(
-        pointer, f"{_subject(pointer)} has no '{key}'", f"add {title}" if title else ""
-    )
+    """Yield all missing keys, though there is an error for each."""
+    properties = error.schema.get("properties", {})
+    for key in error.validator_value:
+        if key not in error.instance:
+            declared = properties.get(key)
+            title = declared.get("title") if isinstance(declared, dict) else None
+            text = f"{_subject(pointer)} has no '{key}'"
+            yield FileProblem(pointer, text, f"add {title}" if title else "")
 
 
 def _needed_key(error: Any, pointer: Pointer) -> Iterator[FileProblem]:

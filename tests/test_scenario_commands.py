@@ -243,6 +243,15 @@ def test_a_name_of_the_project_is_taken(own: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("option", ["", "--scenarios "])
+def test_a_scenario_that_begins_like_another_one_is_a_problem(own: Path, option: str) -> None:
+    begins = "begins: {debtorId: sim_debtor_late}\n"
+    (own / "mine.yaml").write_text(SCENARIO_FILE + begins)
+    ran = run(f"validate {option}{own}")
+    problem = "'late-payment' begins with the same members (choose another value)"
+    assert (ran.exit_code, ran.stdout) == (1, f"{own}/mine.yaml:9:1: {problem}\n")
+
+
 def test_a_file_of_another_extension_is_a_problem(own: Path) -> None:
     (own / "mine.yaml").rename(own / "mine.yml")
     for line in (f"validate {own}/mine.yml", f"validate --scenarios {own}"):

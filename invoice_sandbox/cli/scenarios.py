@@ -1,9 +1,10 @@
-"""``invoice-sandbox scenarios``: choose a scenario; list, show, check and draw scenario files."""
+"""``invoice-sandbox scenarios``: choose a scenario; list, show and check scenario files."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,8 +27,8 @@ from invoice_sandbox.cli.output import Row, Table, marker, print_lines, print_ta
 from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import default_project, load_project, load_vocabulary
-from invoice_sandbox.scenarios.checks import scenario_errors
-from invoice_sandbox.scenarios.library import scenario_files
+from invoice_sandbox.scenarios.checks import Vocabulary, load_scenario, scenario_errors
+from invoice_sandbox.scenarios.library import same_beginning, scenario_files
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
 from invoice_sandbox.scenarios.words import notes, step_views, trigger_in_words
@@ -144,12 +145,13 @@ def _validate(files: tuple[Path, ...], project: Path | None, scenarios: Path | N
     """
     folder = project or default_project()
     vocabulary = load_vocabulary(folder)
-    problems = [
-        str(error)
-        for file in _files(files or (scenarios or folder / "scenarios",))
-        for error in (*scenario_errors(file, vocabulary), *_taken(file, folder / "scenarios"))
-    ]
-    click.echo("\n".join(problems) or "fine")
+    wanted = [*_files(files or (scenarios or folder / "scenarios",))]
+    known = {*wanted, *scenario_files(folder / "scenarios")}
+    problems: list[DocumentError] = []
+    for file in wanted:
+        found = [*scenario_errors(file, vocabulary), *_taken(file, folder / "scenarios")]
+        problems += found or _clashes(file, known, vocabulary)
+    click.echo("\n".join(map(str, problems)) or "fine")
     sys.exit(FAILED if problems else 0)
 
 
@@ -168,6 +170,17 @@ def _taken(file: Path, project: Path) -> Iterator[DocumentError]:
     if theirs.exists() and file.exists() and not theirs.samefile(file):
         problem = f"the project has a scenario '{file.stem}'"
         yield DocumentError(place_of(file, ("name",)), problem, "choose another name")
+
+
+def _clashes(file: Path, known: Set[Path], vocabulary: Vocabulary) -> Iterator[DocumentError]:
+    """Yield the error of a scenario that begins with the same members as another one."""
+    begins = load_scenario(file, vocabulary).begins
+    for other in sorted(known) if begins else ():
+        if other.exists() and not other.samefile(file):
+            with suppress(DocumentError):  # it is reported for the other file
+                scenario = load_scenario(other, vocabulary)
+                if scenario.begins == begins:
+                    yield same_beginning(file, scenario.name)
 
 
 def _found(name: str, folder: Path | None, own: Path | None) -> tuple[Scenario, Run]:

@@ -132,8 +132,8 @@ class Library(Mapping[str, Scenario]):
             )
         scenario = load_scenario(file, self.vocabulary)
         for other, loaded in self._loaded.items():
-            if other != file:
-                check_beginning(file, scenario.begins, loaded.name, loaded.begins)
+            if other != file and scenario.begins and scenario.begins == loaded.begins:
+                raise same_beginning(file, loaded.name)
         return scenario
 
     def _index(self) -> None:
@@ -158,11 +158,10 @@ class Library(Mapping[str, Scenario]):
         return found
 
 
-def check_beginning(file: Path, begins: Any, other_name: str, other: Any) -> None:
-    """Raise DocumentError if a record that begins the scenario in ``file`` begins another, too."""
-    if begins and begins == other:
-        problem = f"'{other_name}' begins with the same members"
-        raise DocumentError(place_of(file, ("begins",)), problem, "choose another value")
+def same_beginning(file: Path, other: str) -> DocumentError:
+    """Return the error of the scenario in ``file``, which new records begin beside another."""
+    problem = f"'{other}' begins with the same members"
+    return DocumentError(place_of(file, ("begins",)), problem, "choose another value")
 
 
 class ScenarioResolver(Struct, eq=False):

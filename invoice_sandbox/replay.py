@@ -107,7 +107,7 @@ def replay(bundle: Bundle, served: Served = Served()) -> Replayed:
 
 async def _replay(bundle: Bundle, served: Served) -> Replayed:
     recorded: Record = bundle.json(RECORDING)
-    journal = sorted(bundle.lines(JOURNAL), key=_arrival)
+    journal = sorted(bundle.lines(JOURNAL), key=lambda entry: str(entry.get("receivedAt")))
     if len(journal) > _MOST_ENTRIES:
         raise bundle.problem(f"a replay sends at most {_MOST_ENTRIES:,} requests")
     try:
@@ -124,10 +124,6 @@ async def _replay(bundle: Bundle, served: Served) -> Replayed:
         raise bundle.problem(f"a request took more than {_PATIENCE} s") from None
     except Exception as error:  # a stranger's recording may be wrong in any way
         raise bundle.problem(f"its recording is malformed ({type(error).__name__})") from None
-
-
-def _arrival(entry: Record) -> str:
-    return str(entry.get("receivedAt"))
 
 
 def _notes(bundle: Bundle, journal: list[Record], contract: Mapping[str, Any]) -> Iterator[str]:

@@ -57,12 +57,7 @@ SETTINGS: Final = (
     Setting("scenario", None, "Scenario of the first workspace. Default: auto-progress.", "NAME"),
     Setting("seed", None, "Seed of the first workspace: the same seed gives the same ids.", "N"),
     Setting("clock", "live", "'live' follows real time, 'frozen' moves only by advance.", "MODE"),
-    Setting(
-        "now",
-        None,
-        f"Instant of a frozen clock: {instant_text(FROZEN_START)}.",
-        "INSTANT",
-    ),
+    Setting("now", None, f"Instant of a frozen clock: {instant_text(FROZEN_START)}.", "INSTANT"),
     Setting("public-url", None, "Address of the server for clients, if it differs.", "URL"),
     Setting("key", None, "Key of the first workspace, instead of the demo key.", "KEY"),
     Setting("rate-limit", "120", "Requests a minute per key, or 'off'.", "N|off"),

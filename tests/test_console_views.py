@@ -168,7 +168,7 @@ def test_first_steps_are_commands_until_something_happened(
     page = text_of(visitor.get("/console"))
     for command in ("curl http://", "-X POST", "/sandbox/inbox/", '{"by":"PT1H"}', "<API_KEY>"):
         assert command in page
-    example = re.search(r"-d '(\{\"sellerId.*?\})'", page)
+    example = re.search(r"--data-raw '(\{\"sellerId.*?\})'", page)
     assert example
     data(api.post("/api/invoices", json=json.loads(example[1])), 201)
     assert "First steps" not in visitor.get("/console").text

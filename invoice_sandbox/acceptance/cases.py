@@ -121,12 +121,7 @@ def with_probe(report: CaseReport, before: CaseReport, after: CaseReport) -> Cas
 
 
 def run_case(
-    plan: Plan,
-    check: Check,
-    case: Case,
-    client: Client,
-    control: ControlClient,
-    interrupted: Event,
+    plan: Plan, check: Check, case: Case, client: Client, control: ControlClient, interrupted: Event
 ) -> CaseReport:
     """Run one case, and its probe before and after it. Raises InterruptedRunError."""
     if case.when is not None and case.when not in client.declared:

@@ -45,9 +45,7 @@ class Entry:
     def short(self) -> Entry:
         """The entry with the beginnings of its bodies."""
         return replace(
-            self,
-            sent_body=_beginning(self.sent_body),
-            received_body=_beginning(self.received_body),
+            self, sent_body=_beginning(self.sent_body), received_body=_beginning(self.received_body)
         )
 
 

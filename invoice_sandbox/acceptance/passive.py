@@ -13,14 +13,9 @@ from itertools import groupby
 from typing import Any, Final
 
 from invoice_sandbox.acceptance.cases import CaseReport, with_payloads
-from invoice_sandbox.acceptance.observations import (
-    Attempt,
-    Observations,
-    Request,
-    observations_of,
-)
+from invoice_sandbox.acceptance.observations import Observations, Request, observations_of
 from invoice_sandbox.acceptance.plan import Case, Check, Plan, Rule, listed
-from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate
+from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate, is_status
 from invoice_sandbox.acceptance.runner import NOTHING, CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, as_sentence, broken_at
 from invoice_sandbox.bundles.archive import Bundle
@@ -151,14 +146,14 @@ def _of_deliveries(rule: Rule, seen: Observations) -> Iterator[Result]:
     result = evaluate(rule, seen)
     if str(rule["response"]).startswith("not-") and result.is_kept:
         ordered = sorted(seen.attempts, key=lambda attempt: attempt.at)
-        accepted = [index for index, attempt in enumerate(ordered) if _is_accepted(attempt)]
+        accepted = [
+            index
+            for index, attempt in enumerate(ordered)
+            if attempt.kind is None and is_status("2xx", attempt.status)
+        ]
         meant = [
             index for index, attempt in enumerate(ordered) if attempt.kind in listed(rule["kind"])
         ]
         if not accepted or not accepted[0] < min(meant) <= max(meant) < accepted[-1]:
             return
     yield result
-
-
-def _is_accepted(attempt: Attempt) -> bool:
-    return attempt.kind is None and attempt.status is not None and attempt.status // 100 == 2

@@ -13,11 +13,7 @@ from typing import Any, Final
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.openapi.load.documents import (
-    load_document,
-    parse_text,
-    pointer_text,
-)
+from invoice_sandbox.openapi.load.documents import load_document, parse_text, pointer_text
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.load.text import DocumentError, reject_all
 from invoice_sandbox.openapi.schema.file_schema import (

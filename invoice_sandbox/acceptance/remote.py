@@ -27,14 +27,11 @@ class PatientClient(ControlClient):
         deadline = seconds_now() + _PATIENCE
         while True:
             try:
-                return self._send_once(method, path, body)
+                return super()._exchange(method, path, body)
             except SandboxError:
                 if method == "POST" or seconds_now() > deadline:
                     raise
             time.sleep(_POLL)
-
-    def _send_once(self, method: str, path: str, body: Any) -> Response:
-        return super()._exchange(method, path, body)
 
 
 @dataclass(frozen=True)

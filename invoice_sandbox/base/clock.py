@@ -77,9 +77,7 @@ class OperatingSystemClock:
     machine's calendar neither delays what is due nor makes anything look idle."""
 
     def __init__(
-        self,
-        calendar: Callable[[], datetime] = _calendar,
-        steady: Callable[[], float] = _steady,
+        self, calendar: Callable[[], datetime] = _calendar, steady: Callable[[], float] = _steady
     ) -> None:
         self._calendar = calendar
         self._steady = steady

@@ -83,12 +83,7 @@ _ERRORS: Final = (
         "{suggestion}'invoice-sandbox scenarios' or GET /sandbox/scenarios lists all of them.",
     ),
     ErrorType("bad_preference", 400, "Prefer: {problem}", "{known}"),
-    ErrorType(
-        "no_credential",
-        401,
-        "No credential was sent",
-        "Send {ways}.",
-    ),
+    ErrorType("no_credential", 401, "No credential was sent", "Send {ways}."),
     ErrorType("credential_missing", 401, "A credential is missing", "Send {ways}."),
     ErrorType(
         "no_bearer",
@@ -175,12 +170,7 @@ _ERRORS: Final = (
     ),
     ErrorType("conflict", 409, "{problem}", "{advice}"),
     ErrorType("too_large", 413, "The body is larger than {limit} bytes", "Send a smaller body."),
-    ErrorType(
-        "not_json",
-        415,
-        "The body must be JSON in UTF-8",
-        "Send {ways}.",
-    ),
+    ErrorType("not_json", 415, "The body must be JSON in UTF-8", "Send {ways}."),
     ErrorType(
         "media_type",
         415,

@@ -98,17 +98,14 @@ def key_digest(key: str) -> str:
 
 
 def _ulid(now: datetime, randomness: int) -> str:
+    milliseconds = max(0, (now - _EPOCH) // timedelta(milliseconds=1))
+    time = "".join([_PAIRS[milliseconds >> shift & 1023] for shift in range(40, -1, -10)])
     high, low, pairs = randomness >> 40, randomness & 0xFFFFFFFFFF, _PAIRS
     return (
-        f"{_ulid_time(now)}{pairs[high >> 30]}{pairs[high >> 20 & 1023]}{pairs[high >> 10 & 1023]}"
+        f"{time}{pairs[high >> 30]}{pairs[high >> 20 & 1023]}{pairs[high >> 10 & 1023]}"
         f"{pairs[high & 1023]}{pairs[low >> 30]}{pairs[low >> 20 & 1023]}{pairs[low >> 10 & 1023]}"
         f"{pairs[low & 1023]}"
     )
-
-
-def _ulid_time(now: datetime) -> str:
-    milliseconds = max(0, (now - _EPOCH) // timedelta(milliseconds=1))
-    return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in range(40, -1, -10)])
 
 
 def _digits(number: int, alphabet: str, length: int) -> str:

@@ -44,7 +44,7 @@ def loads(raw: bytes, most: int = MAX_DEPTH) -> Any:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JsonError(f"it is not valid UTF-8 at byte {error.start}") from None
-    if _may_be_deep(raw, most) and _depth(raw) > most:
+    if raw.count(b"[") + raw.count(b"{") > most and _depth(raw) > most:
         raise JsonError(f"it is nested more than {most} levels deep")
     try:
         value = _decoder(raw).decode(text)
@@ -196,10 +196,6 @@ def _raw_number(value: Any) -> orjson.Fragment:
     if isinstance(value, Decimal) and value.is_finite():
         return orjson.Fragment(str(value))
     raise TypeError(f"{type(value).__name__} is not a JSON value")
-
-
-def _may_be_deep(raw: bytes, most: int) -> bool:
-    return raw.count(b"[") + raw.count(b"{") > most
 
 
 def _depth(raw: bytes) -> int:

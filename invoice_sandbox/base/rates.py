@@ -55,10 +55,7 @@ class RateLimiter:
             return []
         left = limit - window.used if window.used < limit else 0
         seconds = math.ceil(window.ends - now) or 1
-        headers = [
-            self._policies[policy],
-            ("RateLimit", f'"{policy}";r={left};t={seconds}'),
-        ]
+        headers = [self._policies[policy], ("RateLimit", f'"{policy}";r={left};t={seconds}')]
         if window.used > limit:
             raise reject(
                 "rate_limited",

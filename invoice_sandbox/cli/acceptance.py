@@ -18,10 +18,7 @@ from invoice_sandbox.acceptance.plan import plan_of
 from invoice_sandbox.acceptance.process import CommandClient
 from invoice_sandbox.acceptance.progress import Progress
 from invoice_sandbox.acceptance.remote import PatientClient, RemoteClient
-from invoice_sandbox.acceptance.reports import (
-    as_json,
-    report_object,
-)
+from invoice_sandbox.acceptance.reports import as_json, report_object
 from invoice_sandbox.acceptance.runs import judged
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import UserError
@@ -55,7 +52,7 @@ _EXEC: Final[dict[str, dict[str, Any]]] = {
         "metavar": "CMD",
         "required": True,
         "help": "Command of the client; it runs once for each case, with ACCEPTANCE_TASK.",
-    },
+    }
 }
 _REMOTE: Final[dict[str, dict[str, Any]]] = {
     "--webhook-url": {

@@ -27,13 +27,7 @@ from invoice_sandbox.acceptance.runs import BUNDLE, run_parts, texts_of
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.bundles.archive import write_bundle
-from invoice_sandbox.cli.options import (
-    CONNECTION,
-    FAILED,
-    FILE,
-    FOLDER,
-    checked,
-)
+from invoice_sandbox.cli.options import CONNECTION, FAILED, FILE, FOLDER, checked
 from invoice_sandbox.control.client import ControlClient, SandboxError, checked_key, checked_url
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.testing.server import Options, serving
@@ -110,9 +104,7 @@ def server_of(chosen: Chosen, **texts: str | None) -> Iterator[ControlClient]:
 
 
 def run_checks(
-    chosen: Chosen,
-    control: ControlClient,
-    client_of: Callable[[Progress, frozenset[str]], Client],
+    chosen: Chosen, control: ControlClient, client_of: Callable[[Progress, frozenset[str]], Client]
 ) -> int:
     """Run the checks and write the reports. Returns the exit status of the command."""
     out = chosen.out

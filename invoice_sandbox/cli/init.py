@@ -64,7 +64,8 @@ def write_project(folder: Path, file: Path, *, stateful: bool = False) -> None:
     Raises ProjectError when the folder is not empty, and UserError for a contract
     that cannot be served.
     """
-    _check_free(folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise ProjectError(f"{folder}: the folder is not empty; choose an empty or a new one")
     read = read_contract(file)
     contract = compile_apart(read)
     example = min(_examples(contract), key=lambda example: len(repr(example.body)), default=None)
@@ -86,11 +87,6 @@ def write_project(folder: Path, file: Path, *, stateful: bool = False) -> None:
         click.echo(line)
     click.echo(f"{folder}: {len(contract.operations)} operations, {len(files)} files.")
     click.echo(f"Serve it: invoice-sandbox serve --project {shlex.quote(str(folder))}")
-
-
-def _check_free(folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir()):
-        raise ProjectError(f"{folder}: the folder is not empty; choose an empty or a new one")
 
 
 def _examples(contract: Contract) -> Iterator[_Example]:

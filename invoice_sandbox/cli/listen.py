@@ -303,10 +303,7 @@ class _Forwarder:
                 members = event.data
                 self._begin(
                     Message(
-                        members["message"],
-                        members["headers"],
-                        members["body"],
-                        event_type(members),
+                        members["message"], members["headers"], members["body"], event_type(members)
                     )
                 )
 

@@ -34,12 +34,7 @@ from invoice_sandbox.scenarios.simulation import Run, main_run
 from invoice_sandbox.scenarios.words import notes, step_views, trigger_in_words
 
 _SERVED: Final = Table(
-    {
-        "": marker,
-        "name": "name",
-        "purpose": "purpose",
-        "steps": lambda row: str(len(row["steps"])),
-    },
+    {"": marker, "name": "name", "purpose": "purpose", "steps": lambda row: str(len(row["steps"]))},
     empty="No scenarios.",
 )
 

@@ -17,25 +17,15 @@ from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS
 from invoice_sandbox.project.inference import NOTHING
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.serving import serve as serve_forever
-from invoice_sandbox.settings import (
-    ENVIRONMENT_PREFIX,
-    FLAG,
-    SETTINGS,
-    Settings,
-    read_settings,
-)
+from invoice_sandbox.settings import ENVIRONMENT_PREFIX, FLAG, SETTINGS, Settings, read_settings
 
 log = logging.getLogger("invoice_sandbox.serve")
 log.setLevel(logging.INFO)
 
 
-def _variable(setting: str) -> str:
-    return f"{ENVIRONMENT_PREFIX}_{setting.replace('-', '_').upper()}"
-
-
 def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
     for setting in reversed(SETTINGS):
-        variable = _variable(setting.name)
+        variable = f"{ENVIRONMENT_PREFIX}_{setting.name.replace('-', '_').upper()}"
         default = f" Default: {setting.default}." if setting.default else ""
         flag: dict[str, Any] = (
             {"is_flag": False, "flag_value": "on"} if setting.metavar == FLAG else {}

@@ -82,28 +82,25 @@ def list_users() -> None:
 )
 @click.option(
     "--display-name",
+    "displayName",
     metavar="NAME",
     help="Name of the user. Default is the e-mail address.",
 )
 @click.option(
     "--partner-id",
+    "partnerId",
     metavar="ID",
     help="The partner that a user with the role partner works for.",
 )
 @click.option(
     "--seller-id",
+    "sellerId",
     metavar="ID",
     help="The seller that a user with the role seller works for. The session sees and does only "
     "what is this seller's. Without it, it sees all sellers.",
 )
 @with_connection
-def add_user(
-    email: str,
-    role: str,
-    display_name: str | None,
-    partner_id: str | None,
-    seller_id: str | None,
-) -> None:
+def add_user(**values: str | None) -> None:
     """Add a user.
 
     Asks for the password, or reads it from the first line of the input. A user who is disabled is
@@ -113,8 +110,7 @@ def add_user(
     invoice-sandbox users add ann@corp.example --role seller
     invoice-sandbox users add ben@alder.example --role partner --partner-id ptn_sandbox_alder
     """
-    bound = passed(displayName=display_name, partnerId=partner_id, sellerId=seller_id)
-    body = {"email": email, "password": read_password(), "role": role, **bound}
+    body = {**passed(**values), "password": read_password()}
     print_data(client().ask("POST", "/users", body), _show_user)
 
 

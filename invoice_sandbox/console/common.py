@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -77,6 +78,17 @@ def error_message(entry: Mapping[str, Any]) -> str:
     body = parsed(entry["response"]["body"])
     error = body.get("error", {}) if isinstance(body, Mapping) else {}
     return str(error.get("message", "")) if isinstance(error, Mapping) else ""
+
+
+def curl(method: str, path: str, headers: Mapping[str, str], body: str | None) -> str:
+    """A request as a command. The key is a variable, because the journal does not have it."""
+    how = "" if method == "GET" else f"-X {method} "
+    parts = [f"curl {how}{shlex.quote(contents().engine.url + path)}"]
+    parts.append('-H "Authorization: Bearer $SANDBOX_API_KEY"')
+    parts += [f"-H {shlex.quote(f'{name}: {text}')}" for name, text in headers.items()]
+    if body is not None:
+        parts.append(f"--data-raw {shlex.quote(body)}")
+    return " \\\n  ".join(parts)
 
 
 def webhooks() -> Mapping[str, Any]:

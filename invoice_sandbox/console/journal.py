@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -10,7 +9,7 @@ from urllib.parse import urlencode
 from flask import render_template, request
 
 from invoice_sandbox.console.client import Received, is_repeated
-from invoice_sandbox.console.common import JOURNAL, client, contents, error_message, pages
+from invoice_sandbox.console.common import JOURNAL, client, contents, curl, error_message, pages
 from invoice_sandbox.runtime.journal import REDACTED
 
 _FILTERS: Final = ("operation", "method", "status", "text", "fault")
@@ -43,7 +42,7 @@ def _page(request_id: str | None, found: Received | None) -> str:
         message="" if entry is None else error_message(entry),
         facts={} if entry is None else _facts(entry),
         repeated=_headers(entry) if entry is not None and _is_whole(entry) else None,
-        curl=_curl(entry) if entry is not None else "",
+        curl="" if entry is None else _command(entry),
         operations=sorted(contents().engine.project.contract.operations),
     )
 
@@ -75,11 +74,5 @@ def _headers(entry: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _curl(entry: Mapping[str, Any]) -> str:
-    """The request as a command. The key is a variable, because the journal does not have it."""
-    parts = [f"curl -X {entry['method']} {shlex.quote(contents().engine.url + entry['path'])}"]
-    parts.append('-H "Authorization: Bearer $SANDBOX_API_KEY"')
-    parts += [f"-H {shlex.quote(f'{name}: {text}')}" for name, text in _headers(entry).items()]
-    if entry["request"]["body"] is not None:
-        parts.append(f"--data-raw {shlex.quote(entry['request']['body'])}")
-    return " \\\n  ".join(parts)
+def _command(entry: Mapping[str, Any]) -> str:
+    return curl(entry["method"], entry["path"], _headers(entry), entry["request"]["body"])

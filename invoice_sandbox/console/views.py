@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from invoice_sandbox.console.common import (
     JOURNAL,
     client,
     contents,
+    curl,
     error_message,
     figure,
     pages,
@@ -170,8 +170,7 @@ def _first_steps() -> Iterator[tuple[str, str]]:
     key = g.visitor.current.secret if g.visitor.current.type == "demo" else "<API_KEY>"
     yield "Keep the key for the commands below.", f"export SANDBOX_API_KEY={key}"
     for records in contents().records[:1]:
-        yield f"List {records.title.lower()}.", _command("GET", records.listed.path())
-    for records in (*contents().records[:1],):
+        yield f"List {records.title.lower()}.", curl("GET", records.listed.path(), {}, None)
         body = _example(records.listed.operation.path)
         if body is not None:
             yield "Register one.", _command("POST", records.listed.path(), body)
@@ -186,14 +185,9 @@ def _first_steps() -> Iterator[tuple[str, str]]:
     yield "Move the clock by an hour.", _command("POST", "/sandbox/clock/advance", {"by": "PT1H"})
 
 
-def _command(method: str, path: str, body: Any = None) -> str:
-    how = "" if method == "GET" else f"-X {method} "
-    parts = [f"curl {how}{contents().engine.url}{path}"]
-    parts.append('-H "Authorization: Bearer $SANDBOX_API_KEY"')
-    if body is not None:
-        parts.append("-H 'Content-Type: application/json'")
-        parts.append(f"-d {shlex.quote(jsonio.dumps(body).decode())}")
-    return " \\\n  ".join(parts)
+def _command(method: str, path: str, body: Any) -> str:
+    text = jsonio.dumps(body).decode()
+    return curl(method, path, {"Content-Type": "application/json"}, text)
 
 
 def _example(path: str) -> Any:

@@ -19,7 +19,6 @@ from invoice_sandbox.base.errors import ERRORS
 from invoice_sandbox.openapi.security import Carried, Scheme, carried
 
 if TYPE_CHECKING:
-    from email.message import Message
     from http.client import HTTPResponse
     from urllib.request import OpenerDirector
 
@@ -40,12 +39,7 @@ class SandboxError(Exception):
     never part of the message.
     """
 
-    def __init__(
-        self,
-        message: str,
-        status: int | None = None,
-        code: str | None = None,
-    ) -> None:
+    def __init__(self, message: str, status: int | None = None, code: str | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
@@ -292,7 +286,8 @@ class ControlClient:
     def _exchange(self, method: str, path: str, body: Any) -> tuple[int, Mapping[str, str], bytes]:
         __tracebackhide__ = True
         with self._opened(method, path, body) as reply:
-            return reply.status, _lower(reply.headers), reply.read()
+            headers = {name.lower(): value for name, value in reply.headers.items()}
+            return reply.status, headers, reply.read()
 
     @contextmanager
     def _opened(
@@ -369,10 +364,6 @@ def _reason(error: Exception, patience: float) -> str:
     if isinstance(cause, TimeoutError):
         return f"no response within {patience:g} seconds"
     return str(getattr(cause, "strerror", None) or cause).lower() or "the connection was closed"
-
-
-def _lower(headers: Message) -> Mapping[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
 
 
 def _is_success(status: int) -> bool:

@@ -44,10 +44,7 @@ class _Server(uvicorn.Server):
     """uvicorn's server: reports when it is ready, and exits with success when it is stopped."""
 
     def __init__(
-        self,
-        config: uvicorn.Config,
-        on_ready: Callable[[], None],
-        on_stop: Callable[[], None],
+        self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Callable[[], None]
     ) -> None:
         super().__init__(config)
         self._on_ready = on_ready

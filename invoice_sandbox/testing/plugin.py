@@ -210,10 +210,6 @@ def _scenario(request: pytest.FixtureRequest) -> ScenarioChoice:
     marker = request.node.get_closest_marker("scenario")
     if marker is None:
         return ScenarioChoice()
-    return ScenarioChoice(_name(marker.args), dict(marker.kwargs))
-
-
-def _name(arguments: tuple[Any, ...]) -> str:
-    if len(arguments) != 1 or not isinstance(arguments[0], str):
+    if len(marker.args) != 1 or not isinstance(marker.args[0], str):
         pytest.fail('invalid marker; use @pytest.mark.scenario("kyb-hold")', pytrace=False)
-    return arguments[0]
+    return ScenarioChoice(marker.args[0], dict(marker.kwargs))

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from invoice_sandbox.base.clock import duration_text, instant_text, parse_duration, parse_instant
 from invoice_sandbox.control.client import (
     ControlClient,
     SandboxError,
@@ -25,7 +25,6 @@ from invoice_sandbox.testing.webhooks import Webhooks
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Collection
-    from pathlib import Path
 
     import httpx
 
@@ -62,12 +61,7 @@ class Snapshot:
     def __enter__(self) -> Snapshot:
         return self
 
-    def __exit__(
-        self,
-        type_: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.restore()
 
 
@@ -78,16 +72,12 @@ class InvoiceSandbox:
     """
 
     def __init__(
-        self,
-        url: str,
-        key: str,
-        workspace_id: str,
-        choice: ScenarioChoice,
-        project: ServedProject,
+        self, url: str, key: str, workspace_id: str, choice: ScenarioChoice, project: ServedProject
     ) -> None:
         self._client = ControlClient(url, key, known=project)
         self._project = project
-        self._key = key
+        self.key = key
+        """The API key of the workspace. It has every scope, including that of the control API."""
         self._choice = choice
         self.id = workspace_id
         self.webhooks = Webhooks(self._client)
@@ -99,11 +89,6 @@ class InvoiceSandbox:
     def url(self) -> str:
         """The URL of the server, without a final slash; the API is below ``/api``."""
         return self._client.url
-
-    @property
-    def key(self) -> str:
-        """The API key of the workspace. It has every scope, including that of the control API."""
-        return self._key
 
     @cached_property
     def client(self) -> httpx.Client:
@@ -138,7 +123,11 @@ class InvoiceSandbox:
         """
         if (by is None) == (to is None):
             raise TypeError("advance takes either a duration or to=")
-        body = {"to": _instant(to)} if by is None else {"by": _duration(by)}
+        body = (
+            {"to": _checked(parse_instant, to)}
+            if by is None
+            else {"by": _checked(parse_duration, by)}
+        )
         return dict(self.control("POST", "/clock/advance", body))
 
     @property
@@ -305,25 +294,9 @@ def _delete(control: ControlClient, workspace_id: str) -> None:
             raise
 
 
-def _duration(value: str | timedelta) -> str:
-    """A duration in the format of the API. Raises SandboxError."""
-    from invoice_sandbox.base.clock import duration_text, parse_duration
-
-    if isinstance(value, timedelta):
-        sign = "-" if value < timedelta() else ""
-        value = sign + duration_text(abs(value))
-    return _checked(parse_duration, value)
-
-
-def _instant(value: str | datetime | None) -> str:
-    """An instant in the format of the API. Raises SandboxError."""
-    from invoice_sandbox.base.clock import parse_instant
-
-    return _checked(parse_instant, _plain(value))
-
-
 def _checked(check: Callable[[str], object], value: object) -> str:
-    text = str(value)
+    """Return a duration or an instant in the format of the API. Raises SandboxError."""
+    text = str(_plain(value))
     try:
         check(text)
     except ValueError as error:
@@ -332,14 +305,12 @@ def _checked(check: Callable[[str], object], value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A duration or an instant in the format of the API; other values unchanged.
+    """Return a duration or an instant in the format of the API; other values unchanged.
 
     Raises SandboxError for an instant without a time zone, as for a text without one.
     """
-    from invoice_sandbox.base.clock import duration_text, instant_text
-
     if isinstance(value, timedelta):
-        return duration_text(value)
+        return ("-" if value < timedelta() else "") + duration_text(abs(value))
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             raise SandboxError(f"{value!r} has no time zone; add one, such as tzinfo=UTC")

@@ -567,13 +567,16 @@ def test_a_document_under_other_conditions_is_checked_alike(
 # Folders and projects
 
 
-def test_the_first_file_that_is_wrong_stops_a_folder(
+def test_all_files_that_are_wrong_are_reported_at_once(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     written(tmp_path, GOOD)
-    written(tmp_path, "name: b\n", "b")
-    with pytest.raises(DocumentError, match=r"b\.yaml:1:1: the file has no 'purpose'"):
+    places = [str(written(tmp_path, "name: 1\n", name)) + ":1:1" for name in "bc"]
+    with pytest.raises(DocumentError) as rejected:
         Library([tmp_path], vocabulary)
+    head, *lines = str(rejected.value).splitlines()
+    assert head == "scenarios: 4 errors"
+    assert {line.partition(": ")[0] for line in lines} == set(places)
 
 
 def test_without_a_lifecycle_a_scenario_may_still_inject_faults(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from invoice_sandbox.base.clock import OperatingSystemClock
 from invoice_sandbox.openapi.load.documents import place_of
-from invoice_sandbox.openapi.load.text import DocumentError
+from invoice_sandbox.openapi.load.text import DocumentError, reject_all
 from invoice_sandbox.scenarios.checks import LIFECYCLE, Vocabulary, load_scenario
 from invoice_sandbox.scenarios.faults import fault_of
 from invoice_sandbox.scenarios.script import Scenario, changed_document, scenario_of
@@ -43,7 +43,7 @@ class Library(Mapping[str, Scenario]):
     """Every scenario by name: those of ``always``, then those of the files in ``folders``.
 
     A name may occur in one folder only. ``monotonic`` returns real seconds; ``log`` receives a
-    message for each file with an error. Raises DocumentError for an error at the first load.
+    message for each file with an error. Raises DocumentError with all errors of the first load.
     """
 
     folders: Sequence[Path]
@@ -61,8 +61,13 @@ class Library(Mapping[str, Scenario]):
     def __post_init__(self) -> None:
         """Load all files."""
         self._stamps = self._stamps_now()
+        errors = []
         for file in self._stamps:
-            self._loaded[file] = self._read(file)
+            try:
+                self._loaded[file] = self._read(file)
+            except DocumentError as error:
+                errors.append(error)
+        reject_all("scenarios", errors)
         self._index()
 
     def __getitem__(self, name: str) -> Scenario:

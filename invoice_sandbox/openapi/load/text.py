@@ -55,8 +55,12 @@ def reject_all(file: object, errors: Iterable[DocumentError]) -> None:
     if len(found) == 1:
         raise found[0]
     if found:
-        lines = tuple(map(str, in_order(found)))
-        raise InvalidDocumentError(str(file), f"{len(found)} errors", lines=lines)
+        lines = tuple(line for error in in_order(found) for line in _lines(error))
+        raise InvalidDocumentError(str(file), f"{len(lines)} errors", lines=lines)
+
+
+def _lines(error: DocumentError) -> tuple[str, ...]:
+    return error.lines if isinstance(error, InvalidDocumentError) else (str(error),)
 
 
 def in_order(errors: Iterable[DocumentError]) -> list[DocumentError]:

@@ -1,4 +1,4 @@
-"""What another version of a published contract changes, and whether that would break a client.
+"""The changes of another version of a published contract, and which would break a client.
 
 A request may allow more than before, a response may allow less. Whether a schema does is decided by
 the canonical form of jsonschema-rs. The side that sends a value sends declared members only: a new
@@ -9,7 +9,7 @@ fit is checked by the command that has them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,23 +44,28 @@ def differences(ours: Document, theirs: Document) -> Iterator[Difference]:
     """Every operation, parameter, member, response and security that ``theirs`` changes."""
     old, new = _operations(ours), _operations(theirs)
     yield from _everywhere(ours, theirs)
-    for name in [one for one in old if one not in new]:
+    for name in _missing(old, new):
         yield Difference(True, f"operation {name} is gone", old[name].pointer, in_ours=True)
-    for name in [one for one in new if one not in old]:
+    for name in _missing(new, old):
         where = _where(new[name])
         yield Difference(False, f"operation {name} is new: {where}", new[name].pointer)
-    for name in [one for one in old if one in new]:
+    for name in [name for name in old if name in new]:
         yield from _operation(name, old[name], new[name])
 
 
+def _missing(names: Iterable[Any], others: Container[Any]) -> list[Any]:
+    """Return the names that are not among the others."""
+    return [name for name in names if name not in others]
+
+
 def _everywhere(ours: Document, theirs: Document) -> Iterator[Difference]:
-    """What concerns every operation: where they are served, and how a caller authenticates."""
+    """Yield changes of where operations are served, and of how a caller authenticates."""
     if base_path(ours) != base_path(theirs):
         text = f"the base path is now '{base_path(theirs)}'"
         yield Difference(True, text, ("servers",))
     old, new = _schemes(ours), _schemes(theirs)
     pointer = ("components", "securitySchemes")
-    for name in [one for one in old if one not in new]:
+    for name in _missing(old, new):
         yield Difference(True, f"security scheme {name} is gone", (*pointer, name), in_ours=True)
     for name in new:
         if name not in old:
@@ -106,12 +111,12 @@ def _operation(name: str, old: Part, new: Part) -> Iterator[Difference]:
 def _security(operation: Part) -> frozenset[str]:
     """The alternatives, of which a caller needs one."""
     wanted = operation.value.get("security", operation.document.get("security", []))
-    return frozenset(json.dumps(one, sort_keys=True) for one in wanted)
+    return frozenset(json.dumps(requirement, sort_keys=True) for requirement in wanted)
 
 
 def _parameters(name: str, old: Part, new: Part) -> Iterator[Difference]:
     before, after = _declared(old), _declared(new)
-    for key in [one for one in before if one not in after]:
+    for key in _missing(before, after):
         text = f"{name}: {_named(before[key])} is gone"
         yield Difference(True, text, before[key].pointer, in_ours=True)
     for key, parameter in after.items():
@@ -140,7 +145,7 @@ def _declared(operation: Part) -> dict[tuple[str, str], Part]:
         for owner in (item, operation)
         for index in range(len(owner.value.get("parameters", [])))
     ]
-    return {parameter_key(one.value): one for one in found}
+    return {parameter_key(parameter.value): parameter for parameter in found}
 
 
 def _bodies(name: str, old: Part, new: Part) -> Iterator[Difference]:
@@ -155,7 +160,7 @@ def _bodies(name: str, old: Part, new: Part) -> Iterator[Difference]:
 
 def _responses(name: str, old: Part, new: Part) -> Iterator[Difference]:
     before, after = old.get("responses"), new.get("responses")
-    for status in [one for one in before.value if one not in after.value]:
+    for status in _missing(before.value, after.value):
         pointer = (*before.pointer, status)
         yield Difference(True, f"{name}: response {status} is gone", pointer, in_ours=True)
     for status in after.value:
@@ -170,7 +175,7 @@ def _responses(name: str, old: Part, new: Part) -> Iterator[Difference]:
 
 def _contents(subject: str, before: Part, after: Part, *, is_request: bool) -> Iterator[Difference]:
     old, new = before.get("content"), after.get("content")
-    for media_type in [one for one in old.value if one not in new.value]:
+    for media_type in _missing(old.value, new.value):
         text = f"{subject}: media type {media_type} is gone"
         yield Difference(True, text, old.get(media_type).pointer, in_ours=True)
     for media_type in new.value:
@@ -182,11 +187,11 @@ def _contents(subject: str, before: Part, after: Part, *, is_request: bool) -> I
 
 
 def _schemas(subject: str, before: Part, after: Part, *, is_request: bool) -> Iterator[Difference]:
-    """What changes in the schemas of two parameters or media types."""
+    """Yield what changes in the schemas of two parameters or media types."""
     if "schema" not in before.value and "schema" not in after.value:
         return
-    old, new = (members(_with_schema(one)) for one in (before, after))
-    for name in [one for one in old if one not in new]:
+    old, new = (members(_with_schema(holder)) for holder in (before, after))
+    for name in _missing(old, new):
         parent = new.get(old[name].parent)
         breaking = not is_request or (parent is not None and parent.is_closed)
         text = f"{subject}: member {name} is gone"
@@ -239,8 +244,8 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     keys = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
     for key in keys or sorted(key for key in new if isinstance(new[key], Mapping | list)):
         if key == "enum" and key in old and key in new:
-            gone = [f"without {_shown(one)}" for one in old[key] if one not in new[key]]
-            added = [f"with {_shown(one)}" for one in new[key] if one not in old[key]]
+            gone = [f"without {_shown(word)}" for word in old[key] if word not in new[key]]
+            added = [f"with {_shown(word)}" for word in new[key] if word not in old[key]]
             yield f"enum {' and '.join([*gone, *added])}"
         elif isinstance(old.get(key, new.get(key)), Mapping) or _holds_schemas(old, new, key):
             yield key
@@ -250,7 +255,7 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 
 def _holds_schemas(old: Mapping[str, Any], new: Mapping[str, Any], key: str) -> bool:
     values = old.get(key, new.get(key))
-    return isinstance(values, list) and any(isinstance(one, Mapping) for one in values)
+    return isinstance(values, list) and any(isinstance(value, Mapping) for value in values)
 
 
 def _shown(value: Any) -> str:
@@ -280,7 +285,7 @@ class Part:
         return Part(self.document, value, (*self.pointer, key)).resolved()
 
     def resolved(self) -> Part:
-        """What the references that stand here lead to."""
+        """Return the part that the references here lead to."""
         value, pointer, seen = self.value, self.pointer, set[str]()
         while isinstance(value, Mapping) and isinstance(value.get("$ref"), str):
             reference = value["$ref"]
@@ -302,23 +307,23 @@ class Member:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it takes no members but those declared."""
+        """True if it takes no members but those declared."""
         keys = ("additionalProperties", "unevaluatedProperties")
-        return any(one.value.get(key) is False for one in self.schemas for key in keys)
+        return any(part.value.get(key) is False for part in self.schemas for key in keys)
 
     @property
     def facets(self) -> dict[str, Any]:
         """Its keywords but for those about members, which are compared one by one."""
         return {
             key: value
-            for one in self.schemas
-            for key, value in one.value.items()
+            for part in self.schemas
+            for key, value in part.value.items()
             if key not in _NO_FACETS and not key.startswith("x-")
         }
 
     def canonical(self, *, closed: bool) -> jsonschema_rs.CanonicalSchema:
         """The canonical form of the facets; ``closed``: with declared members only."""
-        schemas = [_Expansion(one.document, closed).of_facets(one.value) for one in self.schemas]
+        schemas = [_Expansion(part.document, closed).of_facets(part.value) for part in self.schemas]
         return jsonschema_rs.canonicalize(
             {"allOf": schemas}, draft=jsonschema_rs.Draft202012, validate_formats=True
         )
@@ -379,7 +384,7 @@ def members(
     if not isinstance(target.value, Mapping) or target.pointer in above:
         return {}
     parts = _parts(schema, 0)
-    inside = above | {one.pointer for one in parts}
+    inside = above | {part.pointer for part in parts}
     found = {name: Member(required, tuple(parts), schema.pointer, parent)}
     demanded = {key: part for part in parts for key in part.value.get("required", [])}
     for part in parts:

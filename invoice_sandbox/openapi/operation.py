@@ -70,7 +70,9 @@ class DeclaredResponse:
         """The declared media type, or range such as ``*/*``, of a response in this one."""
         if media_type in self.content:
             return media_type
-        return next((one for one in self.content if concrete(one) == media_type), None)
+        return next(
+            (declared for declared in self.content if concrete(declared) == media_type), None
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +100,6 @@ class Operation:
     lifecycle: str | None = None
     capability: tuple[str, str] | None = None
 
-    @property
-    def has_passwords(self) -> bool:
-        """Whether anything of it is declared as ``format: password``."""
-        return bool(self.secrets) or self.is_secret or any(one.secret for one in self.parameters)
-
     def response_for(self, status: int) -> DeclaredResponse | None:
         """The declaration that covers ``status``: exact, else its range (``4XX``), else default."""
         for key in (str(status), f"{status // 100}XX", "default"):
@@ -128,7 +125,7 @@ class Contract:
     @property
     def secret_parameters(self) -> frozenset[str]:
         """Names of query parameters that carry a secret: credentials and signatures."""
-        schemes = {one.name for one in self.schemes.values() if one.location == "query"}
+        schemes = {scheme.name for scheme in self.schemes.values() if scheme.location == "query"}
         return frozenset(schemes) | self._secret("query")
 
     @property
@@ -250,16 +247,16 @@ def _operation(
 
 def _has_secret_body(passwords: Passwords, raw: Mapping[str, Any]) -> bool:
     bodies = [("requestBody", raw.get("requestBody"))]
-    bodies += [("response", one) for one in raw.get("responses", {}).values()]
+    bodies += [("response", response) for response in raw.get("responses", {}).values()]
     return any(passwords.is_secret(body, type_) for type_, body in bodies)
 
 
 def _capability(
     document: Mapping[str, Any], path: str, raw: Mapping[str, Any]
 ) -> tuple[str, str] | None:
-    declared = (one for _, one in _raw_parameters(document, path, "", raw) if one["in"] == "query")
-    found = (one for one in declared if "x-capability" in one)
-    return next(((one["name"], str(one["x-capability"])) for one in found), None)
+    parameters = (parameter for _, parameter in _raw_parameters(document, path, "", raw))
+    declared = (row for row in parameters if row["in"] == "query" and "x-capability" in row)
+    return next(((row["name"], str(row["x-capability"])) for row in declared), None)
 
 
 def _parameters(
@@ -272,15 +269,17 @@ def _parameters(
     raw: Mapping[str, Any],
 ) -> tuple[Parameter, ...]:
     declared = _raw_parameters(document, path, method, raw)
-    merged = {parameter_key(one): (pointer, one) for pointer, one in declared}
+    merged = {parameter_key(parameter): (pointer, parameter) for pointer, parameter in declared}
     queries = {given for location, given in merged if location == "query"}
     return tuple(
         replace(
-            compile_parameter(one, schemas, f"{name}, parameter {one['name']}", queries - {given}),
-            secret=passwords.is_secret(one, "parameter"),
-            schema_pointer=pointer_text((*pointer, *_steps_to_schema(one))),
+            compile_parameter(
+                parameter, schemas, f"{name}, parameter {parameter['name']}", queries - {given}
+            ),
+            secret=passwords.is_secret(parameter, "parameter"),
+            schema_pointer=pointer_text((*pointer, *_steps_to_schema(parameter))),
         )
-        for (location, given), (pointer, one) in merged.items()
+        for (location, given), (pointer, parameter) in merged.items()
         if location != "header" or given not in IGNORED_HEADERS
     )
 
@@ -337,7 +336,7 @@ def _response(
         },
         media={media_type.lower(): media for media_type, media in content.items()},
         headers={
-            header: dereference(document, one)
-            for header, one in response.get("headers", {}).items()
+            name: dereference(document, header)
+            for name, header in response.get("headers", {}).items()
         },
     )

@@ -70,7 +70,7 @@ class NotAcceptableError(ValueError):
 
 @dataclass(frozen=True)
 class Choice:
-    """What a client wants: the response of a ``status``, the ``example`` of a name, one that is
+    """The wishes of a client: the response of a ``status``, the ``example`` of a name, one that is
     generated and no example (``dynamic``), a media type that its header ``accept`` allows."""
 
     status: int | None = None
@@ -200,7 +200,8 @@ def given_response(
 
 def json_type(response: DeclaredResponse) -> str | None:
     """Return the JSON media type of a response, the first one; None if it declares none."""
-    return next((one for one in map(concrete, json_first(response.content)) if is_json(one)), None)
+    types = map(concrete, json_first(response.content))
+    return next((media_type for media_type in types if is_json(media_type)), None)
 
 
 def _chosen(operation: Operation, choice: Choice) -> tuple[int, DeclaredResponse | None]:
@@ -230,9 +231,10 @@ def _media_type(
     declared = json_first(response.content)
     if choice.example is not None:
         names = {
-            one: dict(named_examples(contract.document, response.media[one])) for one in declared
+            media_type: dict(named_examples(contract.document, response.media[media_type]))
+            for media_type in declared
         }
-        declared = [one for one in declared if choice.example in names[one]]
+        declared = [media_type for media_type in declared if choice.example in names[media_type]]
         if not declared:
             problem = f"{operation.id} {status} has no example '{choice.example[:60]}'"
             known = dict.fromkeys(name for some in names.values() for name in some)
@@ -358,10 +360,10 @@ def _in_simple_style(value: Any, raw: Mapping[str, Any]) -> str:
         return ",".join(map(_as_text, value))
     if isinstance(value, Mapping):
         equals = "=" if raw.get("explode", False) else ","
-        return ",".join(f"{name}{equals}{_as_text(one)}" for name, one in value.items())
+        return ",".join(f"{name}{equals}{_as_text(member)}" for name, member in value.items())
     return _as_text(value)
 
 
 def _can_be_sent(text: str) -> bool:
-    """Whether a header can carry the text as it is."""
+    """True if a header can carry the text as it is."""
     return text == text.strip() and all(" " <= letter <= "~" for letter in text)

@@ -74,13 +74,15 @@ class Security:
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
         """Every scheme that is asked for, alone or with others."""
-        return tuple(one for requirement in self.requirements for one in requirement)
+        return tuple(
+            alternative for requirement in self.requirements for alternative in requirement
+        )
 
     @property
     def scopes(self) -> tuple[str, ...]:
         """The scopes of the first requirement; the same for every other one of an operation."""
         first = self.requirements[0] if self.requirements else ()
-        return tuple(scope for one in first for scope in one.scopes)
+        return tuple(scope for alternative in first for scope in alternative.scopes)
 
 
 @dataclass(frozen=True)
@@ -137,14 +139,14 @@ def _name_of(scheme: Scheme) -> str:
 def carried(schemes: Iterable[Scheme], key: str) -> Carried:
     """A key as each of the schemes says, and as the control API expects it as well."""
     headers: dict[str, str] = {}
-    for one in schemes:
+    for scheme in schemes:
         text = {
             BEARER: f"Bearer {key}",
             BASIC: f"Basic {b64encode(f':{key}'.encode()).decode()}",
-            "http": f"{one.name} {key}",
-            "cookie": f"{one.name}={key}",
-        }.get(one.location, key)
-        name = _name_of(one)
+            "http": f"{scheme.name} {key}",
+            "cookie": f"{scheme.name}={key}",
+        }.get(scheme.location, key)
+        name = _name_of(scheme)
         if name == "cookie" and name in headers:
             text = f"{headers[name]}; {text}"
         if name:
@@ -153,7 +155,7 @@ def carried(schemes: Iterable[Scheme], key: str) -> Carried:
         headers[_AUTHORIZATION] = f"Bearer {key}"
     elif headers[_AUTHORIZATION] != f"Bearer {key}":
         headers.setdefault("x-api-key", key)
-    return Carried(headers, {one.name: key for one in schemes if one.location == "query"})
+    return Carried(headers, {scheme.name: key for scheme in schemes if scheme.location == "query"})
 
 
 def compile_scheme(raw: Mapping[str, Any]) -> Scheme:
@@ -184,12 +186,12 @@ def compile_security(requirements: Sequence[Mapping[str, Sequence[str]]]) -> Sec
 def challenges(security: Security, schemes: Mapping[str, Scheme]) -> tuple[tuple[str, str], ...]:
     """The ``WWW-Authenticate`` headers of an error. A scheme of HTTP itself goes before the
     others, of which no client knows a challenge."""
-    wanted = [schemes[one.scheme] for one in security.alternatives]
-    wanted = [one for one in wanted if one.location != MUTUAL_TLS]
-    of_http = [one for one in wanted if one.location in {BEARER, BASIC, "http"}]
+    wanted = [schemes[alternative.scheme] for alternative in security.alternatives]
+    wanted = [scheme for scheme in wanted if scheme.location != MUTUAL_TLS]
+    of_http = [scheme for scheme in wanted if scheme.location in {BEARER, BASIC, "http"}]
     return tuple(
         ("WWW-Authenticate", text)
-        for text in dict.fromkeys(one.challenge for one in of_http or wanted)
+        for text in dict.fromkeys(scheme.challenge for scheme in of_http or wanted)
     )
 
 
@@ -197,7 +199,7 @@ def advice(security: Security, schemes: Mapping[str, Scheme]) -> str:
     """How to satisfy one of the requirements, in words."""
     return ", or ".join(
         dict.fromkeys(
-            " with ".join(schemes[one.scheme].advice for one in requirement)
+            " with ".join(schemes[alternative.scheme].advice for alternative in requirement)
             for requirement in security.requirements
         )
     )

@@ -1,1 +1,1 @@
-"""What is served: the loader, the handler API, fixtures and conventions of a project."""
+"""Projects: the loader, the handler API, fixtures and conventions."""

@@ -306,7 +306,7 @@ class Context(Struct, kw_only=True, eq=False):
         self.state.schedule(self.now + after, action, arguments)
 
     def problems(self, schema: str, value: Any) -> tuple[str, ...]:
-        """What the contract's component ``schema`` finds wrong with ``value``, as sentences."""
+        """Return what the contract's component ``schema`` does not allow in ``value``, as sentences."""
         checker = self.contract.schemas.component(schema)
         return tuple(problem.sentence("the value") for problem in checker.problems(value))
 
@@ -363,7 +363,7 @@ class Call(Context, kw_only=True, eq=False):
     def collection(self) -> Collection:
         """The collection that the operation belongs to. Raises LookupError."""
         name, every = self.operation.id, self.conventions.collections
-        found = next((one for one in every if name in one.operations), None)
+        found = next((collection for collection in every if name in collection.operations), None)
         if found is None:
             raise LookupError(f"{name} is in none of the collections of conventions.yaml")
         return found
@@ -417,11 +417,14 @@ def _event_data(event_type: str, data: Any) -> Mapping[str, Any]:
         raise PayloadError(
             f"{event_type}: the data of an event is an object, not {type(members).__name__}"
         )
-    return {name: one.data if isinstance(one, Response) else one for name, one in members.items()}
+    return {
+        name: member.data if isinstance(member, Response) else member
+        for name, member in members.items()
+    }
 
 
 def event_type_problem(event_type: str, contract: Contract, lifecycle: Lifecycle) -> str | None:
-    """What is wrong with a type of event, if it is not declared where any is."""
+    """Return what is wrong with a type of event, if it is not declared where any is."""
     if event_type in contract.webhooks or event_type in lifecycle.events:
         return None
     known = sorted({*contract.webhooks, *lifecycle.events})

@@ -114,7 +114,7 @@ class Part:
         """Return the names of the members that are ``readOnly``, or ``writeOnly``."""
         every = self.members.items()
         return frozenset(
-            name for name, one in every if keyword(self.document, one.schema, mark) is True
+            name for name, member in every if keyword(self.document, member.schema, mark) is True
         )
 
     def initial(self, now: str) -> Any:
@@ -143,13 +143,13 @@ def visible(part: Part, value: Any) -> Any:
 def completed(part: Part, value: Any, now: str) -> Any:
     """Return the value with the members of the server that it lacks, at any depth."""
     if isinstance(value, list) and part.item is not None:
-        return [completed(part.item, one, now) for one in value]
+        return [completed(part.item, item, now) for item in value]
     if not isinstance(value, Mapping):
         return value
     initial = {name: part.members[name].initial(now) for name in part.of_server - value.keys()}
-    found = {name: one for name, one in initial.items() if one is not ABSENT} | {
-        name: completed(part.members[name], one, now) if name in part.members else one
-        for name, one in value.items()
+    found = {name: member for name, member in initial.items() if member is not ABSENT} | {
+        name: completed(part.members[name], member, now) if name in part.members else member
+        for name, member in value.items()
     }
     return {name: found[name] for name in (*part.members, *found) if name in found}
 
@@ -180,7 +180,9 @@ class View:
     def _allowed(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return the record without the members that its schema does not allow."""
         problems = () if self.of_part is None else self.of_part.problems(record)
-        wrong = {next(iter((*steps_of(one.pointer), one.undeclared))) for one in problems}
+        wrong = {
+            next(iter((*steps_of(problem.pointer), problem.undeclared))) for problem in problems
+        }
         return {name: value for name, value in record.items() if name not in wrong}
 
     def kept(self, record: Mapping[str, Any], identity: str, now: str) -> dict[str, Any] | None:
@@ -189,7 +191,9 @@ class View:
         shown = self.shown(record, identity, now)
         if shown is None or self.part is None:
             return None if self.part else {**record}
-        others = ((name, one) for name, one in record.items() if name not in self.part.properties)
+        others = (
+            (name, member) for name, member in record.items() if name not in self.part.properties
+        )
         return {**dict(others), **shown}
 
     def body(self, shown: Any) -> Any:
@@ -233,9 +237,11 @@ def record_in(body: Part, names: Sequence[str], record: str = "") -> Found | Non
     ``names`` are names that the id may have, ``record`` is the member that is preferred.
     """
     at_top = _name_in(body, names)
-    inner = [(name, _name_in(one, names), one) for name, one in body.members.items()]
-    with_id = [(place, identity, one) for place, identity, one in inner if identity is not None]
-    named = [one for one in with_id if one[0] == record]
+    inner = [(name, _name_in(member, names), member) for name, member in body.members.items()]
+    with_id = [
+        (place, identity, member) for place, identity, member in inner if identity is not None
+    ]
+    named = [found for found in with_id if found[0] == record]
     if named or at_top is None:
         return next(iter(named), with_id[0] if len(with_id) == 1 else None)
     return "", at_top, body
@@ -253,7 +259,7 @@ def list_in(body: Part, names: Sequence[str]) -> Found | None:
 def _name_in(part: Part, names: Iterable[str]) -> str | None:
     """Return the first of these names that a member has which is not an object itself."""
     return next(
-        (one for one in names if one in part.members and not part.members[one].members), None
+        (name for name in names if name in part.members and not part.members[name].members), None
     )
 
 

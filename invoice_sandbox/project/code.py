@@ -106,7 +106,7 @@ def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
 
     Of equal names, all but the first one get a number: ``listPets`` and ``list_pets``.
     """
-    made = {one: function_name(one) for one in named_operations(document)}
+    made = {name: function_name(name) for name in named_operations(document)}
     found: dict[str, str] = {}
     for operation_id, first in made.items():
         name, number = first, 1
@@ -153,7 +153,7 @@ def load_handlers(folder: Path, contracts: Sequence[Contract]) -> dict[str, Hand
 
 def load_hooks(folder: Path) -> Hooks:
     functions = _functions(folder / "hooks.py")
-    known = {one.name for one in fields(Hooks)}
+    known = {hook.name for hook in fields(Hooks)}
     if functions.keys() - known:
         name = min(functions.keys() - known)
         advice = suggestion(name, sorted(known))

@@ -49,7 +49,7 @@ def inferred(contract: Contract) -> tuple[Collection, ...]:
         plain = without_names(operation.path).rstrip("/")
         paths.setdefault(plain, {}).setdefault(operation.method, operation)
     found = (_collection(contract, paths, path) for path in paths if path.endswith("/{}"))
-    return tuple(one for one in found if one is not None)
+    return tuple(collection for collection in found if collection is not None)
 
 
 def _collection(contract: Contract, paths: Mapping[str, _Methods], path: str) -> Collection | None:
@@ -63,13 +63,13 @@ def _collection(contract: Contract, paths: Mapping[str, _Methods], path: str) ->
         return None
     place, identity, _ = record
     operations = {above["POST"].id: CREATE}
-    operations |= {one.id: LIST for one in _lists(contract, above, identity)}
+    operations |= {operation.id: LIST for operation in _lists(contract, above, identity)}
     operations |= {
         on_item[method].id: role
         for method, role in _ON_ITEM.items()
         if method in on_item and _is_usable(on_item[method])
     }
-    operations |= {one.id: SHOW for one in _verbs(contract, paths, path, record)}
+    operations |= {operation.id: SHOW for operation in _verbs(contract, paths, path, record)}
     return Collection(_above(get), identity, place, operations)
 
 
@@ -83,7 +83,10 @@ def _names_of_id(body: Part, operation: Operation) -> Sequence[str]:
     """Return the names that the member with the id may have, the best first: ``petId``, ``pet_id``
     or ``id`` for ``{petId}``, ``number`` or ``id`` for ``{issue_number}``."""
     words = snake_case(path_names(operation.path)[-1])
-    declared = [*body.members, *(name for one in body.members.values() for name in one.members)]
+    declared = [
+        *body.members,
+        *(name for member in body.members.values() for name in member.members),
+    ]
     alike = (name for name in declared if snake_case(name) == words)
     return (*dict.fromkeys((*alike, words.rpartition("_")[2], "id")),)
 

@@ -246,7 +246,7 @@ def load_contract(
 
 def _of_collections(collections: Iterable[Collection]) -> dict[str, Handler]:
     """The handlers of the operations of collections."""
-    return {name: one for each in collections for name, one in each.handlers().items()}
+    return {name: handler for each in collections for name, handler in each.handlers().items()}
 
 
 def vocabulary_of(
@@ -254,8 +254,10 @@ def vocabulary_of(
 ) -> Vocabulary:
     """Names that scenarios may reference; members are those of all components of the contract."""
     schemas = contract.document.get("components", {}).get("schemas", {}).values()
-    objects = [one for one in schemas if isinstance(one, Mapping)]  # true and false are schemas too
-    members = [member for one in objects for member in one.get("properties", {}).items()]
+    objects = [
+        schema for schema in schemas if isinstance(schema, Mapping)
+    ]  # true and false are schemas too
+    members = [member for schema in objects for member in schema.get("properties", {}).items()]
     dates = {name for name, schema in members if _is_date(schema)}
     return Vocabulary(contract, lifecycle, actions, {name for name, _ in members}, dates)
 

@@ -25,7 +25,7 @@ from invoice_sandbox.state import Transaction, Workspace
 CREATE, LIST, GET, REPLACE, CHANGE, DELETE, SHOW = ROLES = (
     *("create", "list", "get", "replace", "change", "delete", "show"),
 )
-"""What an operation does with the records of a collection."""
+"""The roles that an operation may have in a collection."""
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 _MAX_LISTED: Final = 1000
 _OF_PAGES: Final = frozenset({"limit", "offset", "cursor"})
@@ -109,10 +109,10 @@ class Collection:
         names = (view.part.members if view.part else {}).keys() - _OF_PAGES
         wanted = {name: value for name, value in call.query.items() if name in names}
         every = (call.state.page(self._name(call), oldest_first=True)).records
-        records = [one for one in every if _matches(one, wanted)]
+        records = [record for record in every if _matches(record, wanted)]
         start, end = _page(call.query)
-        shown = [view.shown(one, self.identity, call.timestamp) for one in records[start:end]]
-        body = view.body([one for one in shown if one is not None])
+        shown = [view.shown(record, self.identity, call.timestamp) for record in records[start:end]]
+        body = view.body([record for record in shown if record is not None])
         following = end if end < len(records) else None
         return self._response(call, view, _with_page(view, body, following, len(records)))
 
@@ -221,8 +221,12 @@ class Collection:
         get = self._get(call)
         unique = f"{call.workspace.token}{self._name(call)}/{number}"
         usual = (sent.get(self.identity), str(uuid5(NAMESPACE_URL, unique)), number, str(number))
-        in_path = (one for one in get.parameters if one.name == self._parameter(get))
-        checker = next((one.checker for one in in_path if one.location == "path"), None)
+        in_path = (
+            parameter for parameter in get.parameters if parameter.name == self._parameter(get)
+        )
+        checker = next(
+            (parameter.checker for parameter in in_path if parameter.location == "path"), None
+        )
         for key in (*usual, *self._generated(call, get, number)):
             is_usual = type(key) in {str, int} and key
             if is_usual and (is_valid(checker, key) or is_valid(checker, str(key))):
@@ -287,11 +291,13 @@ def _with_page(view: View, body: Any, following: int | None, total: int) -> Any:
         elif not word.startswith("next"):
             continue
         bodies = ({**body, name: value} for value in values)
-        body = next((one for one in bodies if is_valid(view.checker, one)), body)
+        body = next((filled for filled in bodies if is_valid(view.checker, filled)), body)
     return body
 
 
 def _matches(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """True if each member has the value of its filter, or one of its values."""
-    several = {name: one if isinstance(one, list) else [one] for name, one in wanted.items()}
+    several = {
+        name: value if isinstance(value, list) else [value] for name, value in wanted.items()
+    }
     return all(str(record.get(name)) in map(str, values) for name, values in several.items())

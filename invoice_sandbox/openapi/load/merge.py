@@ -45,7 +45,7 @@ def with_vocabularies(
     exist.
     """
     if isinstance(value, Mapping):
-        copy = {name: with_vocabularies(one, words, later) for name, one in value.items()}
+        copy = {name: with_vocabularies(member, words, later) for name, member in value.items()}
         name = copy.get(VOCABULARY)
         if name is None or name in later:
             return copy
@@ -55,7 +55,7 @@ def with_vocabularies(
             raise ContractError(f"{VOCABULARY}: there is no '{name}', only {known}")
         return {**copy, "enum": list(words[name])}
     if isinstance(value, list):
-        return [with_vocabularies(one, words, later) for one in value]
+        return [with_vocabularies(item, words, later) for item in value]
     return value
 
 

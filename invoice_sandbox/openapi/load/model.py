@@ -58,7 +58,7 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "components": "components",
         "x-webhooks": "{pathItem}",
     },
-    "components": {section: f"{{{one}}}" for one, section in SECTIONS.items()}
+    "components": {section: f"{{{type_}}}" for type_, section in SECTIONS.items()}
     | {"pathItems": "{pathItem}"},
     "pathItem": dict.fromkeys(METHODS, "operation")
     | {"parameters": "[parameter]", "servers": "[server]"},
@@ -117,7 +117,7 @@ class Node(NamedTuple):
 
     @property
     def is_schema(self) -> bool:
-        """Whether it is a Schema Object; ``true`` and ``false`` are none."""
+        """True for a Schema Object, which ``true`` and ``false`` are not."""
         return self.type == SCHEMA and isinstance(self.value, dict)
 
     def child(self, key: str | int, value: Any) -> Node:
@@ -149,17 +149,17 @@ class Node(NamedTuple):
         if self.type == DATA or not isinstance(self.value, (dict, list)):
             return self.value
         copies = [(key, change(child)) for key, child in self.children()]
-        return [one for _, one in copies] if isinstance(self.value, list) else dict(copies)
+        return [copy for _, copy in copies] if isinstance(self.value, list) else dict(copies)
 
     def copy_containers(self, change: Callable[[Node], Any]) -> Any:
         """The same, but only objects and lists are changed: nothing is made of their texts."""
         if self.type == DATA or not isinstance(self.value, (dict, list)):
             return self.value
         copies = [
-            (key, change(self.child(key, one)) if isinstance(one, (dict, list)) else one)
-            for key, one in self._members()
+            (key, change(self.child(key, value)) if isinstance(value, (dict, list)) else value)
+            for key, value in self._members()
         ]
-        return [one for _, one in copies] if isinstance(self.value, list) else dict(copies)
+        return [copy for _, copy in copies] if isinstance(self.value, list) else dict(copies)
 
 
 def node(value: Any, type_: str = DOCUMENT, pointer: Pointer = (), base: str = "") -> Node:

@@ -53,7 +53,7 @@ def _server_url(document: Mapping[str, Any]) -> str:
 
 
 _UNKNOWN_ORIGIN: Final = re.compile(r"^(?:\$?\{[^{}/]*\}|\{\{[^{}/]*\}\})(://)?")
-"""What an address begins with that is not a variable."""
+"""The begin of an address in braces that are not those of a variable."""
 
 DOCS: Final = "/docs"
 CONSOLE: Final = "/console"

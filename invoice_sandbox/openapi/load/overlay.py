@@ -189,7 +189,7 @@ def _new_objects(new: Node) -> Iterator[Pointer]:
 
 def _marked(trail: list[Node]) -> Pointer:
     """The innermost object of ``trail`` that can be marked; a reference cannot."""
-    return next(one.pointer for one in reversed(trail) if _can_be_marked(one))
+    return next(here.pointer for here in reversed(trail) if _can_be_marked(here))
 
 
 def _can_be_marked(one: Node) -> bool:

@@ -1,4 +1,4 @@
-"""What a reference names: by JSON Pointer, ``$id``, ``$anchor`` or ``$dynamicAnchor``."""
+"""Resolves references: by JSON Pointer, ``$id``, ``$anchor`` or ``$dynamicAnchor``."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ class ContractError(UserError, ValueError):
 
 
 def identified(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``document`` gives an identifier: by address, and by address and anchor.
+    """Return the schemas with an identifier, by address, and by address and anchor.
 
     The document itself is at the empty address.
     """
-    return {"": document, **{name: one.value for name, one in identified_nodes(document)}}
+    return {"": document, **{name: here.value for name, here in identified_nodes(document)}}
 
 
 def identified_nodes(document: Any, type_: str = DOCUMENT) -> Iterator[tuple[str, Node]]:
     """The same, but for the document itself, with the places; ``type_`` is that of the document."""
-    for one in walk(node(document, type_)):
-        if one.type not in {SCHEMA, FILE} or not isinstance(one.value, Mapping):
+    for here in walk(node(document, type_)):
+        if here.type not in {SCHEMA, FILE} or not isinstance(here.value, Mapping):
             continue
-        if one.base and isinstance(one.value.get("$id"), str):
-            yield one.base, one
+        if here.base and isinstance(here.value.get("$id"), str):
+            yield here.base, here
         for keyword in _ANCHORS:
-            if isinstance(one.value.get(keyword), str):
-                yield f"{one.base}#{one.value[keyword]}", one
+            if isinstance(here.value.get(keyword), str):
+                yield f"{here.base}#{here.value[keyword]}", here
 
 
 def named(reference: str, base: str, known: Mapping[str, Any]) -> Any:
-    """What ``reference``, which stands at ``base``, names among the identified, or None."""
+    """Return what ``reference``, which stands at ``base``, names among the identified, or None."""
     whole = address(reference, base)
     resource, fragment = urldefrag(whole)
     if fragment.startswith("/"):
@@ -56,7 +56,7 @@ def named(reference: str, base: str, known: Mapping[str, Any]) -> Any:
 
 
 def at_pointer(value: Any, fragment: str) -> Any:
-    """What the JSON Pointer of a URI fragment names in ``value``, or None (RFC 6901, section 6)."""
+    """Return what the JSON Pointer of a URI fragment names, or None (RFC 6901, section 6)."""
     for step in steps_of(fragment):
         if isinstance(value, Mapping):
             value = value.get(step)
@@ -68,7 +68,7 @@ def at_pointer(value: Any, fragment: str) -> Any:
 
 
 def node_at(here: Node, steps: Sequence[str | int]) -> Node | None:
-    """What is at the end of ``steps`` that start ``here``, or None."""
+    """Return the node at the end of ``steps`` that start ``here``, or None."""
     for step in steps:
         is_index = isinstance(here.value, list) and str(step).isdecimal()
         key = int(step) if is_index else step
@@ -82,8 +82,8 @@ def node_at(here: Node, steps: Sequence[str | int]) -> Node | None:
 @lru_cache(maxsize=4096)
 def steps_of(fragment: str) -> tuple[str, ...]:
     """The steps of the JSON Pointer of a URI fragment."""
-    steps = (unquote(one) for one in fragment[1:].split("/"))
-    return tuple(one.replace("~1", "/").replace("~0", "~") for one in steps)
+    steps = (unquote(step) for step in fragment[1:].split("/"))
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 
 
 def dereference(document: Mapping[str, Any], value: Any) -> Any:

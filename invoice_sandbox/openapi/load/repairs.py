@@ -59,7 +59,7 @@ def repair_valid(document: dict[str, Any]) -> Iterator[Note]:
 _BEARER: Final = {"type": "http", "scheme": "bearer"}
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-"""What the name of a header can be (RFC 9110, section 5.6.2)."""
+"""A name that a header can have (RFC 9110, section 5.6.2)."""
 
 _NOT_A_HEADER: Final = "no header can have this name"
 

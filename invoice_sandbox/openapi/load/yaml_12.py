@@ -238,7 +238,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 _OTHER_BREAKS: Final = frozenset("\r\x85\u2028\u2029")
-"""What YAML 1.1 takes for the end of a line."""
+"""Other ends of a line in YAML 1.1."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -36,7 +36,7 @@ class MediaType:
     charset: str = ""
 
     def covers(self, other: MediaType) -> bool:
-        """Whether ``other`` is this type, or one within this range."""
+        """True if ``other`` is this type, or one within this range."""
         type_, _, subtype = self.name.partition("/")
         of_type = type_ in {"*", other.name.partition("/")[0]}
         is_range = subtype[:1] == "*" and of_type and other.name.endswith(subtype[1:])
@@ -58,20 +58,20 @@ def parse(text: str) -> MediaType:
 
 
 def is_json(media_type: str) -> bool:
-    """Whether the media type is JSON: ``application/json``, ``text/json``, or one with the suffix
+    """True if the media type is JSON: ``application/json``, ``text/json``, or one with the suffix
     ``+json`` (https://mimesniff.spec.whatwg.org/#json-mime-type)."""
     return _JSON.fullmatch(media_type.partition(";")[0].strip()) is not None
 
 
 def is_text(media_type: str) -> bool:
-    """Whether its bytes are the characters of a text, and nothing else: ``text/plain``."""
+    """True for ``text/plain``, whose bytes are the characters of a text."""
     return media_type.partition(";")[0].strip() == "text/plain"
 
 
 def declared_for(declared: Iterable[str], given: MediaType) -> str | None:
     """The most exact of the ``declared`` types and ranges that covers ``given``, or None."""
-    fitting = [one for one in declared if parse(one).covers(given)]
-    return max(fitting, key=lambda one: parse(one).rank, default=None)
+    fitting = [media_type for media_type in declared if parse(media_type).covers(given)]
+    return max(fitting, key=lambda media_type: parse(media_type).rank, default=None)
 
 
 def concrete(declared: str) -> str:
@@ -101,10 +101,10 @@ def preferred(declared: Iterable[str], accept: str) -> str | None:
     """
     ranges = list(_ranges(accept))
     best, liked = None, 0.0
-    for one in declared:
-        quality = _quality(ranges, parse(concrete(one)))
+    for media_type in declared:
+        quality = _quality(ranges, parse(concrete(media_type)))
         if quality > liked:
-            best, liked = one, quality
+            best, liked = media_type, quality
     return best
 
 
@@ -124,5 +124,5 @@ def _weight(text: str) -> float:
 
 def _quality(ranges: Iterable[tuple[MediaType, float]], given: MediaType) -> float:
     """The weight of the most exact range that covers the type; 0 if there is none."""
-    fitting = [(one.rank, weight) for one, weight in ranges if one.covers(given)]
+    fitting = [(range_.rank, weight) for range_, weight in ranges if range_.covers(given)]
     return max(fitting, default=((0, 0, 0), 0.0))[1]

@@ -45,7 +45,7 @@ TextError."""
 
 
 class Found(Struct, frozen=True):
-    """What a request gives for a parameter: its value, or a problem and what it is about."""
+    """The value of a parameter in a request, or a problem and what it is about."""
 
     value: Any
     problem: InputProblem | None = None
@@ -178,7 +178,7 @@ def reader(style: Style, shape: Shape, others: Collection[str] = ()) -> Candidat
 
 
 def _first_that_can(readers: Sequence[Candidates], given: Given) -> list[Any]:
-    """What all the readers find. Raises the first TextError when none finds anything."""
+    """Return what all the readers find. Raises the first TextError if none finds anything."""
     found: list[Any] = []
     problems: list[TextError] = []
     for reader in readers:
@@ -259,10 +259,12 @@ def _from_brackets(entries: Sequence[_Entry], shape: Shape, decode: Decode) -> A
     steps = {path[0] for path, _ in entries}
     if is_list and steps == {""}:
         groups = [[(path[1:], text)] for path, text in entries]
-        return [_from_brackets(one, shape.item(i), decode) for i, one in enumerate(groups)]
+        return [_from_brackets(group, shape.item(i), decode) for i, group in enumerate(groups)]
     if is_list and all(step.isascii() and step.isdigit() for step in steps):
-        ordered = sorted(_grouped(entries).items(), key=lambda one: (len(one[0]), one[0]))
-        return [_from_brackets(one, shape.item(i), decode) for i, (_, one) in enumerate(ordered)]
+        ordered = sorted(_grouped(entries).items(), key=lambda item: (len(item[0]), item[0]))
+        return [
+            _from_brackets(group, shape.item(i), decode) for i, (_, group) in enumerate(ordered)
+        ]
     return {
         name: _from_brackets(some, shape.member(name), decode)
         for name, some in _grouped(entries).items()
@@ -304,7 +306,7 @@ def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Param
 
 
 def _decode(location: str, reserved: bool) -> Decode:
-    """What undoes the encoding of a value: a header has none, and a path was decoded as a whole.
+    """Return what decodes a value: a header has no encoding, and a path was decoded as a whole.
     With ``allowReserved`` a plus sign stands for itself."""
     if location in {"header", "path"}:
         return str

@@ -23,7 +23,7 @@ MAX_LEVELS: Final = 8
 
 
 class Given:
-    """What a request gives at one place, such as its query: names with texts as they were sent.
+    """The names and texts at one place of a request, such as its query, as they were sent.
 
     ``pairs`` are in order, ``texts`` by name.
     """

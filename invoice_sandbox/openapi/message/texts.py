@@ -36,7 +36,7 @@ _HINTS: Final[tuple[tuple[frozenset[str], Types], ...]] = (
         frozenset({"number", "integer", "string"}),
     ),
 )
-"""What a schema without a type is about, by the keywords that it uses."""
+"""The types that a schema without a type is about, by the keywords that it uses."""
 
 
 class TextError(ValueError):
@@ -45,7 +45,7 @@ class TextError(ValueError):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a schema declares about its values.
+    """The types, members and items that a schema declares.
 
     Members and items are looked up when asked for, so that a schema may contain itself.
     """
@@ -86,7 +86,7 @@ class Shape:
     @cached_property
     def takes_any_member(self) -> bool:
         """True if the schema declares members without naming them."""
-        return not self.members or any(one is not False for one in self._values(_OTHERS))
+        return not self.members or any(schema is not False for schema in self._values(_OTHERS))
 
     def member(self, name: str) -> Shape:
         """The shape of a member, declared or not."""
@@ -95,8 +95,8 @@ class Shape:
 
     def item(self, index: int) -> Shape:
         """The shape of one item, by its place."""
-        prefixes = [one for one in self._values("prefixItems") if index < len(one)]
-        return self._any_of([one[index] for one in prefixes] or self._values("items"))
+        prefixes = [prefix for prefix in self._values("prefixItems") if index < len(prefix)]
+        return self._any_of([prefix[index] for prefix in prefixes] or self._values("items"))
 
     def undeclared(self, value: Any) -> Mapping[str, str]:
         """The first members that are not declared, of a value and of the objects in it, by their
@@ -117,25 +117,25 @@ class Shape:
             inside = ((start + name[:_LONGEST], self.member(name), value[name]) for name in value)
         elif isinstance(value, list):
             rows = enumerate(value[:_MAX_ITEMS])
-            inside = ((f"{place}[{index}]", self.item(index), one) for index, one in rows)
-        for at, shape, one in inside:
-            if isinstance(one, dict | list) and shape.schema is not True:
-                yield from shape.every_undeclared(one, at)
+            inside = ((f"{place}[{index}]", self.item(index), item) for index, item in rows)
+        for at, shape, inner in inside:
+            if isinstance(inner, dict | list) and shape.schema is not True:
+                yield from shape.every_undeclared(inner, at)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
         """The names of the members; none if some are declared otherwise than by their names."""
         others = [*self._values(_OTHERS), *self._values("unevaluatedProperties")]
-        is_open = any(isinstance(one, Mapping) and one for one in others)
+        is_open = any(isinstance(schema, Mapping) and schema for schema in others)
         is_conditional = any(_CONDITIONAL & schema.keys() for schema in self._applicable)
         return () if is_open or is_conditional else tuple(self.members)
 
     def _values(self, keyword: str) -> list[Any]:
-        return [one[keyword] for one in self._applicable if keyword in one]
+        return [schema[keyword] for schema in self._applicable if keyword in schema]
 
     def _any_of(self, schemas: Iterable[Schema]) -> Shape:
         """The shape of what any of the schemas describes; those that say nothing do not count."""
-        found = {id(one): one for one in schemas if isinstance(one, Mapping) and one}
+        found = {id(schema): schema for schema in schemas if isinstance(schema, Mapping) and schema}
         key = tuple(found)
         if key not in self._inner:
             each = [*found.values()]
@@ -165,7 +165,7 @@ _MAX_ITEMS: Final = 100
 
 
 def advice(name: str, known: tuple[str, ...]) -> str:
-    """What an undeclared name may have been meant to be; nothing for a long one."""
+    """Return advice on an undeclared name; nothing for a long one."""
     few = f"known: {', '.join(known)}" if 0 < len(known) <= _FEW else ""
     return did_you_mean(name, known) or few if len(name) <= _LONGEST else ""
 
@@ -202,7 +202,7 @@ def _types(schema: Schema, schemas: Schemas, inside: frozenset[int]) -> Types:
     for part in parts(schema, partial(_referred, schemas)):
         found &= _types(part, schemas, inside)
     for choices in _choices(schema):
-        found &= frozenset().union(*(_types(one, schemas, inside) for one in choices))
+        found &= frozenset().union(*(_types(choice, schemas, inside) for choice in choices))
     return found
 
 
@@ -238,7 +238,7 @@ def _applicable(schema: Schema, schemas: Schemas, seen: set[int]) -> Iterator[Ma
     yield schema
     for part in (
         *parts(schema, partial(_referred, schemas)),
-        *(one for some in _choices(schema) for one in some),
+        *(choice for some in _choices(schema) for choice in some),
     ):
         yield from _applicable(part, schemas, seen)
 

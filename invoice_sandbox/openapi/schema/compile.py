@@ -379,11 +379,11 @@ def _identified_elsewhere(document: Mapping[str, Any]) -> dict[str, Any]:
     """The schemas with an identifier in the document that are no part of a component, nor of each
     other, by their identifiers."""
     found, places = dict[str, Any](), set[Pointer]({("components", "schemas")})
-    for name, one in identified_nodes(document):
-        above = {one.pointer[:length] for length in range(len(one.pointer) + 1)}
+    for name, here in identified_nodes(document):
+        above = {here.pointer[:length] for length in range(len(here.pointer) + 1)}
         if places.isdisjoint(above):
-            found[name] = one.value
-            places.add(one.pointer)
+            found[name] = here.value
+            places.add(here.pointer)
     return found
 
 

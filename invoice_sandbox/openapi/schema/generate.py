@@ -89,7 +89,7 @@ def generate(
         if not found:
             return value
         failure = failure or f"{found[0].pointer or 'the value'}: {found[0].text}"
-        run.try_others([one.pointer for one in found])
+        run.try_others([problem.pointer for problem in found])
     raise CannotGenerate(f"{failure}; add an example to the operation or the schema")
 
 
@@ -112,7 +112,7 @@ class _Place:
     @property
     def name(self) -> str:
         """The name of the closest member."""
-        return next((one for one in reversed(self.steps) if isinstance(one, str)), "")
+        return next((step for step in reversed(self.steps) if isinstance(step, str)), "")
 
     def below(self, step: str | int, parts: Sequence[Applied]) -> _Place:
         """The place of a member or an item of this one, to which ``parts`` apply."""
@@ -140,7 +140,7 @@ class _Reader:
             schema = waiting.pop(0)
             if schema is False:
                 return None
-            if isinstance(schema, Mapping) and not any(schema is one for one in found):
+            if isinstance(schema, Mapping) and not any(schema is known for known in found):
                 found.append(schema)
                 named_ones = [named(schema["$ref"], "", self._known)] if "$ref" in schema else []
                 waiting[:0] = [*named_ones, *schema.get("allOf", ())]
@@ -159,8 +159,8 @@ class _Reader:
                 key = (id(schema), keyword)
                 if key in decided:
                     continue
-                for one in alternatives:
-                    yield from self.variants([*(found or ()), *one], place, decided | {key})
+                for alternative in alternatives:
+                    yield from self.variants([*(found or ()), *alternative], place, decided | {key})
                 return
         if found is not None:
             yield found
@@ -201,7 +201,10 @@ class _Reader:
         for keyword in ("oneOf", "anyOf"):
             listed = schema.get(keyword, ())
             if listed:
-                alternatives = [*_with_names(schema, listed), *([one] for one in listed)]
+                alternatives = [
+                    *_with_names(schema, listed),
+                    *([alternative] for alternative in listed),
+                ]
                 yield keyword, sorted(alternatives, key=rank)
         if "if" in schema:
             met = [schema["if"], schema.get("then", True)]
@@ -231,7 +234,7 @@ class _Run:
 
     def try_others(self, rejected: Iterable[str]) -> None:
         """Give the closest place around each rejected one its next candidate."""
-        for pointer in {self._closest(one) for one in rejected}:
+        for pointer in {self._closest(place) for place in rejected}:
             self._next[pointer] = self._built.get(pointer, 0) + 1
             self._forget_below(pointer)
 
@@ -242,8 +245,8 @@ class _Run:
 
     def _forget_below(self, pointer: str) -> None:
         for known in (self._built, self._next):
-            for one in [one for one in known if one.startswith(f"{pointer}/")]:
-                del known[one]
+            for key in [key for key in known if key.startswith(f"{pointer}/")]:
+                del known[key]
 
     def _build(self, parts: Sequence[Schema], place: _Place) -> Any:
         """Return a value for schemas that apply together. Raises _DeadEndError."""
@@ -289,9 +292,11 @@ class _Run:
             yield partial(self._array, parts, place, 0)
         elif type_ in {"boolean", "null"}:
             values = _from([True, False], place.number) if type_ == "boolean" else [None]
-            yield from (partial(copy.copy, one) for one in values)
+            yield from (partial(copy.copy, value) for value in values)
         else:
-            yield from (partial(self._scalar, type_, parts, place, one) for one in range(_TRIES))
+            yield from (
+                partial(self._scalar, type_, parts, place, number) for number in range(_TRIES)
+            )
 
     def _scalar(self, type_: str, parts: Sequence[Applied], place: _Place, number: int) -> Any:
         random = Random(f"{self._seed}{place.pointer}/{number}")  # noqa: S311 - no secret
@@ -367,7 +372,7 @@ def _item(parts: Iterable[Applied], index: int) -> list[Schema]:
 
 def _constants(schemas: Sequence[Applied]) -> list[Any] | None:
     """Return the shortest list of values by ``const`` or ``enum``; None if there is none."""
-    lists = [*said(schemas, "enum"), *([one] for one in said(schemas, "const"))]
+    lists = [*said(schemas, "enum"), *([constant] for constant in said(schemas, "const"))]
     return min(lists, key=len, default=None)
 
 
@@ -378,10 +383,10 @@ def _types(schemas: Sequence[Applied]) -> list[str]:
     for declared in said(schemas, "type"):
         types = [declared] if isinstance(declared, str) else list(declared)
         types += ["integer"] * ("number" in types and "integer" not in types)
-        found = [one for one in types if one in found]
+        found = [type_ for type_ in types if type_ in found]
     if "number" in found and "integer" in found:
         found.remove("integer")
-    return sorted(found, key=lambda one: one == "null")
+    return sorted(found, key=lambda type_: type_ == "null")
 
 
 def _from(values: Sequence[Any], number: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What is wrong with a value, in words that do not repeat it, because a value may be a secret.
+"""Problems of values, in words that do not repeat the value, because it may be a secret.
 
 What is almost a known word, or a duration, is none, and is repeated.
 """
@@ -49,7 +49,7 @@ class Problem:
 
     @property
     def is_undeclared(self) -> bool:
-        """Whether there is a member that is not declared, and no other is allowed."""
+        """True if there is a member that is not declared, and no other is allowed."""
         return self.text.startswith(_UNDECLARED)
 
     @property
@@ -59,7 +59,7 @@ class Problem:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the member is required and missing."""
+        """True if the member is required and missing."""
         return self.text == _REQUIRED
 
     def sentence(self, whole: str) -> str:
@@ -80,8 +80,8 @@ def problems_of(
     """The problems of a failed validation: one, or those of the closest of several alternatives."""
     closest = _closest_alternative(error)
     if closest is not None:
-        for one in closest:
-            yield from problems_of(one, pattern_examples)
+        for inner in closest:
+            yield from problems_of(inner, pattern_examples)
         return
     place = [*error.instance_path, *_missing(error)]
     text, typed = _wording(error, pattern_examples)
@@ -90,12 +90,14 @@ def problems_of(
         text=text,
         typed=typed,
         schema_path=_in_contract(error.schema_path),
-        pointer=pointer_text([short_name(one) if isinstance(one, str) else one for one in place]),
+        pointer=pointer_text(
+            [short_name(step) if isinstance(step, str) else step for step in place]
+        ),
     )
 
 
 def is_missing(error: jsonschema_rs.ValidationError) -> bool:
-    """Whether a failed validation is about a missing member."""
+    """True if a failed validation is about a missing member."""
     required = jsonschema_rs.ValidationErrorKind.Required
     return isinstance(error.kind, required) or bool(_needed(error))
 
@@ -103,7 +105,7 @@ def is_missing(error: jsonschema_rs.ValidationError) -> bool:
 def _closest_alternative(
     error: jsonschema_rs.ValidationError,
 ) -> Sequence[jsonschema_rs.ValidationError] | None:
-    """What is wrong by that alternative of ``oneOf`` or ``anyOf`` that the value comes closest to.
+    """Return the errors by the alternative of ``oneOf`` or ``anyOf`` that is closest to the value.
 
     That is one whose constants it has, such as a discriminator, and of
     whose members it lacks the fewest. None where all of them are far.
@@ -115,7 +117,7 @@ def _closest_alternative(
         return None
     depth = len(error.instance_path)
     branches = [branch for branch in error.kind.context if branch]
-    close = [one for one in branches if not any(_is_at_odds(each, depth) for each in one)]
+    close = [branch for branch in branches if not any(_is_at_odds(each, depth) for each in branch)]
     if not close and len({branch[0].message for branch in branches}) == 1:
         return branches[0][:1]
     return min(close, key=_distance) if close else None
@@ -126,7 +128,7 @@ def _exclusive(kind: Any) -> list[str]:
     one of them and finds nothing else wrong."""
     names = []
     for branch in kind.context:
-        match [one.kind for one in branch]:
+        match [error.kind for error in branch]:
             case [jsonschema_rs.ValidationErrorKind.Not(schema={"required": [str(name)]})]:
                 names.append(name)
             case _:
@@ -150,7 +152,7 @@ def _distance(branch: Sequence[jsonschema_rs.ValidationError]) -> tuple[int, int
 
 
 def _is_at_odds(error: jsonschema_rs.ValidationError, depth: int) -> bool:
-    """Whether it has another type, or one of its members has another constant."""
+    """True if the value has another type, or one of its members has another constant."""
     kinds = jsonschema_rs.ValidationErrorKind
     below = len(error.instance_path) - depth
     kind = error.kind
@@ -207,7 +209,7 @@ _FORMAT_NAMES: Final = {
 def _wording(
     error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str, str]
 ) -> tuple[str, str]:
-    """What the keyword demands, and the value that failed it if it may be repeated."""
+    """Return what the keyword demands, and the value that failed it if it may be repeated."""
     kinds, value = jsonschema_rs.ValidationErrorKind, error.instance
     if isinstance(value, str):
         match error.kind:
@@ -225,7 +227,7 @@ def _wording(
 
 
 def _demand(kind: Any) -> str:
-    """What the keyword demands of any value."""
+    """Return what the keyword demands of any value."""
     kinds = jsonschema_rs.ValidationErrorKind
     match kind:
         case kinds.Required():

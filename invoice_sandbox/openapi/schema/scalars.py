@@ -42,10 +42,10 @@ def text_for(schemas: Schemas, name: str, number: int, random: Random) -> str:
     formats = [*said(schemas, "format"), *said(schemas, "contentEncoding")]
     patterns = said(schemas, "pattern")
     words = next(iter(said(schemas, "title")), "") or _words(name) or "text"
-    texts = [text for one in formats for text in _of_format(one, number, random)]
+    texts = [text for name in formats for text in _of_format(name, number, random)]
     texts += [_of_length(f"{words} {number}" if number else words, least, most)]
     is_valid = _checker(schemas)
-    like = (text for one in patterns for text in texts_like(one, random, least))
+    like = (text for pattern in patterns for text in texts_like(pattern, random, least))
     for text in chain(texts, like):
         if is_valid(text):
             return text
@@ -57,7 +57,7 @@ def text_for(schemas: Schemas, name: str, number: int, random: Random) -> str:
 def number_for(schemas: Schemas, whole: bool, random: Random) -> int | float:
     """Return a multiple of the roundest step that has one in the bounds. Raises NoScalarError."""
     steps = [Fraction(1, 10**digits) for digits in range(1 if whole else 16)]
-    multiples = [Fraction(str(one)) for one in said(schemas, "multipleOf")]
+    multiples = [Fraction(str(multiple)) for multiple in said(schemas, "multipleOf")]
     if multiples:
         step = max(multiples)
         steps = [step * step.denominator if whole else step]
@@ -71,7 +71,7 @@ def number_for(schemas: Schemas, whole: bool, random: Random) -> int | float:
 
 def said(schemas: Schemas, keyword: str) -> list[Any]:
     """Return the values that the schemas have for a keyword."""
-    return [one[keyword] for one in schemas if keyword in one]
+    return [schema[keyword] for schema in schemas if keyword in schema]
 
 
 def at_least(schemas: Schemas, keyword: str) -> int:
@@ -96,7 +96,7 @@ def _of_length(text: str, least: int, most: int) -> str:
 
 def _checker(schemas: Schemas) -> Callable[[Any], bool]:
     keywords = ("pattern", "format", "minLength", "maxLength")
-    parts = [{key: one[key] for key in keywords if key in one} for one in schemas]
+    parts = [{key: schema[key] for key in keywords if key in schema} for schema in schemas]
     try:
         return Draft202012Validator({"allOf": [{}, *parts]}, validate_formats=True).is_valid
     except ValueError as error:
@@ -106,10 +106,10 @@ def _checker(schemas: Schemas) -> Callable[[Any], bool]:
 def _multiples(schemas: Schemas, step: Fraction) -> tuple[int, int]:
     """Return the least and greatest n for which n * step is within the bounds; 100 from an end
     that is open."""
-    lows = [ceil(one / step) for one in _bounds(schemas, "minimum")]
-    lows += [floor(one / step) + 1 for one in _bounds(schemas, "exclusiveMinimum")]
-    highs = [floor(one / step) for one in _bounds(schemas, "maximum")]
-    highs += [ceil(one / step) - 1 for one in _bounds(schemas, "exclusiveMaximum")]
+    lows = [ceil(bound / step) for bound in _bounds(schemas, "minimum")]
+    lows += [floor(bound / step) + 1 for bound in _bounds(schemas, "exclusiveMinimum")]
+    highs = [floor(bound / step) for bound in _bounds(schemas, "maximum")]
+    highs += [ceil(bound / step) - 1 for bound in _bounds(schemas, "exclusiveMaximum")]
     if lows:
         return max(lows), min(highs, default=max(lows) + 99)
     high = min(highs, default=100)
@@ -118,7 +118,7 @@ def _multiples(schemas: Schemas, step: Fraction) -> tuple[int, int]:
 
 def _bounds(schemas: Schemas, keyword: str) -> list[Fraction]:
     """Return the bounds exactly."""
-    return [Fraction(str(one)) for one in said(schemas, keyword)]
+    return [Fraction(str(bound)) for bound in said(schemas, keyword)]
 
 
 # --- formats
@@ -241,7 +241,7 @@ class _Draw:
     def _one_of(self, characters: str) -> str:
         if not characters:
             raise NoScalarError("the pattern has a class with no characters")
-        plain = [one for one in characters if one.isascii() and one.isalnum()]
+        plain = [letter for letter in characters if letter.isascii() and letter.isalnum()]
         return self.random.choice(plain if self.readable and plain else characters)
 
 
@@ -256,5 +256,5 @@ def _characters(items: Sequence[tuple[Any, Any]]) -> str:
         elif operation == _constants.CATEGORY:
             found += _CATEGORIES[value]
     if (_constants.NEGATE, None) in items:
-        return "".join(one for one in _PRINTABLE if one not in found)
+        return "".join(letter for letter in _PRINTABLE if letter not in found)
     return found

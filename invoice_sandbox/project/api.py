@@ -306,7 +306,7 @@ class Context(Struct, kw_only=True, eq=False):
         self.state.schedule(self.now + after, action, arguments)
 
     def problems(self, schema: str, value: Any) -> tuple[str, ...]:
-        """Return what the contract's component ``schema`` does not allow in ``value``, as sentences."""
+        """Return what the component ``schema`` does not allow in ``value``, as sentences."""
         checker = self.contract.schemas.component(schema)
         return tuple(problem.sentence("the value") for problem in checker.problems(value))
 

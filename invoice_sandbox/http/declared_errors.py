@@ -18,9 +18,10 @@ from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.http.pipeline import Endpoint, Reply, Request, printable
 from invoice_sandbox.http.prefer import from_contract
 from invoice_sandbox.openapi.load.operations import named_examples
+from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.responses import Choice
-from invoice_sandbox.project.bodies import is_valid, members, properties
+from invoice_sandbox.project.bodies import is_valid, members
 from invoice_sandbox.runtime.engine import Engine
 
 REASON: Final = "X-Sandbox-Error"
@@ -85,7 +86,7 @@ def _is_declared(endpoint: Endpoint, status: int, media_type: str, body: Any) ->
     if response is None or declared is None:
         return False
     schema = response.media[declared].get("schema", True)
-    names = properties(endpoint.contract.document, schema)
+    names = Shape(schema, endpoint.contract.schemas).members
     return is_valid(response.content[declared], body) and (
         not names or not names.keys().isdisjoint(members(body))
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.operations import named_examples
-from invoice_sandbox.openapi.load.pointers import ContractError, dereference, steps_of
+from invoice_sandbox.openapi.load.pointers import steps_of
+from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import (
     WITHOUT_BODY,
@@ -20,43 +20,9 @@ from invoice_sandbox.openapi.responses import (
 )
 from invoice_sandbox.openapi.schema.compile import Checker
 
-Document = Mapping[str, Any]
-
 ABSENT: Final = object()
 """The value of a member that is not there."""
 _VIEWS: Final = 256
-_COMPOSED: Final = ("allOf", "oneOf", "anyOf")
-
-
-def properties(document: Document, schema: Any) -> dict[str, Any]:
-    """Return the schema of each declared member. One that is declared twice has an ``allOf``."""
-    found: dict[str, list[Any]] = {}
-    for part in parts(document, schema):
-        for name, member in part.get("properties", {}).items():
-            found.setdefault(name, []).append(member)
-    return {
-        name: every[0] if len(every) == 1 else {"allOf": every} for name, every in found.items()
-    }
-
-
-def keyword(document: Document, schema: Any, name: str, default: Any = None) -> Any:
-    """Return what the schema, or one of its ``allOf``, declares for a keyword."""
-    every = parts(document, schema, ("allOf",))
-    return next((part[name] for part in every if name in part), default)
-
-
-def parts(
-    document: Document, schema: Any, keywords: tuple[str, ...] = _COMPOSED
-) -> Iterator[Mapping[str, Any]]:
-    """Yield the schema and what it is composed of, each once."""
-    waiting, seen = [schema], set[int]()
-    for part in waiting:
-        with suppress(ContractError):
-            found = dereference(document, part)
-            if isinstance(found, Mapping) and id(found) not in seen:
-                seen.add(id(found))
-                waiting += [inner for name in keywords for inner in found.get(name, [])]
-                yield found
 
 
 def members(value: Any) -> Mapping[str, Any]:
@@ -71,58 +37,39 @@ def is_valid(checker: Checker | None, value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a body: its schema in the document, and the value of an example."""
+    """A part of a body: the members that its schema declares, and the value of an example."""
 
-    document: Document
-    schema: Any
+    shape: Shape
     example: Any = ABSENT
-
-    @cached_property
-    def properties(self) -> dict[str, Any]:
-        """The schemas of the members that it declares by their names."""
-        return properties(self.document, self.schema)
-
-    @cached_property
-    def required(self) -> list[str]:
-        """The names of the members that every value has, in their order."""
-        every = parts(self.document, self.schema, ("allOf",))
-        return [name for part in every for name in part.get("required", [])]
 
     @cached_property
     def members(self) -> dict[str, Part]:
         """Its members: those that are declared, required, or in the example."""
-        own, shown = self.properties, members(self.example)
+        shown = members(self.example)
         return {
-            name: Part(self.document, own.get(name, True), shown.get(name, ABSENT))
-            for name in (*own, *self.required, *shown)
+            name: Part(self.shape.member(name), shown.get(name, ABSENT))
+            for name in (*self.shape.members, *self.shape.required, *shown)
         }
 
     @cached_property
     def item(self) -> Part | None:
         """An item of the list that it is; None if it is not a list."""
-        every = (part["items"] for part in parts(self.document, self.schema) if "items" in part)
         shown = self.example if isinstance(self.example, list) else None
-        schema = next(every, None if shown is None else True)
-        return None if schema is None else Part(self.document, schema, (shown or [ABSENT])[0])
+        if shown is None and "array" not in self.shape.types:
+            return None
+        return Part(self.shape.item(0), (shown or [ABSENT])[0])
 
     @cached_property
     def of_server(self) -> frozenset[str]:
         """The names of the members that a record has though nobody sent them."""
-        return (frozenset(self.required) | self.marked("readOnly")) - self.marked("writeOnly")
-
-    def marked(self, mark: str) -> frozenset[str]:
-        """Return the names of the members that are ``readOnly``, or ``writeOnly``."""
-        every = self.members.items()
-        return frozenset(
-            name for name, member in every if keyword(self.document, member.schema, mark) is True
-        )
+        shape = self.shape
+        return (frozenset(shape.required) | shape.marked("readOnly")) - shape.marked("writeOnly")
 
     def initial(self, now: str) -> Any:
         """Return the value of a member that nobody sent, or ABSENT."""
-        is_instant = keyword(self.document, self.schema, "format") == "date-time"
-        choices = keyword(self.document, self.schema, "enum") or [self.example]
-        usual = now if is_instant else choices[0]
-        return keyword(self.document, self.schema, "default", usual)
+        choices = self.shape.keyword("enum") or [self.example]
+        is_instant = self.shape.keyword("format") == "date-time"
+        return self.shape.keyword("default", now if is_instant else choices[0])
 
 
 def visible(part: Part, value: Any) -> Any:
@@ -132,7 +79,7 @@ def visible(part: Part, value: Any) -> Any:
         return [visible(part.item, item) for item in value]
     if not isinstance(value, Mapping):
         return value
-    names = (part.properties or value).keys() - part.marked("writeOnly")
+    names = (part.shape.members or value).keys() - part.shape.marked("writeOnly")
     return {
         name: visible(part.members[name], member) if name in part.members else member
         for name, member in value.items()
@@ -192,7 +139,7 @@ class View:
         if shown is None or self.part is None:
             return None if self.part else {**record}
         others = (
-            (name, member) for name, member in record.items() if name not in self.part.properties
+            (name, member) for name, member in record.items() if name not in self.part.shape.members
         )
         return {**dict(others), **shown}
 
@@ -219,12 +166,13 @@ def view_of(
     if response is None or declared is None or example.status in WITHOUT_BODY:
         return View(replace(example, body=None, media_type=""), None)
     schema = response.media[declared].get("schema", True)
-    whole, checker = Part(contract.document, schema, example.body), response.content[declared]
+    whole, checker = Part(Shape(schema, contract.schemas), example.body), response.content[declared]
     found = list_in(whole, [identity]) if is_list else record_in(whole, [identity], record)
     if found is None:
         return View(example, checker)
     place, _, part = found
-    return View(example, checker, place, part, contract.schemas.compile(part.schema, operation.id))
+    of_part = contract.schemas.compile(part.shape.schema, operation.id)
+    return View(example, checker, place, part, of_part)
 
 
 Found = tuple[str, str, Part]
@@ -273,7 +221,7 @@ def response_part(contract: Contract, operation: Operation) -> Part | None:
     media = response.media[declared]
     shown = (value for _, value in named_examples(contract.document, media))
     example = media.get("example", next(shown, ABSENT))
-    return Part(contract.document, media.get("schema", True), example)
+    return Part(Shape(media.get("schema", True), contract.schemas), example)
 
 
 def is_success(key: str) -> bool:

@@ -18,7 +18,7 @@ from unicodedata import is_normalized, normalize
 
 from invoice_sandbox.base.errors import ApiError, UserError, suggestion
 from invoice_sandbox.base.ids import snake_case
-from invoice_sandbox.openapi.load.operations import named_operations
+from invoice_sandbox.openapi.load.operations import named_operations, numbered
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.project.api import Context, Handler, Step
 from invoice_sandbox.scenarios.actions import Action, ActionError, action_of
@@ -106,14 +106,12 @@ def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
 
     Of equal names, all but the first one get a number: ``listPets`` and ``list_pets``.
     """
-    made = {name: function_name(name) for name in named_operations(document)}
-    found: dict[str, str] = {}
-    for operation_id, first in made.items():
-        name, number = first, 1
-        while name in found or (number > 1 and name in made.values()):
-            number += 1
-            name = f"{first}_{number}"
-        found[name] = operation_id
+    first = {name: function_name(name) for name in named_operations(document)}
+    found, taken = dict[str, str](), set(first.values())
+    for operation_id, name in first.items():
+        unique = numbered(name, taken) if name in found else name
+        taken.add(unique)
+        found[unique] = operation_id
     return found
 
 
@@ -124,12 +122,7 @@ def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
     package = _load_package(folder)
     found: dict[str, tuple[Handler, Path]] = {}
     for file in sorted(folder.glob("[!_]*.py")):
-        module = _import(f"{package.__name__}.{file.stem}", file)
-        for name, function in inspect.getmembers(module, inspect.isfunction):
-            if name.startswith("_") or function.__module__ != module.__name__:
-                continue
-            if inspect.iscoroutinefunction(function):
-                raise ProjectError(f"{file}: {name} is async; write 'def {name}', without await")
+        for name, function in _public_functions(package, file).items():
             if name in found:
                 raise ProjectError(f"{file}: {name} is defined in {found[name][1].name} too")
             found[name] = (function, file)
@@ -172,13 +165,13 @@ def load_actions(folder: Path) -> dict[str, Action]:
 
 
 def _functions(file: Path) -> dict[str, Any]:
-    """The public async functions that a module of the project's ``domain/`` defines, if it exists.
+    """Return the public functions of a module of the project's ``domain/``, if it exists."""
+    return _public_functions(_load_package(file.parent), file) if file.exists() else {}
 
-    Raises ProjectError for one that is not async.
-    """
-    if not file.exists():
-        return {}
-    module = _import(f"{_load_package(file.parent).__name__}.{file.stem}", file)
+
+def _public_functions(package: ModuleType, file: Path) -> dict[str, Any]:
+    """Return the public functions that a module defines. Raises ProjectError for an async one."""
+    module = _import(f"{package.__name__}.{file.stem}", file)
     functions = {
         name: function
         for name, function in inspect.getmembers(module, inspect.isfunction)

@@ -235,7 +235,7 @@ class Collection:
     def _generated(self, call: _Call, get: Operation, number: int) -> Iterator[Any]:
         """Values for the schema of the id, if there are any."""
         part = self._view(call, get).part
-        schema = part.properties.get(self.identity, True) if part else True
+        schema = part.shape.member(self.identity).schema if part else True
         with suppress(CannotGenerate, SchemaError):
             for attempt in range(_SAMPLES):
                 seed = f"{call.workspace.seed}/{number}/{attempt}"

@@ -34,6 +34,7 @@ from invoice_sandbox.openapi.load.model import (
     node,
     walk,
 )
+from invoice_sandbox.openapi.load.operations import numbered
 from invoice_sandbox.openapi.load.pointers import (
     at_pointer,
     identified_nodes,
@@ -355,13 +356,8 @@ class _Bundler:
         section = SECTIONS[type_]
         key = (section, target)
         if key not in self._names:
-            taken = self._taken[section]
-            name = plain = _plain_name(target)
-            number = 1
-            while name in taken:
-                number += 1
-                name = f"{plain}_{number}"
-            taken.add(name)
+            name = numbered(_plain_name(target), self._taken[section])
+            self._taken[section].add(name)
             self._names[key] = name
             self._waiting.append((type_, name, target))
         return self._names[key]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -115,11 +116,14 @@ def named_operations(
     taken = {str(raw["operationId"]) for _, _, raw in operations if "operationId" in raw}
     found: dict[str, tuple[str, str, dict[str, Any]]] = {}
     for path, method, raw in operations:
-        made, number = operation_id(path, method, raw), 1
-        name = made
-        while "operationId" not in raw and name in taken:
-            number += 1
-            name = f"{made}_{number}"
+        name = operation_id(path, method, raw)
+        name = name if "operationId" in raw else numbered(name, taken)
         taken.add(name)
         found[name] = (path, method, raw)
     return found
+
+
+def numbered(name: str, taken: Container[str]) -> str:
+    """Return the name, or ``name_2`` and so on if it is taken."""
+    names = chain([name], (f"{name}_{number}" for number in count(2)))
+    return next(each for each in names if each not in taken)

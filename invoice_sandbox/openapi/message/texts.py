@@ -7,7 +7,7 @@ combinations, decide which of them are numbers, lists or objects.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, partial
@@ -17,7 +17,7 @@ from typing import Any, Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import did_you_mean
 from invoice_sandbox.openapi.load.pointers import named
-from invoice_sandbox.openapi.schema.annotations import parts
+from invoice_sandbox.openapi.schema.annotations import Mark, marked_members, parts
 from invoice_sandbox.openapi.schema.compile import Schema, Schemas
 
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)", re.ASCII)
@@ -84,6 +84,19 @@ class Shape:
         return {name: self._any_of(schemas) for name, schemas in found.items()}
 
     @cached_property
+    def required(self) -> list[str]:
+        """The names of the members that every object has, in their order."""
+        return [name for schema in self._certain for name in schema.get("required", [])]
+
+    def marked(self, mark: Mark) -> frozenset[str]:
+        """Return the names of the members that are ``readOnly``, or ``writeOnly``."""
+        return marked_members(self.schema, mark, partial(_referred, self._schemas))
+
+    def keyword(self, name: str, default: Any = None) -> Any:
+        """Return what the schema, or one of its ``allOf``, declares for a keyword."""
+        return next((schema[name] for schema in self._certain if name in schema), default)
+
+    @cached_property
     def takes_any_member(self) -> bool:
         """True if the schema declares members without naming them."""
         return not self.members or any(schema is not False for schema in self._values(_OTHERS))
@@ -145,7 +158,11 @@ class Shape:
 
     @cached_property
     def _applicable(self) -> tuple[Mapping[str, Any], ...]:
-        return tuple(_applicable(self.schema, self._schemas, set()))
+        return tuple(_applicable(self.schema, self._schemas, set(), _choices))
+
+    @cached_property
+    def _certain(self) -> tuple[Mapping[str, Any], ...]:
+        return tuple(_applicable(self.schema, self._schemas, set(), lambda _: ()))
 
 
 _OTHERS: Final = "additionalProperties"
@@ -230,17 +247,19 @@ def _choices(schema: Mapping[str, Any]) -> Iterator[list[Schema]]:
     yield from (schema[key] for key in ("anyOf", "oneOf") if schema.get(key))
 
 
-def _applicable(schema: Schema, schemas: Schemas, seen: set[int]) -> Iterator[Mapping[str, Any]]:
-    """Every schema that applies to a value at its own place."""
+def _applicable(
+    schema: Schema, schemas: Schemas, seen: set[int], choices: Callable[[Any], Iterable[Any]]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield every schema that applies to a value at its own place, with those of ``choices``."""
     if not isinstance(schema, Mapping) or id(schema) in seen:
         return
     seen.add(id(schema))
     yield schema
     for part in (
         *parts(schema, partial(_referred, schemas)),
-        *(choice for some in _choices(schema) for choice in some),
+        *(choice for some in choices(schema) for choice in some),
     ):
-        yield from _applicable(part, schemas, seen)
+        yield from _applicable(part, schemas, seen, choices)
 
 
 def _referred(schemas: Schemas, reference: str) -> Schema:

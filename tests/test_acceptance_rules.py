@@ -14,6 +14,7 @@ from invoice_sandbox.acceptance.observations import Attempt, Observations, Reque
 from invoice_sandbox.acceptance.plan import Case
 from invoice_sandbox.acceptance.rules import Outcome, evaluate
 from invoice_sandbox.acceptance.verdicts import Verdict, controlled, judge, worst
+from tests.cases import in_turn
 
 START = datetime(2026, 11, 22, 9, tzinfo=UTC)
 KEPT, BROKEN, ABSENT, UNJUDGED = Outcome
@@ -65,7 +66,7 @@ def after_429(second: float) -> list[Request]:
     return [request(0, 429, retry_after=timedelta(seconds=2)), request(second)]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("rule", "seen", "expected"),
     [
         ({"atLeast": 1}, [request()], KEPT),

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.state import Transaction
+from tests.cases import in_turn
 from tests.scenario_run import DATED, move, register, status
 from tests.support import Running
 
@@ -211,8 +212,8 @@ def test_an_offer_without_a_partner_is_left_out(server: Running, client: httpx.C
     assert offers(client, invoice) == []
 
 
-@pytest.mark.parametrize("subject", ["inv_nowhere", ""])
-@pytest.mark.parametrize("action", FROM)
+@in_turn("subject", ["inv_nowhere", ""])
+@in_turn("action", FROM)
 def test_a_step_about_no_invoice_is_left_out(
     server: Running, client: httpx.Client, action: str, subject: str
 ) -> None:

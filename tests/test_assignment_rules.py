@@ -8,6 +8,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.cases import in_turn
+
 DISCLAIMER = "Sandbox placeholder, not legal advice"
 ASSIGNABLE = {"Yes", "WithNotice", "WithRegistration", "Restricted", "Unknown"}
 EFFECTS = {"Overridden", "OverriddenForB2B", "OverriddenForSmeSuppliers", "Effective", "Unknown"}
@@ -42,7 +44,7 @@ def rules(client: httpx.Client, country: str) -> Any:
     return response.json()["data"]
 
 
-@pytest.mark.parametrize("country", COUNTRIES)
+@in_turn("country", COUNTRIES)
 def test_a_known_country_has_every_member(client: httpx.Client, country: str) -> None:
     rule = rules(client, country)
     assert (rule["country"], rule["supported"], rule["placeholder"]) == (country, True, True)
@@ -56,9 +58,7 @@ def test_a_known_country_has_every_member(client: httpx.Client, country: str) ->
     assert len(rule["asOf"]) == len("2026-11-01")
 
 
-@pytest.mark.parametrize(
-    ("country", "assignable", "effect"), [(name, *row) for name, row in COUNTRIES.items()]
-)
+@in_turn(("country", "assignable", "effect"), [(name, *row) for name, row in COUNTRIES.items()])
 def test_the_placeholders_are_those_of_the_table(
     client: httpx.Client, country: str, assignable: str, effect: str | None
 ) -> None:
@@ -95,7 +95,7 @@ def test_case_does_not_matter(client: httpx.Client, country: str) -> None:
     assert rules(client, country) == rules(client, country.upper())
 
 
-@pytest.mark.parametrize("country", UNKNOWN.values(), ids=UNKNOWN)
+@in_turn("country", UNKNOWN.values(), ids=UNKNOWN)
 def test_any_other_code_is_not_supported(client: httpx.Client, country: str) -> None:
     rule = rules(client, country)
     assert (rule["supported"], rule["placeholder"]) == (False, True)

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cases import in_turn
 from tests.scenario_run import DATED, register
 from tests.support import PATIENCE, Running
 
@@ -225,7 +226,7 @@ PERIODS: dict[str, tuple[dict[str, str], bool]] = {
 }
 
 
-@pytest.mark.parametrize(("params", "found"), PERIODS.values(), ids=PERIODS)
+@in_turn(("params", "found"), PERIODS.values(), ids=PERIODS)
 def test_events_are_looked_for_by_time(
     client: httpx.Client, params: dict[str, str], found: bool
 ) -> None:

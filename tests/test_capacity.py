@@ -9,6 +9,7 @@ from unittest.mock import patch
 import httpx
 import pytest
 
+from tests.cases import in_turn
 from tests.scenario_run import DATED
 from tests.support import FROZEN, Running, serving
 
@@ -89,7 +90,7 @@ LIMITS: dict[str, tuple[str, int, Callable[[httpx.Client, int], httpx.Response],
 }
 
 
-@pytest.mark.parametrize(("name", "most", "send", "text"), LIMITS.values(), ids=LIMITS)
+@in_turn(("name", "most", "send", "text"), LIMITS.values(), ids=LIMITS)
 def test_beyond_a_limit_the_response_names_it(
     name: str, most: int, send: Callable[[httpx.Client, int], httpx.Response], text: str
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cases import in_turn
 from tests.scenario_run import advance, choose, offers, register, run_to_end, status
 from tests.support import Running
 
@@ -177,7 +178,7 @@ def test_the_response_shows_the_conditions_that_hold(client: httpx.Client) -> No
     assert shown["conditions"] == {"percent": 10, "rest": "P1D"}
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("name", "conditions", "expected"),
     [
         ("partial-funding", {"procent": 10}, "partial-funding has no condition 'procent'"),

@@ -19,6 +19,7 @@ from invoice_sandbox.base.clock import (
     parse_instant,
 )
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.cases import in_turn
 from tests.support import ManualSystemClock
 
 PARSED = {
@@ -47,7 +48,7 @@ PARSED = {
 }
 
 
-@pytest.mark.parametrize(("text", "utc"), PARSED.items())
+@in_turn(("text", "utc"), PARSED.items())
 def test_an_instant_is_read_in_any_offset_and_written_in_utc(text: str, utc: str) -> None:
     assert instant_text(parse_instant(text)) == utc
 
@@ -64,7 +65,7 @@ NO_INSTANTS = [
 ]
 
 
-@pytest.mark.parametrize("text", NO_INSTANTS, ids=ascii)
+@in_turn("text", NO_INSTANTS, ids=ascii)
 def test_anything_else_is_no_instant(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  the text of the error is the library's
         parse_instant(text)
@@ -175,7 +176,7 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize(("key", "problem"), PROBLEMS.values(), ids=PROBLEMS)
+@in_turn(("key", "problem"), PROBLEMS.values(), ids=PROBLEMS)
 def test_a_typing_error_is_named_without_repeating_the_key(key: str, problem: str) -> None:
     said = ids.key_problem(key) or ""
     assert problem in said

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState
+from tests.cases import in_turn
 from tests.receivers import Message, calling, receiving
 from tests.scenario_run import (
     LIVE,
@@ -212,7 +213,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("member", "value", "named"), WRONG.values(), ids=WRONG)
+@in_turn(("member", "value", "named"), WRONG.values(), ids=WRONG)
 def test_a_time_that_is_none_is_400_and_named(
     client: httpx.Client, member: str, value: Any, named: str
 ) -> None:

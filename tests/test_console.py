@@ -17,6 +17,7 @@ from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.runtime import engine
+from tests.cases import in_turn
 from tests.scenario_run import data, register_new, until
 from tests.support import FROZEN, Running, serving
 from tests.toy import contract, serving_contract
@@ -61,7 +62,7 @@ def act(visitor: httpx.Client, method: str, path: str, **fields: str) -> httpx.R
     return visitor.post("/console/call", data=form, follow_redirects=True)
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@in_turn("view", VIEWS)
 def test_every_view_needs_this_server_only(visitor: httpx.Client, view: str) -> None:
     page = visitor.get(f"/console{view}")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -120,12 +121,12 @@ def test_a_key_that_may_not_use_the_control_api_shows_why(server: Running, key: 
         assert "sandbox:read" in page
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "headers",
     [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}],
     ids=["fetch metadata", "origin"],
 )
-@pytest.mark.parametrize("path", ["call", "sign-in", "sign-out"])
+@in_turn("path", ["call", "sign-in", "sign-out"])
 def test_a_page_of_another_site_cannot_act(
     visitor: httpx.Client, headers: dict[str, str], path: str
 ) -> None:
@@ -239,7 +240,7 @@ def test_every_declared_type_of_fault_can_be_chosen(
         assert f"<option>{name}</option>" in page
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "form",
     [
         {"method": "TRACE", "path": "/sandbox/reset"},

@@ -26,6 +26,7 @@ from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.replay import replay
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.cases import in_turn
 from tests.interop.node import node
 from tests.receivers import Message, receiving, subscribe
 from tests.scenario_run import INVOICE, advance, data, move, register_new, verified
@@ -137,7 +138,7 @@ def test_a_key_that_may_look_sees_every_view(visitor: httpx.Client, api: httpx.C
     assert "<b>403</b>" in act(visitor, "POST", "/sandbox/reset").text
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("headers", "status"),
     [
         ({"Origin": "https://evil.example"}, 403),
@@ -436,7 +437,7 @@ def test_a_delivery_is_explained_byte_for_byte(visitor: httpx.Client, api: httpx
     assert 'role="alert"' in visitor.get("/console/webhooks/unknown").text
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("attempt", "text"),
     [
         ({}, "The receiver accepted it."),

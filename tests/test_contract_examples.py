@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import in_turn
 from tests.contract_examples import differences, examples
 from tests.contract_requests import REQUESTS, response_of
 from tests.support import Running
@@ -33,7 +34,7 @@ def test_ids_and_instants_of_a_response_may_be_others() -> None:
     assert list(differences(SHOWN, sent)) == []
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "sent",
     [
         {"data": [{**SHOWN["data"][0], "amount": 11}]},

@@ -20,6 +20,7 @@ from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.contracts import merged_document
 from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.scenarios.lifecycle import load_lifecycle
+from tests.cases import in_turn
 from tests.notes_project import write_project
 from tests.scenario_run import advance, choose, register, run_to_end
 from tests.support import FROZEN, Running, serving
@@ -32,7 +33,7 @@ DOCUMENT: Final = merged_document(ROOT)
 WEBHOOKS: Final = DOCUMENT["webhooks"]
 EVENTS: Final = compile_contract(DOCUMENT).webhooks
 PUBLISHED: Final = {"invoice.verified", "offer.received"}
-EVERY: Final = pytest.mark.parametrize("kind", WEBHOOKS)
+EVERY: Final = in_turn("kind", WEBHOOKS)
 
 FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
     # By the word that a kind begins with: its schema, and where a GET shows what it is about.
@@ -150,7 +151,7 @@ RULES: Final = (
 )
 
 
-@pytest.mark.parametrize("word", RULES)
+@in_turn("word", RULES)
 def test_the_tag_describes_how_events_are_sent(word: str) -> None:
     (tag,) = [one for one in DOCUMENT["tags"] if one["name"] == "webhooks"]
     assert word in tag["description"]
@@ -179,7 +180,7 @@ WRONG: Final[Mapping[str, tuple[Callable[[Any], Any], str]]] = {
 }
 
 
-@pytest.mark.parametrize(("change", "sentence"), WRONG.values(), ids=WRONG)
+@in_turn(("change", "sentence"), WRONG.values(), ids=WRONG)
 def test_a_payload_that_is_not_promised_is_rejected(
     change: Callable[[Any], Any], sentence: str
 ) -> None:

@@ -30,6 +30,7 @@ from invoice_sandbox.control.client import ControlClient, SandboxError, checked_
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.cases import in_turn
 from tests.scenario_run import INVOICE, register_new, until
 from tests.support import PATIENCE, Running
 
@@ -113,7 +114,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("words", COMMANDS)
+@in_turn("words", COMMANDS)
 def test_help_reports_what_it_does_and_explains_every_option(words: str) -> None:
     shown = run(f"{words} --help")
     assert shown.exit_code == 0
@@ -147,7 +148,7 @@ def test_every_example_is_understood(server: Running, key: str, example: str) ->
     assert ran.exit_code == (1 if made_up else 0), ran.output
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("line", "message"),
     [
         ("clock advance 3D", "invalid duration '3D'; use ISO 8601 such as P3D or PT10S"),
@@ -304,7 +305,7 @@ def names(at: Run, server: Running, key: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("line", READING)
+@in_turn("line", READING)
 @pytest.mark.usefixtures("names")
 def test_json_is_exactly_the_data_of_the_response(
     at: Run, server: Running, key: str, line: str
@@ -544,7 +545,7 @@ def test_requests_are_listed_newest_first_with_whole_identifiers(at: Run) -> Non
 
 
 @pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize(
+@in_turn(
     ("filters", "statuses"),
     [
         ("--operation createInvoice", [400, 201]),
@@ -691,7 +692,7 @@ def test_a_trailing_slash_makes_no_difference(url: str, checked: str) -> None:
     assert checked_url(url) == checked
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("url", "reason"),
     [
         (
@@ -724,7 +725,7 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
 # --- rejections and misuse
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("line", "message"),
     [
         (
@@ -789,7 +790,7 @@ def test_an_unknown_key_is_rejected_and_not_repeated(server: Running) -> None:
     assert "ilk_sandbox_unknown" not in ran.stderr
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "line",
     [
         "clock advance P3D --to 2026-12-24T18:00:00Z",
@@ -932,7 +933,7 @@ def test_an_identifier_stays_in_its_place_of_the_path() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("value", "shown"),
     [
         (None, "-"),

@@ -18,6 +18,7 @@ from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project, load_contract, load_project
+from tests.cases import in_turn
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
@@ -200,7 +201,7 @@ class TestAccess:
                     assert "ratelimit" not in response.headers
             assert client.get("/api/invoices").status_code == 200
 
-    @pytest.mark.parametrize("name", sorted(EXAMPLES))
+    @in_turn("name", sorted(EXAMPLES))
     def test_errors_point_to_it(
         self, client: httpx.Client, document: dict[str, Any], name: str
     ) -> None:
@@ -263,7 +264,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 class TestParts:
-    @pytest.mark.parametrize("name", PARTS)
+    @in_turn("name", PARTS)
     def test_what_a_part_cannot_say(self, folder: Path, name: str) -> None:
         text, problem = PARTS[name]
         (folder / "openapi" / "sandbox.yaml").write_text(PART + text)

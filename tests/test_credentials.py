@@ -13,6 +13,7 @@ import pytest
 
 from invoice_sandbox.base.ids import key_digest, key_problem, new_key
 from invoice_sandbox.state.credentials import DEMO_KEY, MAX_NAME, allows
+from tests.cases import in_turn
 from tests.notes_project import write_project
 from tests.support import CONVENTIONS, FROZEN, PATIENCE, Running, serving
 
@@ -70,7 +71,7 @@ def test_a_key_whose_workspace_was_deleted_does_not_hinder_another(server: Runni
     assert status(server, Authorization=f"Bearer {deleted}", X_API_Key=DEMO_KEY) == 200
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "value",
     [
         "Bearer",
@@ -143,7 +144,7 @@ FORWARDING = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), FORWARDING.items(), ids=FORWARDING)
+@in_turn(("name", "value"), FORWARDING.items(), ids=FORWARDING)
 def test_a_forwarded_request_cannot_use_the_demo_key(
     server: Running, name: str, value: str
 ) -> None:
@@ -289,7 +290,7 @@ def test_revoking_needs_an_id_and_a_known_one(client: httpx.Client) -> None:
     assert client.delete(KEYS, params={"id": "key_sandbox_nobody"}).status_code == 404
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("expires_at", "response"),
     [
         ("2026-11-21T09:30:01Z", 200),
@@ -342,7 +343,7 @@ def test_a_request_without_a_key_gets_the_advice_how_to_send_one(server: Running
 # What a scope covers, what is never shown
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("held", "wanted", "covers"),
     [
         ("webhooks:write", "webhooks:write", True),
@@ -428,7 +429,7 @@ def test_a_key_is_taken_from_the_query_where_the_contract_says_so(
         assert client.get("/query", params=query).status_code == expected
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("value", "problem"),
     [
         ("ilk_sandbox_unknown", "has a credential without 'Bearer' before it"),

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cases import in_turn
 from tests.toy import serving_contract
 
 SECRET = "hush-hush-0123456789"
@@ -97,7 +98,7 @@ def test_a_secret_that_is_not_allowed_is_not_repeated(client: httpx.Client) -> N
     assert "wintre" not in response.text
 
 
-@pytest.mark.parametrize("sent", SENT.values(), ids=SENT)
+@in_turn("sent", SENT.values(), ids=SENT)
 def test_a_declared_secret_is_in_no_journal(client: httpx.Client, sent: dict[str, Any]) -> None:
     assert client.post(**sent).status_code == 204
     journal = client.get("/sandbox/requests", params={"limit": 1})
@@ -112,7 +113,7 @@ USUAL = (
 )
 
 
-@pytest.mark.parametrize("name", USUAL)
+@in_turn("name", USUAL)
 def test_a_usual_name_of_a_secret_needs_no_declaration(client: httpx.Client, name: str) -> None:
     client.post("/deep", json={"x": [{name: SECRET}]}, params={name: SECRET})
     journal = client.get("/sandbox/requests", params={"limit": 1})

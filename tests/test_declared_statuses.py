@@ -20,6 +20,7 @@ from invoice_sandbox.openapi.load.model import METHODS
 from invoice_sandbox.openapi.operation import Contract, DeclaredResponse, Operation
 from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.state import Transaction
+from tests.cases import in_turn
 from tests.scenario_run import INVOICE, data, move, register_new, snapshot
 from tests.support import FROZEN, Running, serving
 from tests.test_listen import next_message, opened, report, streaming
@@ -39,15 +40,15 @@ Declared = tuple[Contract, Operation]
 
 def declaring(
     status: str, fits: Callable[[Operation], bool] = lambda _: True
-) -> pytest.MarkDecorator:
-    """Parametrises a test with every operation that declares a status."""
+) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Run a test with every operation that declares a status."""
     found = [
-        pytest.param((contract, one), id=one.id)
+        (contract, one)
         for contract in CONTRACTS
         for one in contract.operations.values()
         if status in one.responses and fits(one)
     ]
-    return pytest.mark.parametrize("declared", found)
+    return in_turn("declared", found, ids=lambda declared: declared[1].id)
 
 
 def has_body(operation: Operation) -> bool:
@@ -117,8 +118,8 @@ def test_a_query_that_is_no_text_is_400(client: httpx.Client, declared: Declared
     is_rejected(response, 400, "invalid_request")
 
 
-@pytest.mark.parametrize("name", ["X-Sandbox-Scenario", "Prefer"])
-@pytest.mark.parametrize("operation", PROJECT.contract.operations.values(), ids=lambda one: one.id)
+@in_turn("name", ["X-Sandbox-Scenario", "Prefer"])
+@in_turn("operation", PROJECT.contract.operations.values(), ids=lambda one: one.id)
 def test_an_unknown_scenario_or_preference_is_a_declared_400(
     client: httpx.Client, operation: Operation, name: str
 ) -> None:
@@ -255,7 +256,7 @@ def put_back(server: Running, client: httpx.Client, request: dict[str, Any]) -> 
     server.in_transaction(change, client)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("declared", "status"),
     [
         ("400 422", 400),

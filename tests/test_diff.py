@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.diff import Difference, differences
+from tests.cases import in_turn
 
 INT, TEXT = {"type": "integer"}, {"type": "string"}
 CARD = {"type": "object", "properties": {"card": TEXT}, "required": ["card"]}
@@ -124,8 +125,8 @@ TABLE: Mapping[str, tuple[Any, Any, bool, bool, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", TABLE)
-@pytest.mark.parametrize("request_side", [True, False], ids=["request", "response"])
+@in_turn("name", TABLE)
+@in_turn("request_side", [True, False], ids=["request", "response"])
 def test_a_request_may_allow_more_and_a_response_less(name: str, request_side: bool) -> None:
     old, new, breaks_request, breaks_response, text = TABLE[name]
     (found,) = changes(old, new, request=request_side)
@@ -133,7 +134,7 @@ def test_a_request_may_allow_more_and_a_response_less(name: str, request_side: b
     assert found.breaking == (breaks_request if request_side else breaks_response)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("old", "new"),
     [
         pytest.param({"anyOf": [INT, TEXT]}, {"anyOf": [TEXT, INT]}, id="alternatives reordered"),

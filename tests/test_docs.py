@@ -9,6 +9,7 @@ import pytest
 
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.settings import SETTINGS
+from tests.cases import in_turn
 from tests.readme import README
 
 ROOT = README.parent
@@ -28,7 +29,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", one).strip().lower().replace(" ", "-") for one in titles}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda one: one.name)
+@in_turn("page", PAGES, ids=lambda one: one.name)
 def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     text = re.sub(r"^```.*?^```|`[^`\n]*`", "`", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):

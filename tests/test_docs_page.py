@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.cases import in_turn
 from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.toy import contract, serving_contract
 
@@ -98,7 +99,7 @@ def test_there_is_no_script_and_no_style_inside_the_page(anyone: httpx.Client) -
     assert re.findall(r"<script(?![^>]* src=)|<style| style=| on\w+=", page) == []
 
 
-@pytest.mark.parametrize(("path", "media_type"), ASSETS.items(), ids=ASSETS)
+@in_turn(("path", "media_type"), ASSETS.items(), ids=ASSETS)
 def test_assets_are_kept_as_long_as_they_cannot_change(
     anyone: httpx.Client, path: str, media_type: str
 ) -> None:
@@ -111,7 +112,7 @@ def test_assets_are_kept_as_long_as_they_cannot_change(
     assert "content-length" not in unchanged.headers
 
 
-@pytest.mark.parametrize("path", [*PAGES, *ASSETS])
+@in_turn("path", [*PAGES, *ASSETS])
 def test_head_responds_as_get_without_the_body(anyone: httpx.Client, path: str) -> None:
     head, get = anyone.head(path), anyone.get(path)
     assert (head.status_code, head.content) == (200, b"")

@@ -17,11 +17,12 @@ from invoice_sandbox.openapi.load.documents import (
 )
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.yaml_12 import parse_yaml, yaml_text
+from tests.cases import in_turn
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "text",
     [
         *[
@@ -93,7 +94,7 @@ SCALARS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("written", "value"), SCALARS.items(), ids=SCALARS)
+@in_turn(("written", "value"), SCALARS.items(), ids=SCALARS)
 def test_numbers_booleans_and_null_are_what_they_look_like(written: str, value: Any) -> None:
     read = parse_yaml(f"a: {written}", "f")["a"]
     assert (type(read), read) == (type(value), value)
@@ -113,7 +114,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize(("text", "key"), KEYS.values(), ids=KEYS)
+@in_turn(("text", "key"), KEYS.values(), ids=KEYS)
 def test_every_key_is_the_text_that_was_written(text: str, key: str) -> None:
     assert parse_yaml(f"{text}\ninner: [{{{text}}}]", "f") == {key: "x", "inner": [{key: "x"}]}
 
@@ -148,9 +149,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "problem"), [pytest.param(*row, id=name) for name, row in WRONG.items()]
-)
+@in_turn(("text", "place", "problem"), [pytest.param(*row, id=name) for name, row in WRONG.items()])
 def test_a_wrong_document_is_one_line_with_a_place(text: str, place: str, problem: str) -> None:
     with pytest.raises(DocumentError) as caught:
         parse_yaml(text, "f")

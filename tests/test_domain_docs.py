@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from domain import ledger as books
+from tests.cases import in_turn
 from tests.domain_docs import ACCOUNTS, PAGE, purchase, with_generated
 
 
@@ -15,7 +14,7 @@ def test_the_diagram_and_the_ledgers_of_the_page_are_those_of_the_code() -> None
     assert with_generated(page) == page, "run python -m tests.domain_docs"
 
 
-@pytest.mark.parametrize("account", ACCOUNTS)
+@in_turn("account", ACCOUNTS)
 def test_the_page_explains_every_account(account: str) -> None:
     assert f"`{account}`" in PAGE.read_text().partition("At any time")[0]
 

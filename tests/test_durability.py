@@ -23,6 +23,7 @@ from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.persistent import PersistentStore
 from invoice_sandbox.state.sqlite import Database
+from tests.cases import in_turn
 from tests.databases import new_database
 from tests.scenario_run import DATED
 from tests.support import FROZEN, PATIENCE, Running, serving
@@ -383,7 +384,7 @@ def test_a_scenario_that_is_gone_is_an_error_at_start(file: Path, tmp_path: Path
     assert "uses the scenario 'ours', which the project does not have" in problem_of_start(file)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("text", "shown"),
     [
         ("sqlite:///", "sqlite:///"),

@@ -20,6 +20,7 @@ from invoice_sandbox.state import ScheduledStep, Transaction, Workspace
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.lanes import Lanes
+from tests.cases import in_turn
 from tests.scenario_run import DATED, agenda
 from tests.support import FROZEN, ManualSystemClock, Running, serving
 
@@ -112,7 +113,7 @@ BAD: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("item", "problem"), BAD.values(), ids=BAD)
+@in_turn(("item", "problem"), BAD.values(), ids=BAD)
 def test_a_bad_item_is_reported_in_the_audit_log_and_stops_no_other(
     client: httpx.Client, item: Any, problem: str
 ) -> None:
@@ -149,7 +150,7 @@ SKIPPED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("members", "reason"), SKIPPED.values(), ids=SKIPPED)
+@in_turn(("members", "reason"), SKIPPED.values(), ids=SKIPPED)
 def test_what_cannot_be_financed_is_skipped_with_the_reason(
     client: httpx.Client, members: dict[str, Any], reason: str
 ) -> None:
@@ -194,7 +195,7 @@ REJECTED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("members", "problem"), REJECTED.values(), ids=REJECTED)
+@in_turn(("members", "problem"), REJECTED.values(), ids=REJECTED)
 def test_an_item_that_is_no_invoice_to_finance_is_rejected_alone(
     client: httpx.Client, members: dict[str, Any], problem: str
 ) -> None:
@@ -208,7 +209,7 @@ def test_an_item_that_is_no_invoice_to_finance_is_rejected_alone(
 STRANGE_STATUSES = ["OPEN", "SUBMITTED", "Posted", "nonsense", 7, None, [], ["PAID"], {}]
 
 
-@pytest.mark.parametrize("status", STRANGE_STATUSES, ids=repr)
+@in_turn("status", STRANGE_STATUSES, ids=repr)
 def test_any_other_erp_status_registers_the_invoice(client: httpx.Client, status: Any) -> None:
     push_items(client, {**ITEM, "erpStatus": status, "outstandingAmount": 1})
     assert registered(client) == [{**INVOICE, "status": "Registered"}]

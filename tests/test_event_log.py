@@ -13,6 +13,7 @@ import pytest
 
 from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.project.conventions import Conventions
+from tests.cases import in_turn
 from tests.scenario_run import advance, data, move, register_new
 from tests.support import Running
 
@@ -111,7 +112,7 @@ def test_of_a_deleted_endpoint_no_secret_is_known(client: httpx.Client) -> None:
     assert client.get("/sandbox/deliveries/unknown").status_code == 404
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("fault", "attempts", "secret"),
     [
         ("fail", [("fail", False, 500), (None, True, 200)], None),

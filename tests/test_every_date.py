@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from domain.tenor import day_number
 from invoice_sandbox.project.api import dump_json
+from tests.cases import in_turn
 from tests.scenario_run import DATED, agenda, choose, data, new_invoice
 from tests.support import Running
 
@@ -43,8 +44,8 @@ ON_ONE_SERVER = settings(
 )
 
 
-@pytest.mark.parametrize("due_date", CORNERS)
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@in_turn("due_date", CORNERS)
+@in_turn("scenario", SCENARIOS)
 def test_every_scenario_starts_on_an_invoice_with_any_due_date(
     client: httpx.Client, scenario: str, due_date: str
 ) -> None:
@@ -55,8 +56,8 @@ def test_every_scenario_starts_on_an_invoice_with_any_due_date(
     assert [one for one in agenda(client)["done"] if one["outcome"] == "failed"] == []
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-@pytest.mark.parametrize("currency", ["EUR", "JPY"])
+@in_turn("scenario", SCENARIOS)
+@in_turn("currency", ["EUR", "JPY"])
 def test_an_amount_of_more_than_28_digits_is_calculated_exactly(
     client: httpx.Client, scenario: str, currency: str
 ) -> None:
@@ -92,7 +93,7 @@ def test_a_step_after_the_year_9999_stays_in_the_agenda(client: httpx.Client) ->
     assert last == ["9999-12-31T23:59:59Z"] * 2
 
 
-@pytest.mark.parametrize("due_date", CORNERS)
+@in_turn("due_date", CORNERS)
 def test_a_pushed_item_with_any_due_date_is_registered(client: httpx.Client, due_date: str) -> None:
     choose(client, "invoice-expires")
     pushed = data(

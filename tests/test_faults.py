@@ -16,6 +16,7 @@ import pytest
 
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project, load_project
+from tests.cases import in_turn
 from tests.scenario_run import INVOICE, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
@@ -134,7 +135,7 @@ STATUSES = {
 
 
 class TestStatus:
-    @pytest.mark.parametrize("status", [status for status, code in STATUSES.items() if code])
+    @in_turn("status", [status for status, code in STATUSES.items() if code])
     def test_errors_have_the_envelope(self, client: httpx.Client, status: int) -> None:
         fault = inject(client, "status", status=status)
         response = client.get("/api/invoices")
@@ -379,7 +380,7 @@ class TestControlAPI:
         assert response.status_code == 429
         assert "100 faults" in response.json()["error"]["message"]
 
-    @pytest.mark.parametrize(
+    @in_turn(
         ("body", "problem"),
         [
             ({"kind": "latency", "status": 503}, "'latency' cannot have 'status'"),
@@ -441,7 +442,7 @@ class TestControlAPI:
             assert problem in error["message"]
             assert faults(client) == []
 
-    @pytest.mark.parametrize(
+    @in_turn(
         "body",
         [
             {},

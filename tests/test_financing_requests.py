@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState
+from tests.cases import in_turn
 from tests.scenario_run import JSON, error, register, status, verified
 from tests.support import FROZEN, serving
 
@@ -114,7 +115,7 @@ AMOUNTS: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("amount", "currency", "usual"), AMOUNTS.values(), ids=AMOUNTS)
+@in_turn(("amount", "currency", "usual"), AMOUNTS.values(), ids=AMOUNTS)
 def test_the_usual_amount_is_exact_to_the_minor_unit(
     client: httpx.Client, amount: str, currency: str, usual: str
 ) -> None:
@@ -228,7 +229,7 @@ WRONG: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
+@in_turn("body", WRONG.values(), ids=WRONG)
 def test_an_impossible_value_is_400(client: httpx.Client, body: str) -> None:
     response = client.post(REQUESTS, content=body, headers=JSON)
     assert error(response) == (400, "invalid_request")

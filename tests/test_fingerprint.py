@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from domain.fingerprint import canonical_text, fingerprint, similarity_keys
 from tests import scenario_run
+from tests.cases import in_turn
 
 INVOICE = {**scenario_run.INVOICE, "invoiceNumber": "INV-2026-0042", "amount": Decimal("12500.50")}
 DUE = INVOICE | {"dueDate": "2027-01-31"}
@@ -70,7 +71,7 @@ def test_the_published_vectors_have_their_fingerprints(changes: dict[str, Any], 
     assert fingerprint(INVOICE | changes) == value
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "changes",
     [
         pytest.param({"sellerId": " org_seller_acme\n"}, id="seller trimmed"),
@@ -99,7 +100,7 @@ def test_another_spelling_of_an_invoice_has_the_same_fingerprint(changes: dict[s
     assert fingerprint(INVOICE | changes) == fingerprint(INVOICE)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "changes",
     [
         pytest.param({"sellerId": "ORG_seller_acme"}, id="case of the seller"),
@@ -122,7 +123,7 @@ def test_another_invoice_has_another_fingerprint(changes: dict[str, Any]) -> Non
     assert fingerprint(INVOICE | changes) != fingerprint(INVOICE)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("amount", "currency", "text"),
     [
         pytest.param(12500, "EUR", "12500.00", id="integer"),
@@ -171,7 +172,7 @@ def test_these_characters_without_a_width_are_left_out_and_no_others() -> None:
     assert canonical(sellerId="a\ufeffz")["sellerId"] == "az"
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("sent", "kept"),
     [
         pytest.param("\ufb01-1", "FI-1", id="ligature"),
@@ -186,7 +187,7 @@ def test_an_invoice_number_is_nfkc_in_upper_case(sent: str, kept: str) -> None:
     assert canonical(invoiceNumber=sent)["invoiceNumber"] == kept
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("character", "written"),
     [
         pytest.param('"', r"\"", id="quote"),
@@ -236,7 +237,7 @@ def test_every_required_member_is_needed(name: str) -> None:
         canonical_text({key: value for key, value in INVOICE.items() if key != name})
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("changes", "shared"),
     [
         pytest.param({}, {"s1", "s2"}, id="nothing else"),
@@ -260,7 +261,7 @@ def test_invoices_resemble_each_other_by_the_keys_they_share(
     assert {tier for tier in ours if ours[tier] == theirs.get(tier)} == shared
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("one", "other", "same"),
     [
         pytest.param("0042", "42", True, id="leading zeros"),

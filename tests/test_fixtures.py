@@ -22,6 +22,7 @@ from invoice_sandbox.openapi.schema.compile import Schemas
 from invoice_sandbox.project.contracts import merged_document
 from invoice_sandbox.project.fixtures import fixture_errors, load_fixtures
 from invoice_sandbox.project.loader import default_project
+from tests.cases import in_turn
 
 PROJECT = default_project()
 SHIPPED = PROJECT / "fixtures"
@@ -72,7 +73,7 @@ def test_everything_that_ships_fits() -> None:
     assert list(fixture_errors(SHIPPED, SCHEMAS)) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@in_turn("kind", KINDS)
 def test_every_file_reports_what_it_is_and_where_its_schema_stands(kind: str) -> None:
     editor, purpose, *_ = (SHIPPED / f"{kind}.yaml").read_text(encoding="utf-8").splitlines()
     assert editor == f"# yaml-language-server: $schema={kind}.schema.json"
@@ -80,7 +81,7 @@ def test_every_file_reports_what_it_is_and_where_its_schema_stands(kind: str) ->
     assert (SHIPPED / f"{kind}.schema.json").exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@in_turn("kind", KINDS)
 def test_a_schema_describes_every_member_and_allows_no_other(kind: str) -> None:
     schema = load_document(SHIPPED / f"{kind}.schema.json")
     for one in objects(schema):
@@ -142,7 +143,7 @@ def test_invoices_are_at_many_points_of_their_life_and_in_many_currencies() -> N
     assert {invoice["currency"] for invoice in FIXTURES["invoices"]} == set(DIGITS)
 
 
-@pytest.mark.parametrize("invoice", FIXTURES["invoices"], ids=lambda one: str(one["id"]))
+@in_turn("invoice", FIXTURES["invoices"], ids=lambda one: str(one["id"]))
 def test_the_dates_of_an_invoice_fit_its_status(invoice: dict[str, Any]) -> None:
     issued, due = (date.fromisoformat(invoice[name]) for name in ("issueDate", "dueDate"))
     assert issued <= day(invoice["createdAt"]) < due

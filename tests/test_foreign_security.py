@@ -15,6 +15,7 @@ from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.openapi.security import compile_scheme, compile_security, key_schemes
 from invoice_sandbox.settings import read_settings
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.cases import in_turn
 from tests.support import FROZEN, Running, serving
 
 OAUTH = {"authorizationUrl": "https://x.example", "scopes": {"a": "first", "b": "second"}}
@@ -104,7 +105,7 @@ def status(running: Running, name: str, **sent: Any) -> int:
         return client.get(f"/{name}", **sent).status_code
 
 
-@pytest.mark.parametrize("name", ways(""))
+@in_turn("name", ways(""))
 def test_any_credential_opens_what_asks_for_one(anyone: Running, name: str) -> None:
     assert status(anyone, name, **ways("anything")[name]) == 200
 
@@ -115,18 +116,18 @@ def test_a_credential_in_the_query_is_no_undeclared_parameter(anyone: Running) -
     assert "hints=\"undeclared query parameter 'apikey'\"" in sent.headers["x-sandbox-explain"]
 
 
-@pytest.mark.parametrize("name", ways(""))
+@in_turn("name", ways(""))
 def test_an_empty_credential_is_none(anyone: Running, name: str) -> None:
     sent = {"headers": basic(":")} if name == "basic" else ways("")[name]
     assert status(anyone, name, **sent) == 401
 
 
-@pytest.mark.parametrize("name", ways(""))
+@in_turn("name", ways(""))
 def test_without_a_credential_the_response_is_401(anyone: Running, name: str) -> None:
     assert status(anyone, name) == 401
 
 
-@pytest.mark.parametrize("name", ways(""))
+@in_turn("name", ways(""))
 def test_with_a_key_given_only_this_key_opens(strict: Running, name: str) -> None:
     assert status(strict, name, **ways(OWN_KEY)[name]) == 200
     assert status(strict, name, **ways("anything")[name]) == 401
@@ -146,7 +147,7 @@ CHALLENGES = {
 }
 
 
-@pytest.mark.parametrize("name", CHALLENGES)
+@in_turn("name", CHALLENGES)
 def test_the_challenge_is_that_of_the_scheme(anyone: Running, name: str) -> None:
     with anyone.client(None) as client:
         assert client.get(f"/{name}").headers["www-authenticate"] == CHALLENGES[name]
@@ -177,9 +178,7 @@ def test_one_of_two_ways_is_enough(anyone: Running) -> None:
     assert status(anyone, "either", headers={"X-Key": "a"}) == 401
 
 
-@pytest.mark.parametrize(
-    "value", ["Basic", "Basic ???", "Basic Y", "Bearer a", "basic", "", "Basic Og=="]
-)
+@in_turn("value", ["Basic", "Basic ???", "Basic Y", "Bearer a", "basic", "", "Basic Og=="])
 def test_what_is_no_basic_credential_is_none(anyone: Running, value: str) -> None:
     assert status(anyone, "basic", headers={"Authorization": value}) == 401
 
@@ -315,7 +314,7 @@ def schemes_for(*security: list[dict[str, list[str]]]) -> list[str]:
     return [names[one] for one in key_schemes(map(compile_security, security), known)]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("security", "chosen"),
     [
         pytest.param([[]], [], id="none"),

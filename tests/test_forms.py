@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invoice_sandbox.openapi.message.multipart import MAX_FIELDS
+from tests.cases import in_turn
 from tests.toy import serving_contract
 
 URLENCODED = "application/x-www-form-urlencoded"
@@ -137,7 +138,7 @@ FORMS: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
+@in_turn("name", FORMS)
 def test_a_form_is_validated_against_its_schema(server: httpx.Client, name: str) -> None:
     path, body, problem = FORMS[name]
     response = post(server, path, URLENCODED, body.encode())
@@ -196,7 +197,7 @@ PARTS: dict[str, tuple[str, list[tuple[str, Any]], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", PARTS)
+@in_turn("name", PARTS)
 def test_parts_are_validated_against_their_schema(server: httpx.Client, name: str) -> None:
     path, parts, problem = PARTS[name]
     response = server.post(path, files=parts)
@@ -247,7 +248,7 @@ TYPES: dict[str, tuple[str, str | None, bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", TYPES)
+@in_turn("name", TYPES)
 def test_the_content_type_reports_how_a_body_is_read(server: httpx.Client, name: str) -> None:
     path, media_type, body, status = TYPES[name]
     assert post(server, path, media_type, body).status_code == status
@@ -316,7 +317,7 @@ HOSTILE: dict[str, tuple[str, str, bytes, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@in_turn("name", HOSTILE)
 def test_a_body_that_is_no_form_is_rejected_in_the_envelope(
     server: httpx.Client, name: str
 ) -> None:

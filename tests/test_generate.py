@@ -14,6 +14,7 @@ from invoice_sandbox.openapi.responses import Choice, NoResponseError, contract_
 from invoice_sandbox.openapi.schema.compile import Schemas
 from invoice_sandbox.openapi.schema.generate import CannotGenerate, generate
 from invoice_sandbox.project.loader import default_project, load_project
+from tests.cases import in_turn
 from tests.keywords import groups, response_contract
 from tests.support import little_work
 
@@ -200,7 +201,7 @@ SCHEMAS |= {
 }
 
 
-@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
+@in_turn("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
 def test_a_value_is_valid_whatever_the_seed(schema: Schema) -> None:
     validator = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
     for seed in range(5):
@@ -232,7 +233,7 @@ def test_different_seeds_give_different_identifiers() -> None:
     assert len({example_of(schema, seed) for seed in (1, 2, "b")}) == 3
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("schema", "problem"),
     [
         pytest.param(False, "the value: its keywords exclude each other", id="false"),
@@ -285,7 +286,7 @@ def test_a_pattern_that_explodes_is_rejected_with_little_work() -> None:
         generate(Schemas({}), schema, 1, problems=lambda _: ())
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("schema", "value"),
     [
         pytest.param({"type": "string", "examples": ["INV-1"]}, "INV-1", id="examples"),

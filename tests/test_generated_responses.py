@@ -18,6 +18,7 @@ from referencing.jsonschema import DRAFT202012
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import contract_response
 from invoice_sandbox.project.loader import load_contract
+from tests.cases import in_turn
 from tests.support import FROZEN, Running, serving
 
 TEXT = {"type": "string"}
@@ -121,7 +122,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("whole", DOCUMENTS.values(), ids=DOCUMENTS)
+@in_turn("whole", DOCUMENTS.values(), ids=DOCUMENTS)
 def test_an_response_is_valid_wherever_its_schema_leads(whole: dict[str, Any]) -> None:
     for value in responses(whole):
         assert is_valid(whole, value), value

@@ -18,6 +18,7 @@ from invoice_sandbox.openapi.operation import Contract, Operation
 from tests.attack.corpus import JSON_TEXTS, REQUESTS, Case
 from tests.attack.costs import ATTACKS, cost
 from tests.attack.wire import Process, Response, Wire, process, request
+from tests.cases import in_turn
 from tests.support import Running
 
 pytestmark = pytest.mark.process
@@ -42,7 +43,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         assert server.resident() - before < 128 * MEBIBYTE
 
 
-@pytest.mark.parametrize("case", REQUESTS.values(), ids=REQUESTS)
+@in_turn("case", REQUESTS.values(), ids=REQUESTS)
 def test_every_request_gets_its_response(hostile: Process, case: Case) -> None:
     with hostile.wire() as wire:
         wire.send(case.sent)
@@ -118,7 +119,7 @@ LARGE: Final = {
 }
 
 
-@pytest.mark.parametrize("body", LARGE.values(), ids=LARGE)
+@in_turn("body", LARGE.values(), ids=LARGE)
 def test_a_large_body_is_judged_by_every_operation(
     hostile: Process, targets: list[tuple[str, str]], body: bytes
 ) -> None:

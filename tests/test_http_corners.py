@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from invoice_sandbox.server import serving as serving_module
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.attack import wire
+from tests.cases import in_turn
 from tests.scenario_run import until
 from tests.support import PATIENCE, Running, serving
 
@@ -194,7 +195,7 @@ def test_head_is_in_the_journal_without_the_body_that_was_not_sent(client: httpx
     assert entry["response"]["body"] is None
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "path",
     ["/api", "/api/invoices/", "/api/health/", "//api/health", "/api/nothing", "/sandbox/x"],
 )
@@ -235,7 +236,7 @@ STRANGE = {
 """Texts of one segment of a path."""
 
 
-@pytest.mark.parametrize("text", STRANGE.values(), ids=STRANGE)
+@in_turn("text", STRANGE.values(), ids=STRANGE)
 def test_no_text_in_a_path_leads_to_an_undeclared_response(server: Running, text: str) -> None:
     """The request is one of the operation, and its response is one that the operation declares."""
     project, asked = server.sandbox.engine.project, 0
@@ -271,7 +272,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize(("query", "status"), QUERIES.items(), ids=QUERIES)
+@in_turn(("query", "status"), QUERIES.items(), ids=QUERIES)
 def test_query_parameters_are_checked(client: httpx.Client, query: str, status: int) -> None:
     assert client.get(f"/api/invoices?{query}").status_code == status
 
@@ -319,7 +320,7 @@ HOSTS = {
 }
 
 
-@pytest.mark.parametrize(("host", "status"), HOSTS.items(), ids=HOSTS)
+@in_turn(("host", "status"), HOSTS.items(), ids=HOSTS)
 def test_only_hosts_of_this_machine_get_a_response(
     client: httpx.Client, host: str, status: int
 ) -> None:
@@ -339,7 +340,7 @@ ORIGINS = {
 }
 
 
-@pytest.mark.parametrize(("origin", "may_read"), ORIGINS.items(), ids=ORIGINS)
+@in_turn(("origin", "may_read"), ORIGINS.items(), ids=ORIGINS)
 def test_only_pages_of_this_machine_may_read(
     client: httpx.Client, origin: str, may_read: bool
 ) -> None:

@@ -17,6 +17,7 @@ import pytest
 from invoice_sandbox.http.idempotency import key_of
 from invoice_sandbox.http.pipeline import AdmittedRequest, Head, Request, Trace
 from invoice_sandbox.state import Credential
+from tests.cases import in_turn
 from tests.scenario_run import INVOICE, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
@@ -108,7 +109,7 @@ class TestKeys:
         assert not is_replayed(post(client, one))
         assert is_replayed(post(client, other))
 
-    @pytest.mark.parametrize(
+    @in_turn(
         "key",
         [b"", b'""', b"x" * 256, b'"' + b"x" * 256 + b'"', "clé".encode(), b"a\tb", b"\xff"],
         ids=repr,

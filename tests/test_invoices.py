@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cases import in_turn
 from tests.scenario_run import DATED, INVOICE, data, register
 from tests.support import FROZEN, Running, serving
 
@@ -74,7 +75,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
+@in_turn("change", WRONG.values(), ids=WRONG)
 def test_a_member_of_the_wrong_type_is_named(client: httpx.Client, change: dict[str, Any]) -> None:
     text = message(client.post("/api/invoices", json={**DATED, **change}))
     assert text.startswith(f"{next(iter(change))} must be")
@@ -166,7 +167,7 @@ def test_a_page_is_as_long_as_asked_and_the_last_one_links_nowhere(client: httpx
     assert sizes == {1: (1, True), 2: (2, True), 3: (3, False), 100: (3, False)}
 
 
-@pytest.mark.parametrize("limit", ["0", "101", "-1", "abc", "1e1", "99999999999999999999"])
+@in_turn("limit", ["0", "101", "-1", "abc", "1e1", "99999999999999999999"])
 def test_a_limit_outside_1_to_100_is_400(client: httpx.Client, limit: str) -> None:
     assert message(client.get(f"/api/invoices?limit={limit}")).startswith("limit must be")
 
@@ -204,7 +205,7 @@ def test_filters_narrow_a_list(client: httpx.Client, query: str, found: list[str
     assert [mine[one["id"]] for one in listed if one["id"] in mine] == found
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("wanted", "shown"),
     [
         ("inv_sandbox_none", "'inv_sandbox_none'"),

@@ -19,6 +19,7 @@ import pytest
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.runtime import engine
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
+from tests.cases import in_turn
 from tests.scenario_run import INVOICE
 from tests.support import FROZEN, PATIENCE, Running, serving
 
@@ -211,7 +212,7 @@ class TestFilters:
         client.get("/api/offers")
         return client
 
-    @pytest.mark.parametrize(
+    @in_turn(
         ("query", "found"),
         [
             ({}, [200, 503, 400, 201, 200]),
@@ -241,7 +242,7 @@ class TestFilters:
         assert [one["status"] for one in response.json()["data"]] == [200, 503]
         assert response.headers["x-total-count"] == "5"
 
-    @pytest.mark.parametrize(
+    @in_turn(
         "query", ["limit=0", "limit=1001", "limit=x", "status=99", "status=600", "fault=maybe"]
     )
     def test_what_is_no_filter(self, client: httpx.Client, query: str) -> None:
@@ -421,7 +422,7 @@ class TestSecrets:
         text = hidden(client, key, key.lower(), "u:pass-1234", "dTpwYXNzLTEyMzQ")
         assert len(journal(client)) >= 16, text
 
-    @pytest.mark.parametrize(
+    @in_turn(
         "query",
         [
             "api_key={}",
@@ -579,7 +580,7 @@ class TestWhy:
         assert entry["response"] == {"headers": [], "body": None}
         assert entry["why"]["fault"].endswith("reset")
 
-    @pytest.mark.parametrize(
+    @in_turn(
         ("path", "body", "keyword"),
         [
             ("/api/invoices", {}, "required"),
@@ -650,7 +651,7 @@ class TestWhy:
         ]
         assert len(hints) == 5
 
-    @pytest.mark.parametrize(
+    @in_turn(
         ("path", "hints"),
         [
             ("/api/partners?limt=5&limit=5", ["'limt' (did you mean limit?)"]),
@@ -675,7 +676,7 @@ class TestWhy:
         wanted = [f"undeclared query parameter {one}" for one in hints]
         assert [one.partition(" (known")[0] for one in entry["why"].get("hints", [])] == wanted
 
-    @pytest.mark.parametrize(
+    @in_turn(
         ("sent", "message"),
         [
             (
@@ -699,7 +700,7 @@ class TestWhy:
         assert response.status_code == 400
         assert message in response.json()["error"]["message"]
 
-    @pytest.mark.parametrize(
+    @in_turn(
         ("path", "body", "message"),
         [
             (
@@ -836,12 +837,12 @@ class TestExplainHeader:
         assert 'scenario="manual"' in text
         assert "start-verification" in text
 
-    @pytest.mark.parametrize("value", ["0", "false", "", "11", "1, 1", "yes"])
+    @in_turn("value", ["0", "false", "", "11", "1, 1", "yes"])
     def test_any_other_value_asks_for_none(self, client: httpx.Client, value: str) -> None:
         response = client.get("/api/invoices", headers={"X-Sandbox-Explain": value})
         assert "x-sandbox-explain" not in response.headers
 
-    @pytest.mark.parametrize("name", REJECTED_EARLY)
+    @in_turn("name", REJECTED_EARLY)
     def test_on_early_errors(self, client: httpx.Client, name: str) -> None:
         method, path, body, headers, status = REJECTED_EARLY[name]
         response = client.request(method, path, content=body, headers={**headers, **EXPLAIN})

@@ -20,6 +20,7 @@ from invoice_sandbox.base.jsonio import (
     packed,
     unpacked,
 )
+from tests.cases import in_turn
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +92,7 @@ ECHOED = {
 }
 
 
-@pytest.mark.parametrize("text", ECHOED.values(), ids=ECHOED)
+@in_turn("text", ECHOED.values(), ids=ECHOED)
 def test_a_number_without_exponent_is_echoed_as_it_was_sent(text: str) -> None:
     assert dumps(loads(text.encode())) == text.encode()
     assert dumps_pretty(loads(text.encode())) == text.encode() + b"\n"
@@ -136,9 +137,7 @@ REJECTED: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("raw", "reason"), [pytest.param(*row, id=name) for name, row in REJECTED.items()]
-)
+@in_turn(("raw", "reason"), [pytest.param(*row, id=name) for name, row in REJECTED.items()])
 def test_what_is_not_json_is_rejected_with_a_reason(raw: bytes, reason: str) -> None:
     with pytest.raises(JsonError) as caught:
         loads(raw)
@@ -155,8 +154,8 @@ def nested(levels: int, opening: bytes = b"[", closing: bytes = b"]", core: byte
     return opening * levels + core + closing * levels
 
 
-@pytest.mark.parametrize("levels", [1, 253, 254, 255, MAX_DEPTH])
-@pytest.mark.parametrize(
+@in_turn("levels", [1, 253, 254, 255, MAX_DEPTH])
+@in_turn(
     ("opening", "closing", "core"),
     [(b"[", b"]", b""), (b'{"a":', b"}", b"1")],
     ids=["array", "object"],
@@ -191,10 +190,10 @@ def test_pretty_json_is_indented_and_ends_its_line() -> None:
     assert dumps_pretty({"a": [Decimal("1.10")]}) == b'{\n  "a": [\n    1.10\n  ]\n}\n'
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "value", [{1}, object(), b"bytes", {"a": {1}}], ids=["set", "object", "bytes", "set inside"]
 )
-@pytest.mark.parametrize("write", [dumps, dumps_pretty])
+@in_turn("write", [dumps, dumps_pretty])
 def test_what_is_no_json_value_cannot_be_written(write: Any, value: Any) -> None:
     with pytest.raises(TypeError):
         write(value)

@@ -23,6 +23,7 @@ from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.cli import main
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.openapi.schema.file_schema import FileSchema
+from tests.cases import in_turn
 from tests.receivers import receiving, response
 from tests.scenario_run import INVOICE
 from tests.support import FROZEN, Running, serving
@@ -194,7 +195,7 @@ FORGED = attempt(5, "bad-signature", 401)
 BEFORE, AFTER = attempt(1, None, 200), attempt(9, None, 200)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("attempts", "verdict"),
     [
         ([BEFORE, FORGED, AFTER], Verdict.PASS),

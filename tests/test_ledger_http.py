@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from domain.fingerprint import minor_units
 from domain.ledger import ACCOUNTS, CREDITS, DEBITS
 from invoice_sandbox.scenarios.lifecycle import load_lifecycle
+from tests.cases import in_turn
 from tests.scenario_run import advance, choose, data, error, move, register, status
 from tests.support import Running
 
@@ -152,7 +153,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize(("amount", "currency", "face"), ODD.values(), ids=ODD)
+@in_turn(("amount", "currency", "face"), ODD.values(), ids=ODD)
 def test_an_amount_with_odd_digits_is_split_and_settled_to_the_last_minor_unit(
     client: httpx.Client, amount: str, currency: str, face: str
 ) -> None:

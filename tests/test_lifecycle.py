@@ -22,6 +22,7 @@ from invoice_sandbox.scenarios.lifecycle import (
     Move,
     load_lifecycle,
 )
+from tests.cases import in_turn
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 SHIPPED = load_lifecycle(SCENARIOS / "lifecycle.yaml")
@@ -423,7 +424,7 @@ def test_a_step_back_leads_to_the_status_held_before(machine: Machine, previous:
     assert machine.step("Blocked", "unblock", previous).to == previous
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("status", "trigger", "previous", "legal"),
     [
         pytest.param("Open", "remove", None, ("shut", "block"), id="from elsewhere"),

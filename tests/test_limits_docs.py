@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from invoice_sandbox.settings import SETTINGS
+from tests.cases import in_turn
 
 _PAGE = (Path(__file__).parents[1] / "docs" / "limits.md").read_text()
 _ROWS = [
@@ -23,7 +22,7 @@ _WITH_SETTING = {
 }
 
 
-@pytest.mark.parametrize(("row", "setting"), _WITH_SETTING)
+@in_turn(("row", "setting"), _WITH_SETTING)
 def test_a_limit_is_the_default_of_its_setting(row: str, setting: str) -> None:
     default = next(one.default for one in SETTINGS if one.name == setting)
     assert f"{int(str(default)):,}" in _WITH_SETTING[row, setting].split()

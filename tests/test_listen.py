@@ -30,6 +30,7 @@ from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.cli import main
 from invoice_sandbox.cli.receiver import checked_target, identity_of
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.cases import in_turn
 from tests.receivers import (
     Receiver,
     calling,
@@ -268,7 +269,7 @@ def test_as_json_every_line_is_an_object(client: httpx.Client, receiver: Receive
     assert isinstance(reported["durationMs"], int)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("manner", "status", "body"),
     [
         (response(204), 204, ""),
@@ -793,7 +794,7 @@ def test_a_password_in_the_address_is_not_shown(server: Running) -> None:
         assert "-> http://localhost:3000/hooks, " in listener.lines[0]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("text", "url"),
     [
         ("3000", "http://localhost:3000"),
@@ -816,7 +817,7 @@ def test_where_to_forward_to_may_be_said_briefly(text: str, url: str) -> None:
     assert checked_target(text) == url
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "text",
     [
         "",

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.fingerprint import amount_text, minor_units, round_half_up, round_to_minor_units
+from tests.cases import in_turn
 
 CURRENCIES = st.sampled_from(["JPY", "EUR", "BHD", "CLF", "???"])
 AMOUNTS = st.decimals(allow_nan=False, allow_infinity=False).filter(lambda d: d.adjusted() < 309)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("currency", "digits"),
     [
         pytest.param("JPY", 0, id="yen"),
@@ -36,7 +37,7 @@ def test_a_currency_has_its_iso_4217_digits_and_two_if_there_are_none(
     assert minor_units(currency) == digits
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("sent", "currency", "text"),
     [
         pytest.param("12500.5", "EUR", "12500.50", id="padded"),
@@ -95,7 +96,7 @@ def test_an_amount_far_below_the_minor_unit_is_zero(sent: str) -> None:
     assert amount_text(Decimal(sent), "EUR") == "0.00"
 
 
-@pytest.mark.parametrize("sent", ["1E+309", "-1E+309", "1E+999999999", "NaN", "sNaN", "-Infinity"])
+@in_turn("sent", ["1E+309", "-1E+309", "1E+999999999", "NaN", "sNaN", "-Infinity"])
 def test_an_amount_that_no_double_can_hold_is_rejected_before_any_work(sent: str) -> None:
     with pytest.raises(ValueError, match="finite and below"):
         round_to_minor_units(Decimal(sent), "EUR")

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cases import in_turn
 from tests.scenario_run import INVOICE, JSON, error, verified
 
 OFFERS = "/api/offers"
@@ -322,7 +323,7 @@ WRONG: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
+@in_turn("body", WRONG.values(), ids=WRONG)
 def test_an_impossible_value_is_400(client: httpx.Client, body: Any) -> None:
     assert error(client.post(OFFERS, json=body)) == (400, "invalid_request")
 

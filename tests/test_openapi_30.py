@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from invoice_sandbox.openapi.load.openapi_30 import as_31
+from tests.cases import in_turn
 from tests.toy import contract, serving_contract
 
 
@@ -89,7 +90,7 @@ RULES: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("old", "new"), RULES.values(), ids=RULES)
+@in_turn(("old", "new"), RULES.values(), ids=RULES)
 def test_a_schema_becomes_one_of_31(old: Any, new: Any) -> None:
     assert schema_in_31(old) == new
 

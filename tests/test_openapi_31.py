@@ -15,6 +15,7 @@ from invoice_sandbox.app import create_app
 from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import load_contract
+from tests.cases import in_turn
 from tests.support import FROZEN
 from tests.toy import contract, serving_contract
 
@@ -103,12 +104,12 @@ def status_of(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield status
 
 
-@pytest.mark.parametrize(("schema", "body"), cases(1))
+@in_turn(("schema", "body"), cases(1))
 def test_what_the_schema_allows_is_accepted(status_of: Any, schema: Any, body: Any) -> None:
     assert status_of(schema, body) == 204
 
 
-@pytest.mark.parametrize(("schema", "body"), cases(2))
+@in_turn(("schema", "body"), cases(2))
 def test_what_the_schema_forbids_is_rejected(status_of: Any, schema: Any, body: Any) -> None:
     assert status_of(schema, body) == 400
 

@@ -11,6 +11,7 @@ import pytest
 
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.project.loader import default_project, load_project
+from tests.cases import in_turn
 from tests.scenario_run import INVOICE
 from tests.support import FROZEN, Running, serving
 
@@ -104,7 +105,7 @@ def test_the_table_has_every_operation_of_the_contract() -> None:
     assert len(ROWS) == 25
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=ids)
+@in_turn("operation", OPERATIONS, ids=ids)
 def test_a_valid_request_gets_a_response_in_the_success_envelope(
     client: httpx.Client, operation: Operation
 ) -> None:
@@ -118,7 +119,7 @@ def test_a_valid_request_gets_a_response_in_the_success_envelope(
     assert not {"ratelimit", "ratelimit-policy", "retry-after"} & response.headers.keys()
 
 
-@pytest.mark.parametrize("operation", COUNTED, ids=ids)
+@in_turn("operation", COUNTED, ids=ids)
 def test_with_a_limit_every_response_reports_what_is_left(
     counting: Running, operation: Operation
 ) -> None:
@@ -149,7 +150,7 @@ def test_nothing_but_health_and_login_is_open_to_all() -> None:
     assert {one.id for one in EXEMPT} == {"getHealth"}
 
 
-@pytest.mark.parametrize("operation", PROTECTED, ids=ids)
+@in_turn("operation", PROTECTED, ids=ids)
 def test_without_a_credential_the_response_is_401(
     stranger: httpx.Client, operation: Operation
 ) -> None:
@@ -158,14 +159,14 @@ def test_without_a_credential_the_response_is_401(
     assert response.headers["www-authenticate"] == 'Bearer realm="sandbox"'
 
 
-@pytest.mark.parametrize("operation", PROTECTED, ids=ids)
-@pytest.mark.parametrize("header", ["Authorization", "X-API-Key"])
+@in_turn("operation", PROTECTED, ids=ids)
+@in_turn("header", ["Authorization", "X-API-Key"])
 def test_an_unknown_key_is_401(stranger: httpx.Client, operation: Operation, header: str) -> None:
     response = send(stranger, operation, headers={header: "Bearer ilk_sandbox_unknown"})
     is_rejected(response, operation, 401, "authentication_required")
 
 
-@pytest.mark.parametrize("operation", SCOPED, ids=ids)
+@in_turn("operation", SCOPED, ids=ids)
 def test_without_its_scope_the_response_is_403_and_names_it(
     client: httpx.Client, operation: Operation
 ) -> None:
@@ -176,7 +177,7 @@ def test_without_its_scope_the_response_is_403_and_names_it(
     assert f'scope="{scope}"' in response.headers["www-authenticate"]
 
 
-@pytest.mark.parametrize("operation", SCOPED, ids=ids)
+@in_turn("operation", SCOPED, ids=ids)
 def test_its_one_scope_is_enough(client: httpx.Client, operation: Operation) -> None:
     # Creating a key grants scopes, and a key can grant only what it holds.
     body: dict[str, Any] = {"json": {"scopes": []}} if operation.id == "createApiKey" else {}
@@ -191,8 +192,8 @@ def test_write_implies_read(client: httpx.Client, scope: str) -> None:
     assert send(client, reading, headers=headers).status_code == int(reading.success)
 
 
-@pytest.mark.parametrize("operation", WITH_BODY, ids=ids)
-@pytest.mark.parametrize(
+@in_turn("operation", WITH_BODY, ids=ids)
+@in_turn(
     ("content", "media_type", "status"),
     [
         pytest.param(b"{", "application/json", 400, id="malformed"),
@@ -209,7 +210,7 @@ def test_a_body_that_cannot_be_read_is_rejected(
     is_rejected(response, operation, status, "invalid_request")
 
 
-@pytest.mark.parametrize("operation", WITH_BODY, ids=ids)
+@in_turn("operation", WITH_BODY, ids=ids)
 def test_a_body_that_is_required_may_not_be_empty(
     client: httpx.Client, operation: Operation
 ) -> None:
@@ -222,7 +223,7 @@ def test_a_body_that_is_required_may_not_be_empty(
         assert response.status_code == int(operation.success)
 
 
-@pytest.mark.parametrize("operation", WITHOUT_BODY, ids=ids)
+@in_turn("operation", WITHOUT_BODY, ids=ids)
 def test_a_body_that_nobody_declared_is_not_looked_at(
     client: httpx.Client, operation: Operation
 ) -> None:
@@ -241,9 +242,7 @@ ORDER: dict[str, tuple[str, str, bytes, tuple[str, ...] | None, int]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "content", "scopes", "status"), ORDER.values(), ids=ORDER
-)
+@in_turn(("method", "path", "content", "scopes", "status"), ORDER.values(), ids=ORDER)
 def test_the_first_failed_check_decides_the_response(
     client: httpx.Client,
     stranger: httpx.Client,
@@ -258,7 +257,7 @@ def test_the_first_failed_check_decides_the_response(
     assert stranger.request(method, path, content=content, headers=headers).status_code == status
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=ids)
+@in_turn("operation", OPERATIONS, ids=ids)
 def test_every_path_rejects_methods_it_does_not_declare(
     client: httpx.Client, operation: Operation
 ) -> None:

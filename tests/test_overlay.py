@@ -16,6 +16,7 @@ from invoice_sandbox.openapi.load.overlay import (
 )
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.contracts import merged_document
+from tests.cases import in_turn
 
 Action = dict[str, Any]
 
@@ -126,7 +127,7 @@ APPLIED: dict[str, tuple[Any, list[Action], Any]] = {
 }
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("document", "actions", "expected"),
     [pytest.param(*row, id=name) for name, row in APPLIED.items()],
 )
@@ -159,9 +160,7 @@ REJECTED: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("action", "reason"), [pytest.param(*row, id=name) for name, row in REJECTED.items()]
-)
+@in_turn(("action", "reason"), [pytest.param(*row, id=name) for name, row in REJECTED.items()])
 def test_an_action_that_does_not_fit_is_an_error(action: Any, reason: str) -> None:
     document = {"a": [1], "s": 1, "o": {}}
     with pytest.raises(OverlayError, match=reason) as caught:

@@ -16,6 +16,7 @@ from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.message.parameters import Parameter, query_of
 from invoice_sandbox.openapi.message.styles import Given
 from invoice_sandbox.openapi.operation import compile_contract
+from tests.cases import in_turn
 from tests.toy import serving_contract
 
 COLORS = ["blue", "black", "brown"]
@@ -358,7 +359,7 @@ def ask(client: httpx.Client, name: str) -> httpx.Response:
     return send(client, path, *((header, line) for line in row.sent.split("\n")))
 
 
-@pytest.mark.parametrize("name", [one for one in ROWS if one not in REJECTED])
+@in_turn("name", [one for one in ROWS if one not in REJECTED])
 def test_a_text_is_read_as_the_value_that_it_stands_for(server: httpx.Client, name: str) -> None:
     response = ask(server, name)
     assert response.status_code == 204, response.text
@@ -407,7 +408,7 @@ UNIONS: dict[str, tuple[dict[str, Any], list[str], Any]] = {
 """Schemas that allow several types, with the texts that are sent and the value that is read."""
 
 
-@pytest.mark.parametrize("name", UNIONS)
+@in_turn("name", UNIONS)
 def test_a_text_is_read_as_the_type_that_fits_where_several_are_allowed(name: str) -> None:
     schema, texts, value = UNIONS[name]
     declared = operation({"name": "color", "in": "query", "schema": schema}) | {"operationId": "p"}
@@ -417,7 +418,7 @@ def test_a_text_is_read_as_the_type_that_fits_where_several_are_allowed(name: st
     assert (found.value, type(found.value), found.problem) == (value, type(value), None)
 
 
-@pytest.mark.parametrize("name", REJECTED)
+@in_turn("name", REJECTED)
 def test_a_text_that_stands_for_no_value_is_rejected_and_reported_why(
     server: httpx.Client, name: str
 ) -> None:
@@ -450,7 +451,7 @@ def test_a_thousand_brackets_are_read_like_one(server: httpx.Client) -> None:
     assert send(server, f"{PATHS['numbered brackets']}?{query}").status_code == 400
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "schema",
     [
         OBJECT,
@@ -460,9 +461,7 @@ def test_a_thousand_brackets_are_read_like_one(server: httpx.Client) -> None:
         {"oneOf": [OBJECT, LIST]},
     ],
 )
-@pytest.mark.parametrize(
-    ("media_type", "location"), [("application/xml", "query"), ("text/csv", "header")]
-)
+@in_turn(("media_type", "location"), [("application/xml", "query"), ("text/csv", "header")])
 def test_a_text_is_not_checked_where_the_schema_allows_none(
     media_type: str, location: str, schema: Any
 ) -> None:
@@ -473,8 +472,8 @@ def test_a_text_is_not_checked_where_the_schema_allows_none(
     assert parameter.find(Given([])) is None
 
 
-@pytest.mark.parametrize("media_type", ["application/xml", "text/csv"])
-@pytest.mark.parametrize(
+@in_turn("media_type", ["application/xml", "text/csv"])
+@in_turn(
     ("schema", "is_valid"),
     [
         ({"type": "string", "maxLength": 1}, False),

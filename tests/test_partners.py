@@ -13,6 +13,7 @@ import pytest
 
 from domain.exposure import Exposure, exposure_of, with_exposure
 from domain.routing import Deal, judge
+from tests.cases import in_turn
 from tests.scenario_run import move, register
 
 ROUTE = "/api/partners/route"
@@ -64,8 +65,8 @@ def test_the_configured_partners_are_listed_with_their_demo_mandates(client: htt
         assert partner["mandate"].keys() <= MANDATE_MEMBERS
 
 
-@pytest.mark.parametrize("due", ["0311-08-09", "2099-12-31", "9999-12-31"])
-@pytest.mark.parametrize("amount", [1.7976931348623157e308, -1.7e308])
+@in_turn("due", ["0311-08-09", "2099-12-31", "9999-12-31"])
+@in_turn("amount", [1.7976931348623157e308, -1.7e308])
 def test_an_invoice_of_the_largest_amounts_is_routed(
     client: httpx.Client, amount: float, due: str
 ) -> None:
@@ -122,7 +123,7 @@ OUTSIDE_ALDER: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("members", "name", "reason"), OUTSIDE_ALDER.values(), ids=OUTSIDE_ALDER)
+@in_turn(("members", "name", "reason"), OUTSIDE_ALDER.values(), ids=OUTSIDE_ALDER)
 def test_an_invoice_outside_a_mandate_fails_that_filter_only(
     client: httpx.Client, members: dict[str, Any], name: str, reason: str
 ) -> None:
@@ -211,7 +212,7 @@ CHANGES: dict[str, tuple[dict[str, Any], tuple[str, str] | None]] = {
 }
 
 
-@pytest.mark.parametrize(("changes", "failed"), CHANGES.values(), ids=CHANGES)
+@in_turn(("changes", "failed"), CHANGES.values(), ids=CHANGES)
 def test_each_filter_looks_at_its_own_member_of_the_mandate(
     changes: dict[str, Any], failed: tuple[str, str] | None
 ) -> None:
@@ -223,9 +224,7 @@ def test_each_filter_looks_at_its_own_member_of_the_mandate(
 REQUESTED = {"requested_amount", "requested_currency"}
 
 
-@pytest.mark.parametrize(
-    "changes", [row[0] for row in CHANGES.values() if not row[0].keys() & REQUESTED]
-)
+@in_turn("changes", [row[0] for row in CHANGES.values() if not row[0].keys() & REQUESTED])
 def test_a_mandate_that_says_nothing_takes_everything(changes: dict[str, Any]) -> None:
     assert judge({**PARTNER, "mandate": {}}, replace(DEAL, **changes)).failed == ()
 
@@ -430,16 +429,16 @@ STRANGE: dict[str, Any] = {
 MEMBERS = ["invoiceId", "financingRequestId", "partnerIds"]
 
 
-@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
-@pytest.mark.parametrize("member", MEMBERS)
+@in_turn("value", STRANGE.values(), ids=STRANGE)
+@in_turn("member", MEMBERS)
 def test_a_strange_value_is_ignored(client: httpx.Client, member: str, value: Any) -> None:
     usual, strange = route(client), route(client, **{member: value})
     del usual["routingId"], strange["routingId"]
     assert strange == usual
 
 
-@pytest.mark.parametrize("value", list(STRANGE.values())[:-1], ids=list(STRANGE)[:-1])
-@pytest.mark.parametrize("member", ["debtorCountry", "sellerCountry"])
+@in_turn("value", list(STRANGE.values())[:-1], ids=list(STRANGE)[:-1])
+@in_turn("member", ["debtorCountry", "sellerCountry"])
 def test_a_country_that_is_no_text_is_ignored(
     client: httpx.Client, member: str, value: Any
 ) -> None:

@@ -28,6 +28,7 @@ from invoice_sandbox.openapi.operation import (
     compile_contract,
 )
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.cases import in_turn
 from tests.scenario_run import DATED
 from tests.support import FROZEN, Running
 
@@ -206,7 +207,7 @@ FOUND: Final[dict[tuple[str, str], tuple[str, dict[str, str]]]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "expected"), FOUND.items(), ids=map(" ".join, FOUND))
+@in_turn(("asked", "expected"), FOUND.items(), ids=map(" ".join, FOUND))
 def test_a_path_finds_its_operation(
     asked: tuple[str, str], expected: tuple[str, dict[str, str]]
 ) -> None:
@@ -239,7 +240,7 @@ NOT_FOUND: Final[dict[tuple[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize(("asked", "allowed"), NOT_FOUND.items(), ids=map(" ".join, NOT_FOUND))
+@in_turn(("asked", "allowed"), NOT_FOUND.items(), ids=map(" ".join, NOT_FOUND))
 def test_any_other_path_is_404_and_any_other_method_405(
     asked: tuple[str, str], allowed: str
 ) -> None:

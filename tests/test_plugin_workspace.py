@@ -20,6 +20,7 @@ from invoice_sandbox.testing import (
     running,
 )
 from invoice_sandbox.testing.report import Used, journal
+from tests.cases import in_turn
 from tests.receivers import deliveries, receiving, response
 from tests.scenario_run import new_invoice, offers, register_new, status
 from tests.support import PATIENCE
@@ -112,7 +113,7 @@ def test_advance_takes_one_of_two(invoice_sandbox: InvoiceSandbox) -> None:
         invoice_sandbox.advance("P1D", to="2027-01-01T00:00:00Z")
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("arguments", "message"),
     [
         ({"by": "3D"}, "invalid duration '3D'; use ISO 8601 such as P3D or PT10S"),
@@ -137,7 +138,7 @@ def test_an_error_of_advance_names_what_was_passed(
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("call", "message"),
     [
         (
@@ -241,7 +242,7 @@ REJECTED: dict[str, tuple[Callable[[InvoiceSandbox], object], int, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REJECTED)
+@in_turn("name", REJECTED)
 def test_what_is_rejected_is_reported_in_the_words_of_the_api(
     invoice_sandbox: InvoiceSandbox, name: str
 ) -> None:
@@ -495,7 +496,7 @@ async def test_an_asynchronous_client_sends_the_key(sandbox: InvoiceSandbox) -> 
 # --- what responds is no sandbox
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "url", ["", "here", "ftp://x", "http://", "http://x/y", "http://a@x", "http://x:0", "http://["]
 )
 def test_an_address_that_is_none_is_rejected(url: str) -> None:

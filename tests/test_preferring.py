@@ -16,6 +16,7 @@ from invoice_sandbox.http.prefer import reply_of
 from invoice_sandbox.openapi.responses import ContractResponse
 from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.cases import in_turn
 from tests.scenario_run import INVOICE
 from tests.support import FROZEN, Running, serving
 from tests.toy import serving_contract
@@ -116,7 +117,7 @@ CHOSEN: dict[str, tuple[tuple[str, ...], int, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@in_turn("name", CHOSEN)
 def test_the_preferred_response_is_given_and_reports_so(toy: httpx.Client, name: str) -> None:
     preferences, status, body, applied = CHOSEN[name]
     response = ask(toy, *preferences)
@@ -124,9 +125,7 @@ def test_the_preferred_response_is_given_and_reports_so(toy: httpx.Client, name:
     assert (response.json() if response.content else None) == body
 
 
-@pytest.mark.parametrize(
-    "preference", ["return=minimal", "dynamic=false", "", ",,=;", "code=", '"']
-)
+@in_turn("preference", ["return=minimal", "dynamic=false", "", ",,=;", "code=", '"'])
 def test_other_preferences_are_ignored(toy: httpx.Client, preference: str) -> None:
     response = ask(toy, preference)
     assert (response.status_code, response.json()) == (200, {"n": 5})
@@ -164,7 +163,7 @@ REJECTED = {
 }
 
 
-@pytest.mark.parametrize("name", REJECTED)
+@in_turn("name", REJECTED)
 def test_what_the_contract_does_not_have_is_rejected_and_it_reports_what_it_has(
     toy: httpx.Client, name: str
 ) -> None:
@@ -212,7 +211,7 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@in_turn("name", ACCEPTED)
 def test_the_media_type_is_one_that_the_client_accepts(toy: httpx.Client, name: str) -> None:
     accept, status, media_type = ACCEPTED[name]
     response = ask(toy, Accept=accept)

@@ -13,6 +13,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.overlay import apply_overlay
+from tests.cases import in_turn
 
 OPENAPI: Final = Path(__file__).parents[1] / "openapi"
 BASE: Final[dict[str, Any]] = load_document(OPENAPI / "openapi.yaml")
@@ -315,7 +316,7 @@ TAGS: Final = {
 
 
 @DOCUMENTS
-@pytest.mark.parametrize("about", INTRODUCTION)
+@in_turn("about", INTRODUCTION)
 def test_the_introduction_has_what_the_specification_states(
     document: dict[str, Any], about: str
 ) -> None:
@@ -323,7 +324,7 @@ def test_the_introduction_has_what_the_specification_states(
 
 
 @DOCUMENTS
-@pytest.mark.parametrize("name", TAGS)
+@in_turn("name", TAGS)
 def test_a_tag_has_what_the_specification_states(document: dict[str, Any], name: str) -> None:
     (tag,) = (one for one in document["tags"] if one["name"] == name)
     assert TAGS[name] in tag["description"]
@@ -402,7 +403,7 @@ def test_there_are_the_published_components_and_no_others() -> None:
     assert set(components["responses"]) == set(ERROR_RESPONSES.values())
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@in_turn("name", SCHEMAS)
 def test_a_schema_has_the_published_members_and_no_others(name: str) -> None:
     members = BASE["components"]["schemas"][name].get("properties", {})
     assert {member: type_name(one) for member, one in members.items()} == SCHEMAS[name][0]
@@ -420,7 +421,7 @@ def test_the_overlay_says_which_members_a_response_always_has(name: str) -> None
     assert tuple(MERGED["components"]["schemas"][name]["required"]) == ALWAYS_SENT[name]
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@in_turn("name", SCHEMAS)
 def test_a_schema_requires_the_published_members_and_no_others(name: str) -> None:
     schema = BASE["components"]["schemas"][name]
     assert schema["type"] == "object"
@@ -449,7 +450,7 @@ def test_the_initial_error_codes_are_documented_and_more_may_come() -> None:
     assert "enum" not in error["properties"]["code"]
 
 
-@pytest.mark.parametrize("name", MERGED["components"]["responses"])
+@in_turn("name", MERGED["components"]["responses"])
 def test_every_shared_response_is_an_error(name: str) -> None:
     content = MERGED["components"]["responses"][name]["content"]
     assert content[JSON]["schema"] == {"$ref": "#/components/schemas/ErrorResponse"}
@@ -511,7 +512,7 @@ def test_any_number_stays_an_amount(amount: float) -> None:
     assert problems(MERGED, {"$ref": "#/components/schemas/InvoiceInput"}, invoice) == []
 
 
-@pytest.mark.parametrize("row", GENERIC_ROWS, ids=lambda row: row.id)
+@in_turn("row", GENERIC_ROWS, ids=lambda row: row.id)
 def test_a_generic_body_only_gets_members_that_may_be_left_out(row: Row) -> None:
     schema = body_schema(MERGED, row)
     assert schema.keys() == {"$ref", "properties"}
@@ -548,8 +549,8 @@ OPEN_BY_NATURE: Final = (
 )
 
 
-@pytest.mark.parametrize(("operation_id", "member"), OPEN_BY_NATURE)
-@pytest.mark.parametrize("value", ["SAP", 7, None, ["x"], {"x": 1}], ids=repr)
+@in_turn(("operation_id", "member"), OPEN_BY_NATURE)
+@in_turn("value", ["SAP", 7, None, ["x"], {"x": 1}], ids=repr)
 def test_any_value_of_an_open_member_is_accepted(
     operation_id: str, member: str, value: Any
 ) -> None:
@@ -651,7 +652,7 @@ def test_an_error_status_is_declared_where_it_can_happen_and_nowhere_else() -> N
     assert declared == RESPONSES
 
 
-@pytest.mark.parametrize("name", sorted(PAGED))
+@in_turn("name", sorted(PAGED))
 def test_a_list_can_be_paged(name: str) -> None:
     row = next(row for row in ENDPOINTS if row.id == name)
     names = {resolved(MERGED, one)["name"] for one in operation(MERGED, row)["parameters"]}

@@ -13,6 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.cases import in_turn
 from tests.support import FROZEN, serving
 from tests.toy import serving_contract
 
@@ -112,7 +113,7 @@ def path(name: str) -> str:
     return "/" + name.replace(" ", "-")
 
 
-@pytest.mark.parametrize("name", RESPONSES)
+@in_turn("name", RESPONSES)
 def test_the_success_response_is_given_as_the_contract_shows_it(
     mock: httpx.Client, name: str
 ) -> None:
@@ -121,7 +122,7 @@ def test_the_success_response_is_given_as_the_contract_shows_it(
     assert given == RESPONSES[name][1]
 
 
-@pytest.mark.parametrize("name", GENERATED)
+@in_turn("name", GENERATED)
 def test_a_generated_response_is_valid_in_the_eyes_of_another_validator(
     mock: httpx.Client, name: str
 ) -> None:

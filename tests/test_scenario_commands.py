@@ -14,6 +14,7 @@ from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.simulation import main_run
 from invoice_sandbox.scenarios.words import trigger_in_words
+from tests.cases import in_turn
 from tests.scenario_docs import project
 
 ROOT = Path(__file__).parents[1]
@@ -122,7 +123,7 @@ def test_show_prints_a_scenario_in_words() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("name", "line"),
     [
         ("late-payment", 'Condition late: "P10D"'),
@@ -143,7 +144,7 @@ def test_show_prints_everything_that_a_scenario_does(name: str, line: str) -> No
     assert line in words(name)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@in_turn("name", SHIPPED)
 def test_every_scenario_can_be_shown_and_every_step_of_it_is_reported(name: str) -> None:
     shown = words(name)
     assert shown.startswith(f"{name}\n{SHIPPED[name]['purpose']}\n")
@@ -303,8 +304,8 @@ def test_a_name_that_is_taken_is_one_line_and_status_2(own: Path) -> None:
     assert f"{own}/manual.yaml:1:1: the name 'manual' is used twice" in said
 
 
-@pytest.mark.parametrize("option", ["--scenarios", "--project"])
-@pytest.mark.parametrize("line", ["list", "show manual", "validate"])
+@in_turn("option", ["--scenarios", "--project"])
+@in_turn("line", ["list", "show manual", "validate"])
 def test_a_folder_that_is_not_there_is_misuse(line: str, option: str) -> None:
     assert "'nowhere' does not exist" in misused(f"{line} {option} nowhere")
 

@@ -18,6 +18,7 @@ from invoice_sandbox.base.clock import parse_instant
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.scenarios.checks import scenario_errors
 from invoice_sandbox.scenarios.library import scenario_files
+from tests.cases import in_turn
 from tests.readme import README
 from tests.scenario_docs import (
     MISTAKES,
@@ -71,7 +72,7 @@ def test_every_scenario_has_a_row(page: str) -> None:
         assert f"{len(rows)} scenarios" in text
 
 
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda one: one.stem)
+@in_turn("file", SHIPPED, ids=lambda one: one.stem)
 def test_the_row_describes_what_happens_and_when_a_client_passes(page: str, file: Path) -> None:
     reported = load_document(file)
     row = page.partition(f"\n| `{file.stem}`")[2].partition("\n")[0]
@@ -136,7 +137,7 @@ def test_the_scenario_that_the_mistakes_are_made_in_is_fine(tmp_path: Path) -> N
     assert list(scenario_errors(file, project().vocabulary)) == []
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.rule)
+@in_turn("mistake", MISTAKES, ids=lambda one: one.rule)
 def test_each_mistake_is_reported_with_its_line_and_column(mistake: Mistake) -> None:
     assert mistake.fine in SCENARIO
     for said in broken_by(mistake):
@@ -152,14 +153,14 @@ def test_the_schema_that_is_shipped_is_a_json_schema() -> None:
     assert SCHEMA["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
 
 
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda one: one.stem)
+@in_turn("file", SHIPPED, ids=lambda one: one.stem)
 def test_each_file_leads_an_editor_to_the_schema(file: Path) -> None:
     line, _, _ = file.read_text().partition("\n")
     _, _, path = line.partition("# yaml-language-server: $schema=")
     assert json.loads((file.parent / path).read_text()) == SCHEMA
 
 
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda one: one.stem)
+@in_turn("file", SHIPPED, ids=lambda one: one.stem)
 def test_an_editor_finds_nothing_wrong_with_a_file_as_it_stands(file: Path) -> None:
     # Numbers that are conditions, such as $times, are the one thing that an editor cannot know.
     reported = load_document(file)

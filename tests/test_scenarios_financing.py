@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cases import in_turn
 from tests.scenario_run import (
     INVOICE,
     advance,
@@ -250,7 +251,7 @@ def test_offers_compete_in_every_currency(
     assert best["status"] == "Accepted"
 
 
-@pytest.mark.parametrize("currency", CURRENCIES)
+@in_turn("currency", CURRENCIES)
 def test_an_offer_is_withdrawn_in_every_currency(client: httpx.Client, currency: str) -> None:
     choose(client, "offer-withdrawn")
     invoice = register(client, currency=currency)

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cases import in_turn
 from tests.scenario_run import DATED, choose, offers, register
 from tests.support import FROZEN, Running, serving
 
@@ -281,7 +282,7 @@ def words(case: Any) -> str:
     return "-".join(f"{name}={str(value)[:12]!r}" for name, value in case.items())
 
 
-@pytest.mark.parametrize(("members", "problem"), OUTSIDE, ids=[words(one) for one, _ in OUTSIDE])
+@in_turn(("members", "problem"), OUTSIDE, ids=[words(one) for one, _ in OUTSIDE])
 def test_an_invoice_beyond_a_bound_is_rejected_naming_the_member(
     client: httpx.Client, members: dict[str, Any], problem: str
 ) -> None:
@@ -314,7 +315,7 @@ def test_every_bound_that_is_broken_is_named(client: httpx.Client) -> None:
 PUSH = "/api/connectors/erp/invoices"
 
 
-@pytest.mark.parametrize(("members", "problem"), OUTSIDE, ids=[words(one) for one, _ in OUTSIDE])
+@in_turn(("members", "problem"), OUTSIDE, ids=[words(one) for one, _ in OUTSIDE])
 def test_what_an_erp_system_pushes_has_the_same_bounds(
     client: httpx.Client, members: dict[str, Any], problem: str
 ) -> None:

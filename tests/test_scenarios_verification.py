@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from domain.verification import ITEMS, Code
+from tests.cases import in_turn
 from tests.scenario_run import (
     DATED,
     advance,
@@ -170,7 +171,7 @@ def test_a_scenario_runs_to_its_end(
     assert events_about(server, client, invoice) == expected(SCENARIO_TABLE[name][1])
 
 
-@pytest.mark.parametrize("name", SCENARIO_TABLE)
+@in_turn("name", SCENARIO_TABLE)
 def test_a_scenario_begins_by_its_members_only(client: httpx.Client, name: str) -> None:
     reported = {one["name"]: one for one in client.get("/sandbox/scenarios").json()["data"]}
     assert reported[name]["begins"] == (SCENARIO_TABLE[name][0] or {})

@@ -20,6 +20,7 @@ from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.http.admit import check_reader, check_site
 from invoice_sandbox.http.pipeline import Head, Request, Trace
 from invoice_sandbox.settings import Settings
+from tests.cases import in_turn
 from tests.scenario_run import INVOICE, START_INSTANT, error
 from tests.support import FROZEN, PATIENCE, Running, serving
 
@@ -133,7 +134,7 @@ FAILING: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("body", FAILING.values(), ids=FAILING)
+@in_turn("body", FAILING.values(), ids=FAILING)
 def test_every_failed_login_is_the_same_401(visitor: httpx.Client, body: dict[str, Any]) -> None:
     response = visitor.post(LOGIN, json=body)
     assert error(response) == (401, "authentication_required")
@@ -335,7 +336,7 @@ OTHER_SITES = {
 }
 
 
-@pytest.mark.parametrize("headers", OTHER_SITES.values(), ids=OTHER_SITES)
+@in_turn("headers", OTHER_SITES.values(), ids=OTHER_SITES)
 def test_another_site_changes_nothing_with_somebody_s_cookie(
     server: Running, headers: dict[str, str]
 ) -> None:
@@ -410,7 +411,7 @@ def test_a_page_of_the_host_may_use_the_cookie(sent: dict[str, str], is_ours: bo
 OURS, THEIRS, HOST = "https://sandbox.example", "https://evil.example", "127.0.0.1:8080"
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("sent", "may_read"),
     [
         ({}, True),
@@ -492,7 +493,7 @@ def test_a_session_id_is_no_key(visitor: httpx.Client, header: str) -> None:
     assert error(response) == (401, "authentication_required")
 
 
-@pytest.mark.parametrize("cookie", ["", "x", "0" * 64, '"', "a=b", "\\"], ids=repr)
+@in_turn("cookie", ["", "x", "0" * 64, '"', "a=b", "\\"], ids=repr)
 def test_a_cookie_that_was_never_issued_is_401(visitor: httpx.Client, cookie: str) -> None:
     assert error(ask_session(visitor, cookie)) == (401, "authentication_required")
 

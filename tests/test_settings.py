@@ -23,6 +23,7 @@ from invoice_sandbox.settings import (
     read_settings,
 )
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.cases import in_turn
 
 KEY = "ilk_sandbox_CECB5EE8zUJG0vI1PtzJtiV8pgvVjP2NKDq6"
 NAMES = [setting.name for setting in SETTINGS]
@@ -57,7 +58,7 @@ DEFAULTS = {
 }
 
 
-@pytest.mark.parametrize(("attribute", "value"), DEFAULTS.items(), ids=DEFAULTS)
+@in_turn(("attribute", "value"), DEFAULTS.items(), ids=DEFAULTS)
 def test_a_default_is_what_is_documented(attribute: str, value: Any) -> None:
     assert getattr(Settings(), attribute) == value
 
@@ -93,7 +94,7 @@ READ: dict[str, tuple[dict[str, str], str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("texts", "attribute", "value"), [pytest.param(*row, id=name) for name, row in READ.items()]
 )
 def test_a_text_becomes_a_value(texts: dict[str, str], attribute: str, value: Any) -> None:
@@ -195,9 +196,7 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("texts", "reason"), [pytest.param(*row, id=name) for name, row in WRONG.items()]
-)
+@in_turn(("texts", "reason"), [pytest.param(*row, id=name) for name, row in WRONG.items()])
 def test_a_wrong_value_is_one_line_that_names_the_setting(
     texts: dict[str, str], reason: str
 ) -> None:
@@ -237,9 +236,7 @@ LOOPBACK = {
 }
 
 
-@pytest.mark.parametrize(
-    ("host", "loopback"), LOOPBACK.items(), ids=[host or "none" for host in LOOPBACK]
-)
+@in_turn(("host", "loopback"), LOOPBACK.items(), ids=[host or "none" for host in LOOPBACK])
 def test_loopback_is_what_only_this_machine_reaches(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback
     assert Settings(host=host).on_loopback is loopback

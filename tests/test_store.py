@@ -35,6 +35,7 @@ from invoice_sandbox.state import (
 )
 from invoice_sandbox.state.memory import CAPACITY, MemoryStore
 from invoice_sandbox.state.persistent import open_store
+from tests.cases import in_turn
 from tests.databases import new_database
 
 P = ParamSpec("P")
@@ -719,13 +720,11 @@ CONDITIONS: dict[str, tuple[Condition, Any, bool]] = {
 }
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("condition", "value", "matches"),
     [pytest.param(*row, id=name) for name, row in CONDITIONS.items()],
 )
-@pytest.mark.parametrize(
-    "indexes", [(), ("f",), (Instant("f"),)], ids=["no index", "index", "index of instants"]
-)
+@in_turn("indexes", [(), ("f",), (Instant("f"),)], ids=["no index", "index", "index of instants"])
 @on_a_loop
 async def test_a_condition_compares_one_field(
     indexes: Sequence[str], condition: Condition, value: Any, matches: bool

@@ -15,6 +15,7 @@ from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import load_contract
+from tests.cases import in_turn
 from tests.toy import serving_contract
 
 OK: dict[str, Any] = {"responses": {"200": {"description": "ok"}}}
@@ -139,10 +140,8 @@ def test_all_errors_are_reported_at_once_in_the_order_of_their_places(
     assert numbers == sorted(numbers)
 
 
-@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
-@pytest.mark.parametrize(
-    "change", [change for name, (change, _) in WRONG.items() if "braces" not in name]
-)
+@in_turn("version", ["3.0.3", "3.1.0"])
+@in_turn("change", [change for name, (change, _) in WRONG.items() if "braces" not in name])
 def test_openapi_spec_validator_rejects_the_same(
     version: str, change: Callable[[Document], Any]
 ) -> None:

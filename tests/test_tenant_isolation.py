@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cases import in_turn
 from tests.scenario_run import DATED
 from tests.support import Running
 
@@ -267,7 +268,7 @@ def unknown(resource_id: str) -> str:
     return f"{head}_{token[::-1]}_{number}" if number.isdigit() else f"{head}_{number[::-1]}"
 
 
-@pytest.mark.parametrize("row", TAKING, ids=str)
+@in_turn("row", TAKING, ids=str)
 def test_an_id_of_another_workspace_gets_a_response_as_an_unknown_one(
     theirs: Theirs, row: Row
 ) -> None:
@@ -290,7 +291,7 @@ def test_the_end_of_a_workspace_ends_no_listener_of_another(theirs: Theirs) -> N
     assert theirs.other.get(stream).status_code == 200
 
 
-@pytest.mark.parametrize("row", TAKING, ids=str)
+@in_turn("row", TAKING, ids=str)
 def test_asking_with_an_id_of_another_workspace_changes_nothing_there(
     theirs: Theirs, row: Row
 ) -> None:
@@ -306,7 +307,7 @@ def test_asking_with_an_id_of_another_workspace_changes_nothing_there(
     assert seen() == before
 
 
-@pytest.mark.parametrize("path", LISTING.values(), ids=LISTING)
+@in_turn("path", LISTING.values(), ids=LISTING)
 def test_a_list_shows_nothing_of_another_workspace(theirs: Theirs, path: str) -> None:
     token = theirs.ids["workspace"].removeprefix("wsp_sandbox_")
     assert token in theirs.other.get(path).text or path == "/api/partners"
@@ -315,7 +316,7 @@ def test_a_list_shows_nothing_of_another_workspace(theirs: Theirs, path: str) ->
     assert token not in response.text
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "path", [one for one in LISTING.values() if one.startswith("/api") and "session" not in one]
 )
 def test_a_cursor_of_another_workspace_shows_nothing_of_it(theirs: Theirs, path: str) -> None:

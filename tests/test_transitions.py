@@ -15,6 +15,7 @@ from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.project.api import EVENTS
 from invoice_sandbox.scenarios.lifecycle import Transition, load_lifecycle
 from invoice_sandbox.state import Transaction
+from tests.cases import in_turn
 from tests.scenario_run import INVOICE, register_new, status, transition
 from tests.support import Running
 
@@ -135,7 +136,7 @@ def test_registering_writes_one_audit_event_and_one_domain_event(
     assert recorded(server, client, invoice_id) == [MACHINE.created]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "one", MACHINE.transitions, ids=[f"{one.from_} {one.trigger}" for one in MACHINE.transitions]
 )
 @pytest.mark.slow
@@ -159,7 +160,7 @@ def test_every_transition_writes_one_audit_event_and_one_domain_event(
     assert recorded(server, client, invoice_id)[: -before[1]] == [one.event]
 
 
-@pytest.mark.parametrize("state", MACHINE.states)
+@in_turn("state", MACHINE.states)
 @pytest.mark.slow
 def test_a_trigger_that_the_status_does_not_allow_is_409_and_changes_nothing(
     server: Running, client: httpx.Client, state: str
@@ -253,7 +254,7 @@ def test_a_failed_repurchase_may_be_written_off(client: httpx.Client) -> None:
 DISPUTABLE = [one.from_ for one in MACHINE.transitions if one.trigger == "dispute"]
 
 
-@pytest.mark.parametrize("state", DISPUTABLE)
+@in_turn("state", DISPUTABLE)
 def test_a_resolved_dispute_leaves_everything_as_it_was(client: httpx.Client, state: str) -> None:
     invoice_id = driven(client, *WAYS[state])
     before = requests(client, invoice_id), offers(client, invoice_id)
@@ -281,7 +282,7 @@ WRONG: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
+@in_turn("body", WRONG.values(), ids=WRONG)
 def test_anything_but_one_known_trigger_is_400(client: httpx.Client, body: Any) -> None:
     path = f"/sandbox/invoices/{register_new(client)}/transition"
     response = client.post(path, json=body)
@@ -400,7 +401,7 @@ TOGETHER: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("way", "triggers", "request_status", "offer_statuses"),
     [(way, words.split(), *rest) for words, (way, *rest) in TOGETHER.items()],
     ids=TOGETHER,
@@ -484,7 +485,7 @@ def put(server: Running, client: httpx.Client, **invoice: Any) -> None:
 ALONE = ["accept-offer", "expire-offers", "withdraw-offer", "decline-offer", "withdraw", "expire"]
 
 
-@pytest.mark.parametrize("trigger", ALONE)
+@in_turn("trigger", ALONE)
 def test_an_invoice_without_request_and_offers_moves_without_others(
     server: Running, client: httpx.Client, trigger: str
 ) -> None:

@@ -19,6 +19,7 @@ from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.http.handling import public_workspace
 from invoice_sandbox.state import Credential
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.cases import in_turn
 from tests.scenario_run import error
 from tests.support import FROZEN, PATIENCE, Running, serving
 
@@ -160,7 +161,7 @@ CORRUPTED: dict[str, dict[str, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("changes", CORRUPTED.values(), ids=CORRUPTED)
+@in_turn("changes", CORRUPTED.values(), ids=CORRUPTED)
 def test_an_address_that_is_not_the_one_given_out_is_404(
     client: httpx.Client, changes: dict[str, str | None]
 ) -> None:
@@ -312,7 +313,7 @@ STRANGE: dict[str, tuple[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("member", "value"), STRANGE.values(), ids=STRANGE)
+@in_turn(("member", "value"), STRANGE.values(), ids=STRANGE)
 def test_a_strange_value_is_ignored(client: httpx.Client, member: str, value: Any) -> None:
     made = address(client, **{member: value})
     assert made["headers"] == {"content-type": "application/pdf"}

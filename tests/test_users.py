@@ -40,6 +40,7 @@ from invoice_sandbox.state.passwords import (
     is_password_hash,
     password_matches,
 )
+from tests.cases import in_turn
 from tests.databases import new_database
 from tests.scenario_run import INVOICE, error
 from tests.support import FROZEN, PATIENCE, ManualSystemClock, Running, serving
@@ -293,7 +294,7 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize("changed", INVALID.values(), ids=INVALID)
+@in_turn("changed", INVALID.values(), ids=INVALID)
 def test_an_invalid_user_is_400(server: Running, changed: dict[str, Any]) -> None:
     with server.client() as client:
         response = client.post(USERS, json={**ANN, **changed})

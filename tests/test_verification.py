@@ -10,6 +10,7 @@ import pytest
 
 from domain.verification import Seen, checklist, run_status
 from invoice_sandbox.state import Transaction
+from tests.cases import in_turn
 from tests.scenario_run import DATED, INVOICE, data, move, register, status
 from tests.support import Running
 
@@ -141,15 +142,13 @@ NO_BODY_OF_A_RUN = {
 }
 
 
-@pytest.mark.parametrize("body", NO_BODY_OF_A_RUN.values(), ids=NO_BODY_OF_A_RUN)
+@in_turn("body", NO_BODY_OF_A_RUN.values(), ids=NO_BODY_OF_A_RUN)
 def test_a_body_that_is_no_object_of_the_contract_is_400(client: httpx.Client, body: bytes) -> None:
     response = client.post(RUN, content=body, headers={"Content-Type": "application/json"})
     assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_request")
 
 
-@pytest.mark.parametrize(
-    "end", ["Settled", "Repurchased", "WrittenOff", "Rejected", "Withdrawn", "Expired"]
-)
+@in_turn("end", ["Settled", "Repurchased", "WrittenOff", "Rejected", "Withdrawn", "Expired"])
 def test_an_invoice_that_has_come_to_its_end_is_409(
     server: Running, client: httpx.Client, end: str
 ) -> None:

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from invoice_sandbox.openapi.load.documents import load_document
+from tests.cases import in_turn
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [
@@ -82,7 +81,7 @@ def _blank(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", match.group())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda one: one.name)
+@in_turn("page", PAGES, ids=lambda one: one.name)
 def test_a_page_uses_the_words_of_the_field(page: Path) -> None:
     wrong = [
         f"{page.name}:{line}: '{word}' (write: {instead})"
@@ -136,7 +135,7 @@ CONTRACTS: Final = [
 ]
 
 
-@pytest.mark.parametrize("file", CONTRACTS, ids=lambda one: one.name)
+@in_turn("file", CONTRACTS, ids=lambda one: one.name)
 def test_a_contract_uses_the_words_of_the_field(file: Path) -> None:
     texts = texts_of(load_document(file))
     wrong = [f"'{word}' (write: {why}): {one}" for one in texts for _, word, why in found(one)]

@@ -26,6 +26,7 @@ from invoice_sandbox.webhooks.transport import (
     Resolve,
     guarded_transport,
 )
+from tests.cases import in_turn
 from tests.support import PATIENCE
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -326,8 +327,8 @@ def rejects_unseen(url: str, silence: Silence, wire: Wire, *, local: bool) -> No
 
 
 @pytest.mark.usefixtures("https_silence")
-@pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
-@pytest.mark.parametrize("url", HOSTILE.values(), ids=HOSTILE)
+@in_turn("local", [True, False], ids=["local", "reachable"])
+@in_turn("url", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_url_is_rejected_before_any_name_is_resolved(
     url: str, local: bool, silence: Silence, wire: Wire
 ) -> None:
@@ -335,15 +336,15 @@ def test_a_hostile_url_is_rejected_before_any_name_is_resolved(
 
 
 @pytest.mark.usefixtures("https_silence")
-@pytest.mark.parametrize("url", (LOOPBACK | ODDLY_WRITTEN).values(), ids=LOOPBACK | ODDLY_WRITTEN)
+@in_turn("url", (LOOPBACK | ODDLY_WRITTEN).values(), ids=LOOPBACK | ODDLY_WRITTEN)
 def test_loopback_is_rejected_where_others_can_reach_the_server(
     url: str, silence: Silence, wire: Wire
 ) -> None:
     rejects_unseen(url, silence, wire, local=False)
 
 
-@pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
-@pytest.mark.parametrize(
+@in_turn("local", [True, False], ids=["local", "reachable"])
+@in_turn(
     "url",
     (HOSTILE | ODDLY_WRITTEN | SLOPPY).values(),
     ids=HOSTILE | ODDLY_WRITTEN | SLOPPY,
@@ -352,7 +353,7 @@ def test_what_is_not_sent_to_is_not_registered_either(url: str, local: bool) -> 
     assert url_problem(url.replace("{port}", "9000"), local=local) == "url_not_allowed"
 
 
-@pytest.mark.parametrize("port", [1, 80, 444, 6379, 8080, 65535])
+@in_turn("port", [1, 80, 444, 6379, 8080, 65535])
 def test_beyond_loopback_no_port_but_two_is_called(port: int, silence: Silence, wire: Wire) -> None:
     rejects_unseen(f"https://{PUBLIC}:{port}/", silence, wire, local=True)
 
@@ -419,8 +420,8 @@ def rejects_name(resolve: Responses, wire: Wire, kind: str, *, local: bool) -> N
 
 
 @pytest.mark.usefixtures("https_silence")
-@pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
-@pytest.mark.parametrize(("address", "kind"), KINDS.items(), ids=KINDS)
+@in_turn("local", [True, False], ids=["local", "reachable"])
+@in_turn(("address", "kind"), KINDS.items(), ids=KINDS)
 def test_a_name_that_leads_to_a_special_address_is_rejected(
     address: str, kind: str, local: bool, wire: Wire
 ) -> None:
@@ -439,9 +440,9 @@ ORDERS = {"first": 0, "between": 1, "last": 2}
 
 
 @pytest.mark.usefixtures("https_silence")
-@pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
-@pytest.mark.parametrize("place", ORDERS.values(), ids=ORDERS)
-@pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:127.0.0.1", "10.0.0.1"])
+@in_turn("local", [True, False], ids=["local", "reachable"])
+@in_turn("place", ORDERS.values(), ids=ORDERS)
+@in_turn("address", ["127.0.0.1", "::ffff:127.0.0.1", "10.0.0.1"])
 def test_a_name_with_one_forbidden_address_is_rejected_as_a_whole(
     address: str, place: int, local: bool, wire: Wire
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from invoice_sandbox.base.clock import instant_text, parse_duration
 from invoice_sandbox.webhooks.retry import retry_profile
+from tests.cases import in_turn
 from tests.receivers import (
     Manner,
     Receiver,
@@ -544,6 +545,6 @@ def test_every_attempt_has_the_same_id_and_bytes_and_a_signature_of_its_own_seco
     assert len({message.headers["webhook-signature"] for message in receiver.messages}) == 3
 
 
-@pytest.mark.parametrize("value", ["unknown", "", 1, None, ["fast"], {}], ids=repr)
+@in_turn("value", ["unknown", "", 1, None, ["fast"], {}], ids=repr)
 def test_whatever_names_no_retry_profile_stands_for_the_standard_one(value: Any) -> None:
     assert (retry_profile(value), retry_profile("fast")) == ("standard", "fast")

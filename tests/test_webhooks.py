@@ -19,6 +19,7 @@ from invoice_sandbox import __version__
 from invoice_sandbox.webhooks.network import is_own_address, url_problem
 from invoice_sandbox.webhooks.retry import GAPS
 from invoice_sandbox.webhooks.signing import placeholder_secret, sign
+from tests.cases import in_turn
 from tests.scenario_run import INVOICE
 from tests.support import FROZEN, Running, serving
 
@@ -102,7 +103,7 @@ KINDS: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("kinds", "unknown"), KINDS.values(), ids=KINDS)
+@in_turn(("kinds", "unknown"), KINDS.values(), ids=KINDS)
 def test_types_that_no_event_will_have_are_kept_and_listed_back(
     client: httpx.Client, kinds: list[str], unknown: list[str]
 ) -> None:
@@ -122,7 +123,7 @@ DENIED: dict[str, tuple[list[str], list[str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("scopes", "kinds", "denied"), DENIED.values(), ids=DENIED)
+@in_turn(("scopes", "kinds", "denied"), DENIED.values(), ids=DENIED)
 def test_a_type_whose_resource_the_key_may_not_read_is_denied(
     server: Running, client: httpx.Client, scopes: list[str], kinds: list[str], denied: list[str]
 ) -> None:
@@ -142,7 +143,7 @@ DISABLED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("body", "reason"), DISABLED.values(), ids=DISABLED)
+@in_turn(("body", "reason"), DISABLED.values(), ids=DISABLED)
 def test_an_endpoint_that_cannot_be_called_is_disabled_and_has_a_reason(
     client: httpx.Client, body: dict[str, Any], reason: str
 ) -> None:
@@ -195,10 +196,8 @@ STRANGE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
-@pytest.mark.parametrize(
-    "member", ["url", "events", "description", "enabled", "retryProfile", "secret", "id"]
-)
+@in_turn("value", STRANGE.values(), ids=STRANGE)
+@in_turn("member", ["url", "events", "description", "enabled", "retryProfile", "secret", "id"])
 def test_a_strange_value_of_an_endpoint_is_never_an_error(
     client: httpx.Client, member: str, value: Any
 ) -> None:
@@ -213,8 +212,8 @@ def test_types_that_are_no_texts_are_left_out(client: httpx.Client) -> None:
     assert create(client, url=URL, events=[7])["events"] == DEFAULT_KINDS
 
 
-@pytest.mark.parametrize("path", [WEBHOOKS, TEST])
-@pytest.mark.parametrize("body", [b"[]", b"null", b"", b"{"], ids=["list", "null", "none", "cut"])
+@in_turn("path", [WEBHOOKS, TEST])
+@in_turn("body", [b"[]", b"null", b"", b"{"], ids=["list", "null", "none", "cut"])
 def test_a_body_that_is_no_object_is_400(client: httpx.Client, path: str, body: bytes) -> None:
     response = client.post(path, content=body, headers={"Content-Type": "application/json"})
     assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_request")
@@ -317,25 +316,25 @@ MISSING: dict[str, object] = {
 }
 
 
-@pytest.mark.parametrize("local", [True, False])
-@pytest.mark.parametrize("url", PUBLIC)
+@in_turn("local", [True, False])
+@in_turn("url", PUBLIC)
 def test_https_to_a_public_name_or_address_is_allowed(url: str, local: bool) -> None:
     assert url_problem(url, local=local) is None
 
 
-@pytest.mark.parametrize("url", LOOPBACK)
+@in_turn("url", LOOPBACK)
 def test_loopback_is_allowed_where_only_this_machine_can_ask_for_it(url: str) -> None:
     assert url_problem(url, local=True) is None
     assert url_problem(url, local=False) == "url_not_allowed"
 
 
-@pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
-@pytest.mark.parametrize("url", FORBIDDEN.values(), ids=FORBIDDEN)
+@in_turn("local", [True, False], ids=["local", "reachable"])
+@in_turn("url", FORBIDDEN.values(), ids=FORBIDDEN)
 def test_what_the_caller_may_not_reach_is_not_allowed(url: str, local: bool) -> None:
     assert url_problem(url, local=local) == "url_not_allowed"
 
 
-@pytest.mark.parametrize("value", MISSING.values(), ids=MISSING)
+@in_turn("value", MISSING.values(), ids=MISSING)
 def test_what_is_no_text_is_a_missing_address(value: object) -> None:
     assert url_problem(value, local=True) == url_problem(value, local=False) == "url_missing"
 
@@ -360,7 +359,7 @@ CLOSED_URLS = {
 }
 
 
-@pytest.mark.parametrize("url", OPEN_URLS.values(), ids=OPEN_URLS)
+@in_turn("url", OPEN_URLS.values(), ids=OPEN_URLS)
 def test_addresses_that_were_opened_on_purpose_are_allowed(url: str) -> None:
     assert url_problem(url, local=False, opened=OPENED) is None
     assert url_problem(url, local=False) == "url_not_allowed"
@@ -370,7 +369,7 @@ def test_an_opened_network_closes_no_public_address() -> None:
     assert url_problem("https://93.184.215.14/hooks", local=False, opened=OPENED) is None
 
 
-@pytest.mark.parametrize("url", CLOSED_URLS.values(), ids=CLOSED_URLS)
+@in_turn("url", CLOSED_URLS.values(), ids=CLOSED_URLS)
 def test_an_opened_network_opens_nothing_else(url: str) -> None:
     assert url_problem(url, local=False, opened=OPENED) == "url_not_allowed"
 
@@ -550,8 +549,8 @@ def test_two_samples_have_two_ids(client: httpx.Client) -> None:
     assert event(sample(client))["id"] != event(sample(client))["id"]
 
 
-@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
-@pytest.mark.parametrize("member", ["endpointId", "eventType", "invoiceId", "deliver", "url"])
+@in_turn("value", STRANGE.values(), ids=STRANGE)
+@in_turn("member", ["endpointId", "eventType", "invoiceId", "deliver", "url"])
 def test_a_strange_value_of_a_test_is_never_an_error(
     client: httpx.Client, member: str, value: Any
 ) -> None:
@@ -574,10 +573,8 @@ def test_a_type_that_is_named_twice_is_kept_once(client: httpx.Client) -> None:
     assert (endpoint["events"], endpoint["unknownEvents"]) == (["a.b", "invoice.paid"], ["a.b"])
 
 
-@pytest.mark.parametrize(
-    "rest", ["../../api/auth/login", "x/../../workspaces", "%2e%2e", "x?y", "x#y", ""]
-)
-@pytest.mark.parametrize("place", ["inbox", "listening"])
+@in_turn("rest", ["../../api/auth/login", "x/../../workspaces", "%2e%2e", "x?y", "x#y", ""])
+@in_turn("place", ["inbox", "listening"])
 def test_the_server_s_own_addresses_lead_nowhere_else(rest: str, place: str) -> None:
     base = "http://0.0.0.0:8080"
     assert is_own_address(f"{base}/sandbox/{place}/a1_b-2", base)

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.ids import new_key
+from tests.cases import in_turn
 from tests.scenario_run import (
     START,
     advance,
@@ -130,7 +131,7 @@ WRONG: dict[str, tuple[Any, int]] = {
 }
 
 
-@pytest.mark.parametrize(("body", "status"), WRONG.values(), ids=WRONG)
+@in_turn(("body", "status"), WRONG.values(), ids=WRONG)
 def test_what_cannot_be_made_is_rejected_and_not_made(
     client: httpx.Client, body: Any, status: int
 ) -> None:
@@ -487,7 +488,7 @@ SEPARATE: dict[str, tuple[Callable[[httpx.Client], Any], Callable[[httpx.Client]
 }
 
 
-@pytest.mark.parametrize(("act", "look"), SEPARATE.values(), ids=SEPARATE)
+@in_turn(("act", "look"), SEPARATE.values(), ids=SEPARATE)
 def test_what_one_workspace_does_no_other_sees(
     server: Running,
     client: httpx.Client,

@@ -517,7 +517,7 @@ class Verify {
 }
 """,
         "Verify.java",
-        ["java"],
+        ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],  # which start at once
     ),
     "Go": (
         """

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
+from time import monotonic, sleep
 from typing import Any, Final
 
 from invoice_sandbox.acceptance.clients import (
@@ -14,8 +15,6 @@ from invoice_sandbox.acceptance.clients import (
     Ending,
     Endpoint,
     Session,
-    seconds_now,
-    sleep_a_little,
 )
 from invoice_sandbox.acceptance.observations import Observations, Observer, observations_of
 from invoice_sandbox.acceptance.plan import Case, Check, Plan
@@ -30,6 +29,7 @@ from invoice_sandbox.scenarios.script import resolved
 from invoice_sandbox.webhooks.outbox import EVENTS
 
 _VALUE: Final = re.compile(r"\$([A-Za-z][A-Za-z0-9]*)")
+_POLL: Final = 0.03
 _SECRETS: Final = ("key", "nextKey", "secret", "nextSecret")
 
 
@@ -239,13 +239,13 @@ class _CaseRun:
 
     def _accompany(self) -> None:
         """Do the steps while the client runs, until the case ends."""
-        self.has_begun = self._until(self._has_begun, seconds_now() + self.client.patience)
+        self.has_begun = self._until(self._has_begun, monotonic() + self.client.patience)
         if not self.has_begun:
             return
-        self.deadline = seconds_now() + self.case.window.total_seconds()
+        self.deadline = monotonic() + self.case.window.total_seconds()
         for step in self.case.during:
             self._do(step)
-        if not self.case.ends_with_steps:
+        if self.case.ends == "client":
             self._until(lambda: False, self.deadline)
 
     def _has_begun(self) -> bool:
@@ -259,9 +259,7 @@ class _CaseRun:
         elif "mark" in step:
             self.observer.mark(step["mark"])
         elif "pause" in step:
-            self._until(
-                lambda: False, seconds_now() + parse_duration(step["pause"]).total_seconds()
-            )
+            self._until(lambda: False, monotonic() + parse_duration(step["pause"]).total_seconds())
         else:
             rule = resolved(step["wait"], self.values)
             self._until(lambda: evaluate(rule, self.observer.observe()).is_kept, self.deadline)
@@ -273,9 +271,9 @@ class _CaseRun:
                 raise InterruptedRunError
             if is_over():
                 break
-            if seconds_now() >= limit:
+            if monotonic() >= limit:
                 return False
-            sleep_a_little()
+            sleep(_POLL)
         return True
 
     def _send(self, step: Mapping[str, Any]) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import TIMEOUT_MAX, Event
-from typing import Any, Final, Protocol
-
-_POLL: Final = 0.03
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -59,19 +55,15 @@ class Session(Protocol):
     @property
     def has_ended(self) -> bool:
         """True if it is done."""
-        ...
 
     def has_begun(self, requests: Callable[[], int]) -> bool:
         """True if it has begun; ``requests`` counts what it has sent."""
-        ...
 
     def stop(self) -> None:
         """End it."""
-        ...
 
     def ending(self, secrets: Sequence[str]) -> Ending:
         """Return how it ended; what it printed is without ``secrets``."""
-        ...
 
 
 class Client(Protocol):
@@ -84,37 +76,17 @@ class Client(Protocol):
     @property
     def declared(self) -> frozenset[str]:
         """Its capabilities."""
-        ...
 
     @property
     def patience(self) -> float:
         """Real seconds."""
-        ...
 
     @property
     def side_by_side(self) -> int:
         """A number of tasks."""
-        ...
 
     def endpoint(self) -> Endpoint:
         """Where it receives the webhooks of the next task."""
-        ...
 
     def start(self, assignment: Assignment) -> Session:
         """Have it do a task. Raises OSError and SandboxError."""
-        ...
-
-
-def sleep_a_little() -> None:
-    """Wait until it is worth to look again."""
-    time.sleep(_POLL)
-
-
-def wait(seconds: float) -> None:
-    """Wait this long, in real time; at most 292 years, the longest wait that there is."""
-    Event().wait(min(seconds, TIMEOUT_MAX))
-
-
-def seconds_now() -> float:
-    """Real seconds, for deadlines."""
-    return time.monotonic()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_instant
 from invoice_sandbox.control.client import ControlClient
 
@@ -178,14 +177,6 @@ def _attempt(
         at=attempt["at"],
         period=period_of(f"{delivery['id']}/{attempt['attempt']}"),
     )
-
-
-def json_of(text: str | None) -> Any:
-    """The value of a JSON text, or None; numbers keep their digits."""
-    try:
-        return None if text is None else jsonio.loads(text.encode())
-    except jsonio.JsonError:
-        return None
 
 
 def contains(value: Any, wanted: str) -> bool:

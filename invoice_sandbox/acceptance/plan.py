@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from invoice_sandbox.base.clock import parse_duration
+from msgspec import convert
+
 from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.openapi.load.documents import load_document, parse_text, pointer_text
@@ -56,7 +57,7 @@ class Case:
     webhooks: tuple[str, ...] = ()
     setup: tuple[Mapping[str, Any], ...] = ()
     during: tuple[Mapping[str, Any], ...] = ()
-    ends_with_steps: bool = False
+    ends: Literal["client", "steps"] = "client"
     window: timedelta = timedelta(minutes=1)
     review: Mapping[str, Any] | None = None
     probe: str | None = None
@@ -173,19 +174,11 @@ def _in_text(name: str, pointer: Pointer) -> str:
 
 
 def _plan(document: Mapping[str, Any], content: bytes, vocabulary: PlanVocabulary) -> Plan:
+    plan = convert(document, Plan)
+    checks = [replace(check, pointer=f"/checks/{index}") for index, check in enumerate(plan.checks)]
     digest = hashlib.sha256(content).hexdigest()
-    return Plan(
-        name=document["name"],
-        purpose=document["purpose"],
-        checks=tuple(_check(check, index) for index, check in enumerate(document["checks"])),
-        capabilities=document.get("capabilities", {}),
-        tasks=document.get("tasks", {}),
-        asks=document.get("asks", {}),
-        probes={name: _case(probe) for name, probe in document.get("probes", {}).items()},
-        pointers=vocabulary.pointers,
-        credentials=document.get("credentials"),
-        preflight=document.get("preflight"),
-        digest=f"sha256:{digest}",
+    return replace(
+        plan, checks=tuple(checks), pointers=vocabulary.pointers, digest=f"sha256:{digest}"
     )
 
 
@@ -196,36 +189,6 @@ def _with_values(document: Any) -> Any:
     values, filled = document["values"], ("checks", "probes")
     with_values = {part: resolved(document[part], values) for part in filled if part in document}
     return {**document, **with_values}
-
-
-def _check(body: Mapping[str, Any], index: int) -> Check:
-    return Check(
-        id=body["id"],
-        level=body["level"],
-        proves=body["proves"],
-        specification=body["specification"],
-        cases=tuple(_case(case) for case in body["cases"]),
-        pointer=f"/checks/{index}",
-    )
-
-
-def _case(body: Mapping[str, Any]) -> Case:
-    return Case(
-        task=body["task"],
-        rules=tuple(body["rules"]),
-        controls=tuple(body.get("controls", [])),
-        name=body.get("name", ""),
-        when=body.get("when"),
-        unless=body.get("unless"),
-        clock=body.get("clock", "live"),
-        webhooks=tuple(body.get("webhooks", [])),
-        setup=tuple(body.get("setup", [])),
-        during=tuple(body.get("during", [])),
-        ends_with_steps=body.get("ends") == "steps",
-        window=parse_duration(body.get("window", _WINDOW)),
-        review=body.get("review"),
-        probe=body.get("probe"),
-    )
 
 
 def plan_problems(document: Any, name: str, vocabulary: PlanVocabulary) -> list[FileProblem]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.clients import Assignment, Ending, Endpoint, seconds_now
+from invoice_sandbox.acceptance.clients import Assignment, Ending, Endpoint
 from invoice_sandbox.acceptance.progress import Progress
 from invoice_sandbox.control.client import ControlClient, SandboxError
 
@@ -24,12 +24,12 @@ class PatientClient(ControlClient):
     """Sends what may be sent twice again, while the server cannot be reached for a minute."""
 
     def _exchange(self, method: str, path: str, body: Any) -> Response:
-        deadline = seconds_now() + _PATIENCE
+        deadline = time.monotonic() + _PATIENCE
         while True:
             try:
                 return super()._exchange(method, path, body)
             except SandboxError:
-                if method == "POST" or seconds_now() > deadline:
+                if method == "POST" or time.monotonic() > deadline:
                     raise
             time.sleep(_POLL)
 
@@ -99,8 +99,8 @@ class RemoteSession:
         return Ending(reported=self._reported)
 
     def _state(self) -> str | None:
-        if self._reported != "done" and seconds_now() - self._asked > _POLL:
-            self._asked = seconds_now()
+        if self._reported != "done" and time.monotonic() - self._asked > _POLL:
+            self._asked = time.monotonic()
             with suppress(SandboxError):
                 self._reported = self._progress.reported(self._task) or self._reported
         return self._reported

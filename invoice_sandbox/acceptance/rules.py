@@ -16,10 +16,10 @@ from invoice_sandbox.acceptance.observations import (
     Observations,
     Request,
     contains,
-    json_of,
     path_names,
 )
 from invoice_sandbox.acceptance.plan import EVERY, NONE, Rule, listed
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.openapi.load.pointers import at_pointer
 
@@ -110,12 +110,12 @@ _TESTS: Final[Mapping[str, Callable[[Any, Request], bool]]] = {
     "status": lambda wanted, request: is_status(wanted, request.status),
     "fault": lambda wanted, request: (request.fault or NONE) == wanted,
     "replayed": lambda wanted, request: request.replayed is wanted,
-    "shows": lambda wanted, request: contains(json_of(request.response), wanted),
+    "shows": lambda wanted, request: contains(jsonio.parsed(request.response), wanted),
     "names": lambda wanted, request: (
-        path_names(request.path, wanted) or contains(json_of(request.body), wanted)
+        path_names(request.path, wanted) or contains(jsonio.parsed(request.body), wanted)
     ),
     "has": lambda wanted, request: all(
-        at_pointer(json_of(request.body), pointer) is not None for pointer in wanted
+        at_pointer(jsonio.parsed(request.body), pointer) is not None for pointer in wanted
     ),
 }
 """By member of a rule: tests if a request is one of those that the rule is about."""
@@ -213,7 +213,7 @@ def _same_body_at_most(rule: Rule, requests: list[Request], _: Observations) -> 
 
 
 def _plain(request: Request) -> str | None:
-    value = json_of(request.body)
+    value = jsonio.parsed(request.body)
     return request.body if value is None else repr(_sorted(value))
 
 
@@ -232,7 +232,7 @@ def _body(rule: Rule, requests: list[Request], _: Observations) -> Result:
     if not requests:
         return _unjudged(rule, expected, requests)
     for request in requests:
-        body = json_of(request.body)
+        body = jsonio.parsed(request.body)
         wrong = {
             pointer: at_pointer(body, pointer)
             for pointer, value in wanted.items()

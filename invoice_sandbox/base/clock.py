@@ -48,19 +48,15 @@ class SystemClock(Protocol):
 
     def now(self) -> datetime:
         """The instant, in UTC."""
-        ...
 
     def calendar(self) -> datetime:
         """The machine's calendar, in UTC, for what others compare with theirs: signatures."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds that never decrease."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Wait for this real time."""
-        ...
 
 
 _calendar: Final = partial(datetime.now, UTC)

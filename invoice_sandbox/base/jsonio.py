@@ -56,6 +56,14 @@ def loads(raw: bytes, most: int = MAX_DEPTH) -> Any:
     return value
 
 
+def parsed(text: str | None) -> Any:
+    """Return the value of a JSON text; None for any other text, and for none."""
+    try:
+        return None if text is None else loads(text.encode(errors="replace"))
+    except JsonError:
+        return None
+
+
 def dumps(value: Any) -> bytes:
     """``value`` as compact UTF-8 JSON; a Decimal keeps its digits."""
     try:

@@ -9,11 +9,11 @@ import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from threading import TIMEOUT_MAX, Event
 from typing import Any, Final
 
 import click
 
-from invoice_sandbox.acceptance.clients import wait
 from invoice_sandbox.acceptance.plan import plan_of
 from invoice_sandbox.acceptance.process import CommandClient
 from invoice_sandbox.acceptance.progress import Progress
@@ -157,7 +157,7 @@ def serve(
         if chosen.server is None and status != INTERRUPTED and grace:
             click.echo(f"The server responds for another {grace:g} s; Ctrl-C ends it.")
             with suppress(KeyboardInterrupt):
-                wait(grace)
+                Event().wait(min(grace, TIMEOUT_MAX))
     sys.exit(status)
 
 

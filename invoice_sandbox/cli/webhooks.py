@@ -31,10 +31,7 @@ def event_type(message: Row) -> Any:
     """The type of the event that a message delivers; of an altered one what its body has."""
     if message.get("type") is not None:
         return message["type"]
-    try:
-        event = jsonio.loads(message["body"].encode(errors="replace"))
-    except jsonio.JsonError:
-        return None
+    event = jsonio.parsed(message["body"])
     return event.get("type") if isinstance(event, dict) else None
 
 

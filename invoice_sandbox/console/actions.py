@@ -13,7 +13,7 @@ from flask import g, redirect, render_template, request
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.console.client import is_repeated
-from invoice_sandbox.console.common import client, contents, pages, parsed
+from invoice_sandbox.console.common import client, contents, pages
 from invoice_sandbox.console.visitor import COOKIE, Identity, cookie_text, session_cookie
 from invoice_sandbox.openapi.load.operations import CONSOLE
 
@@ -41,7 +41,7 @@ def call() -> Redirect:
     """
     form = request.form
     method, path = form.get("method", ""), form.get("path", "")
-    body = parsed(form.get("body") or "{}")
+    body = jsonio.parsed(form.get("body") or "{}")
     is_own = path.startswith("/") and not unquote(path).startswith(CONSOLE)
     if method not in _METHODS or not is_own or not isinstance(body, dict):
         return back("400", "This form is incomplete. Nothing was sent.")
@@ -75,7 +75,7 @@ def _set(body: dict[str, Any], names: Sequence[str], value: Any) -> None:
 
 def _typed(text: str) -> Any:
     """Numbers, ``true``, ``false`` and ``null`` as JSON, all else as text."""
-    value = parsed(text)
+    value = jsonio.parsed(text)
     return value if isinstance(value, (int, float)) or text == "null" else text
 
 

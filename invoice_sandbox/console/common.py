@@ -36,14 +36,6 @@ def contents() -> Contents:
     return found
 
 
-def parsed(text: str | None) -> Any:
-    """JSON text; None for any other."""
-    try:
-        return jsonio.loads((text or "").encode())
-    except ValueError:
-        return None
-
-
 def pretty(value: Any) -> str:
     """JSON on several lines; a text that is JSON is formatted, any other text stays."""
     if isinstance(value, str):
@@ -75,7 +67,7 @@ def figure(value: Any) -> str:
 
 def error_message(entry: Mapping[str, Any]) -> str:
     """The message of the error that a response in the journal has; empty if it has none."""
-    body = parsed(entry["response"]["body"])
+    body = jsonio.parsed(entry["response"]["body"])
     error = body.get("error", {}) if isinstance(body, Mapping) else {}
     return str(error.get("message", "")) if isinstance(error, Mapping) else ""
 

@@ -87,25 +87,20 @@ def options_from(
 
     Raises SandboxError.
     """
-    from_environment = {
-        name: environment.get(_VARIABLE.format(name.upper())) or None
+    chosen = {
+        name: given.get(name) or environment.get(_VARIABLE.format(name.upper())) or None
         for name in ("url", "key", *_SERVED)
     }
-    chosen = {name: given.get(name) or from_environment[name] for name in from_environment}
     options = Options(**chosen)  # type: ignore[arg-type]  # none of the names is 'settings'
     served = [spelt.format(name) for name in _SERVED if given.get(name)]
-    url, variable = spelt.format("url"), _VARIABLE.format("URL")
+    url = f"{spelt.format('url')} or {_VARIABLE.format('URL')}"
     if options.url is not None and served:
-        source = url if given.get("url") else variable
-        remedy = "leave out one of them" if given.get("url") else f"unset {variable} for that"
         raise SandboxError(
-            f"{source} names a running server, which already serves a project; "
-            f"{' and '.join(served)} would start one: {remedy}"
+            f"the running server of {url} serves a project already; "
+            f"leave out {' and '.join(served)}, or the URL"
         )
     if options.url is None and given.get("key"):
-        raise SandboxError(
-            f"{spelt.format('key')} needs the URL of a running server: {url} or {variable}"
-        )
+        raise SandboxError(f"{spelt.format('key')} needs the URL of a running server: {url}")
     return options
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import jsonschema_rs
@@ -103,9 +103,11 @@ def _operation(name: str, old: Part, new: Part) -> Iterator[Difference]:
     if before != after:
         breaking = not before <= after
         yield Difference(breaking, f"{name}: who may call it changed (security)", new.pointer)
-    yield from _parameters(name, old, new)
-    yield from _bodies(name, old, new)
-    yield from _responses(name, old, new)
+    old_rows, new_rows = ({row.key: row for row in _rows(name, each)} for each in (old, new))
+    for key in _missing(old_rows, new_rows):
+        yield from _gone(old_rows[key], new_rows)
+    for key, row in new_rows.items():
+        yield from _changed(old_rows[key], row) if key in old_rows else _added(row, old_rows)
 
 
 def _security(operation: Part) -> frozenset[str]:
@@ -114,27 +116,119 @@ def _security(operation: Part) -> frozenset[str]:
     return frozenset(json.dumps(requirement, sort_keys=True) for requirement in wanted)
 
 
-def _parameters(name: str, old: Part, new: Part) -> Iterator[Difference]:
-    before, after = _declared(old), _declared(new)
-    for key in _missing(before, after):
-        text = f"{name}: {_named(before[key])} is gone"
-        yield Difference(True, text, before[key].pointer, in_ours=True)
-    for key, parameter in after.items():
+@dataclass(frozen=True)
+class Row:
+    """A parameter, body, media type or member of an operation, which two versions may both have.
+
+    ``key`` has the labels from the outermost part on, such as ``("request body", "media type
+    text/plain", "the value")``. Of a member, and of the value it is in, ``schemas`` are all that
+    apply to it.
+    """
+
+    subject: str
+    key: tuple[str, ...]
+    pointer: Pointer
+    is_request: bool
+    required: bool = False
+    schemas: tuple[Part, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Its own label."""
+        return self.key[-1]
+
+    @property
+    def is_member(self) -> bool:
+        """True for a member of a value."""
+        return self.label.startswith("member ")
+
+    @property
+    def is_closed(self) -> bool:
+        """True if it takes no members but those declared."""
+        keys = ("additionalProperties", "unevaluatedProperties")
+        return any(part.value.get(key) is False for part in self.schemas for key in keys)
+
+    @property
+    def facets(self) -> dict[str, Any]:
+        """Its keywords but for those about members, which are compared one by one."""
+        return {
+            key: value
+            for part in self.schemas
+            for key, value in part.value.items()
+            if key not in _NO_FACETS and not key.startswith("x-")
+        }
+
+    def canonical(self, *, closed: bool) -> jsonschema_rs.CanonicalSchema:
+        """Return the canonical form of the facets; ``closed``: with declared members only."""
+        schemas = [_Expansion(part.document, closed).of_facets(part.value) for part in self.schemas]
+        return jsonschema_rs.canonicalize(
+            {"allOf": schemas}, draft=jsonschema_rs.Draft202012, validate_formats=True
+        )
+
+
+Rows = Mapping[tuple[str, ...], Row]
+
+
+def _gone(row: Row, new: Rows) -> Iterator[Difference]:
+    """Yield that a row is gone, unless that around it is gone, too."""
+    around = new.get(row.key[:-1])
+    if around is not None or len(row.key) == 1:
+        may_be_sent = row.is_request and row.is_member
+        breaking = not may_be_sent or (around is not None and around.is_closed)
+        text = f"{row.subject}: {row.label} is gone"
+        yield Difference(breaking, text, row.pointer, in_ours=True)
+
+
+def _added(row: Row, old: Rows) -> Iterator[Difference]:
+    """Yield that a row is new, unless that around it is new, too."""
+    around = old.get(row.key[:-1])
+    if around is not None or len(row.key) == 1:
+        was_closed = row.is_member and around is not None and around.is_closed
+        breaking = row.required if row.is_request else was_closed
+        text = f"{row.subject}: {'required ' * row.required}{row.label} is new"
+        yield Difference(breaking, text, row.pointer)
+
+
+def _rows(name: str, operation: Part) -> Iterator[Row]:
+    """Yield all that an operation declares of its requests and responses."""
+    for (location, lower_name), parameter in _declared(operation).items():
+        key = (f"{location} parameter '{lower_name}'",)
         required = bool(parameter.value.get("required", False))
-        if key not in before:
-            text = f"{name}: {'required ' * required}{_named(parameter)} is new"
-            yield Difference(required, text, parameter.pointer)
-            continue
-        if required and not before[key].value.get("required", False):
-            text = f"{name}: {_named(parameter)} is now required"
-            yield Difference(True, text, parameter.pointer)
+        yield Row(name, key, parameter.pointer, True, required)
         subject = f"{name}, parameter {parameter.value['name']}"
-        yield from _schemas(subject, before[key], parameter, is_request=True)
-        yield from _contents(subject, before[key], parameter, is_request=True)
+        if "schema" in parameter.value:
+            yield from _value(subject, key, parameter, is_request=True)
+        yield from _contents(subject, key, parameter, is_request=True)
+    body = operation.get("requestBody")
+    if body.value:
+        required = bool(body.value.get("required", False))
+        yield Row(name, ("request body",), body.pointer, True, required)
+        yield from _contents(f"{name}, request body", ("request body",), body, is_request=True)
+    responses = operation.get("responses")
+    for status in responses.value:
+        key = (f"response {status}",)
+        yield Row(name, key, (*responses.pointer, status), False)
+        subject = f"{name}, response {status}"
+        yield from _contents(subject, key, responses.get(status), is_request=False)
 
 
-def _named(parameter: Part) -> str:
-    return f"{parameter.value['in']} parameter '{parameter.value['name']}'"
+def _contents(
+    subject: str, above: tuple[str, ...], holder: Part, *, is_request: bool
+) -> Iterator[Row]:
+    content = holder.get("content")
+    for media_type in content.value:
+        media, key = content.get(media_type), (*above, f"media type {media_type}")
+        yield Row(subject, key, media.pointer, is_request)
+        yield from _value(subject, key, media, is_request=is_request)
+
+
+def _value(
+    subject: str, above: tuple[str, ...], holder: Part, *, is_request: bool
+) -> Iterator[Row]:
+    schema = holder.value.get("schema", {})
+    pointer = (*holder.pointer, "schema") if "schema" in holder.value else holder.pointer
+    row = Row(subject, (*above, "the value"), pointer, is_request, True)
+    yield from _members(row, Part(holder.document, schema, pointer), "", frozenset())
 
 
 def _declared(operation: Part) -> dict[tuple[str, str], Part]:
@@ -148,95 +242,27 @@ def _declared(operation: Part) -> dict[tuple[str, str], Part]:
     return {parameter_key(parameter.value): parameter for parameter in found}
 
 
-def _bodies(name: str, old: Part, new: Part) -> Iterator[Difference]:
-    before, after = old.get("requestBody"), new.get("requestBody")
-    if after.value.get("required", False) and not before.value.get("required", False):
-        yield Difference(True, f"{name}: a request body is now required", after.pointer)
-    if before.value and not after.value:
-        yield Difference(True, f"{name}: the request body is gone", before.pointer, in_ours=True)
-    else:
-        yield from _contents(f"{name}, request body", before, after, is_request=True)
-
-
-def _responses(name: str, old: Part, new: Part) -> Iterator[Difference]:
-    before, after = old.get("responses"), new.get("responses")
-    for status in _missing(before.value, after.value):
-        pointer = (*before.pointer, status)
-        yield Difference(True, f"{name}: response {status} is gone", pointer, in_ours=True)
-    for status in after.value:
-        declared = after.get(status)
-        if status not in before.value:
-            pointer = (*after.pointer, status)
-            yield Difference(False, f"{name}: response {status} is new", pointer)
-            continue
-        subject = f"{name}, response {status}"
-        yield from _contents(subject, before.get(status), declared, is_request=False)
-
-
-def _contents(subject: str, before: Part, after: Part, *, is_request: bool) -> Iterator[Difference]:
-    old, new = before.get("content"), after.get("content")
-    for media_type in _missing(old.value, new.value):
-        text = f"{subject}: media type {media_type} is gone"
-        yield Difference(True, text, old.get(media_type).pointer, in_ours=True)
-    for media_type in new.value:
-        media = new.get(media_type)
-        if media_type not in old.value:
-            yield Difference(False, f"{subject}: media type {media_type} is new", media.pointer)
-        else:
-            yield from _schemas(subject, old.get(media_type), media, is_request=is_request)
-
-
-def _schemas(subject: str, before: Part, after: Part, *, is_request: bool) -> Iterator[Difference]:
-    """Yield what changes in the schemas of two parameters or media types."""
-    if "schema" not in before.value and "schema" not in after.value:
-        return
-    old, new = (members(_with_schema(holder)) for holder in (before, after))
-    for name in _missing(old, new):
-        parent = new.get(old[name].parent)
-        breaking = not is_request or (parent is not None and parent.is_closed)
-        text = f"{subject}: member {name} is gone"
-        yield Difference(breaking, text, old[name].pointer, in_ours=True)
-    for name, member in new.items():
-        if name in old:
-            yield from _changed(subject, name, old[name], member, is_request=is_request)
-            continue
-        parent = old.get(member.parent)
-        was_closed = parent is not None and parent.is_closed
-        text = f"{subject}: {'required ' * member.required}member {name} is new"
-        yield Difference(member.required if is_request else was_closed, text, member.pointer)
-
-
-def _with_schema(holder: Part) -> Part:
-    schema = holder.value.get("schema", {})
-    pointer = (*holder.pointer, "schema") if "schema" in holder.value else holder.pointer
-    return Part(holder.document, schema, pointer)
-
-
-def _changed(
-    subject: str, name: str, old: Member, new: Member, *, is_request: bool
-) -> Iterator[Difference]:
-    label = f"member {name}" if name else "the value"
+def _changed(old: Row, new: Row) -> Iterator[Difference]:
+    start = f"{new.subject}: {new.label}"
     if new.required and not old.required:
-        text = f"{subject}: {label} is now required"
-        yield Difference(is_request, text, new.pointer)
+        yield Difference(new.is_request, f"{start} is now required", new.pointer)
     if old.required and not new.required:
-        text = f"{subject}: {label} is no longer required"
-        yield Difference(not is_request, text, new.pointer)
+        yield Difference(not new.is_request, f"{start} is no longer required", new.pointer)
     if old.facets == new.facets and not _refers(old) and not _refers(new):
         return
-    taker, giver = (new, old) if is_request else (old, new)
+    taker, giver = (new, old) if new.is_request else (old, new)
     try:
         if old.canonical(closed=False) == new.canonical(closed=False):
             return
         covered = taker.canonical(closed=False).covers(giver.canonical(closed=True))
     except ValueError:  # the canonical form does not support it
         covered = Containment.UNKNOWN
-    text = f"{subject}: {label} changed: {', '.join(_changes(old.facets, new.facets))}"
+    text = f"{start} changed: {', '.join(_changes(old.facets, new.facets))}"
     yield Difference(covered != Containment.YES, text, new.pointer)
 
 
-def _refers(member: Member) -> bool:
-    return '"$ref"' in json.dumps(member.facets)
+def _refers(row: Row) -> bool:
+    return '"$ref"' in json.dumps(row.facets)
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
@@ -296,39 +322,6 @@ class Part:
         return Part(self.document, value, pointer)
 
 
-@dataclass(frozen=True)
-class Member:
-    """A member at any depth, with every schema that applies to it; ``parent`` is a name as well."""
-
-    required: bool
-    schemas: tuple[Part, ...]
-    pointer: Pointer
-    parent: str = ""
-
-    @property
-    def is_closed(self) -> bool:
-        """True if it takes no members but those declared."""
-        keys = ("additionalProperties", "unevaluatedProperties")
-        return any(part.value.get(key) is False for part in self.schemas for key in keys)
-
-    @property
-    def facets(self) -> dict[str, Any]:
-        """Its keywords but for those about members, which are compared one by one."""
-        return {
-            key: value
-            for part in self.schemas
-            for key, value in part.value.items()
-            if key not in _NO_FACETS and not key.startswith("x-")
-        }
-
-    def canonical(self, *, closed: bool) -> jsonschema_rs.CanonicalSchema:
-        """The canonical form of the facets; ``closed``: with declared members only."""
-        schemas = [_Expansion(part.document, closed).of_facets(part.value) for part in self.schemas]
-        return jsonschema_rs.canonicalize(
-            {"allOf": schemas}, draft=jsonschema_rs.Draft202012, validate_formats=True
-        )
-
-
 _NO_FACETS: Final = frozenset(
     {"properties", "items", "required", "$ref", "allOf", "title", "description", "$comment"}
     | {"default", "example", "examples", "deprecated", "readOnly", "writeOnly", "externalDocs"}
@@ -369,36 +362,35 @@ class _Expansion:
         return self._written(node(found, SCHEMA, here.pointer), above | {reference})
 
 
-def members(
-    schema: Part,
-    name: str = "",
-    required: bool = True,
-    parent: str = "",
-    above: frozenset[Pointer] = frozenset(),
-) -> dict[str, Member]:
-    """Every member that ``schema`` describes, by the path to it: ``items[].amount``.
+def _members(row: Row, schema: Part, name: str, above: frozenset[Pointer]) -> Iterator[Row]:
+    """Yield ``row``, which has the ``schema``, and every member below it: ``items[].amount``.
 
     ``above`` are the schemas that led here: a schema that contains itself is entered once.
     """
     target = schema.resolved()
     if not isinstance(target.value, Mapping) or target.pointer in above:
-        return {}
+        return
     parts = _parts(schema, 0)
     inside = above | {part.pointer for part in parts}
-    found = {name: Member(required, tuple(parts), schema.pointer, parent)}
+    yield replace(row, schemas=tuple(parts))
     demanded = {key: part for part in parts for key in part.value.get("required", [])}
+    start, declared = f"{name}." if name else "", set[str]()
+
+    def member(path: str, pointer: Pointer, *, required: bool) -> Row:
+        return Row(row.subject, (*row.key, f"member {path}"), pointer, row.is_request, required)
+
     for part in parts:
         properties = part.value.get("properties", {})
+        declared |= properties.keys()
         for key, child in properties.items():
-            path = f"{name}.{key}" if name else key
-            at = Part(part.document, child, (*part.pointer, "properties", key))
-            found.update(members(at, path, key in demanded, name, inside))
+            below = Part(part.document, child, (*part.pointer, "properties", key))
+            own = member(start + key, below.pointer, required=key in demanded)
+            yield from _members(own, below, start + key, inside)
         items = Part(part.document, part.value.get("items"), (*part.pointer, "items"))
-        found.update(members(items, f"{name}[]", True, name, inside))
-    for key, part in sorted(demanded.items()):
-        path = f"{name}.{key}" if name else key
-        found.setdefault(path, Member(True, (), (*part.pointer, "required"), name))
-    return found
+        own = member(f"{name}[]", items.pointer, required=True)
+        yield from _members(own, items, f"{name}[]", inside)
+    for key in sorted(demanded.keys() - declared):
+        yield member(start + key, (*demanded[key].pointer, "required"), required=True)
 
 
 def _parts(schema: Part, depth: int) -> Sequence[Part]:

@@ -892,31 +892,6 @@ def test_a_file_may_be_written_as_windows_writes_it(
 # What is named where it is
 
 
-@pytest.mark.parametrize("beside", ["", "named.json"], ids=["one file", "two files"])
-def test_names_of_a_discriminator_without_a_schema_have_a_line(tmp_path: Path, beside: str) -> None:
-    lost = [
-        *("#/components/schemas/Lost", "Lost", "#lost", "lost.yaml", "./lost.json#/Lost"),
-        *("https://toys.test/lost.json", "https://toys.test/Lost"),
-    ]
-    right = ["#/components/schemas/Named", "Named", "https://toys.test/found", "#found"]
-    found = {"$id": "https://toys.test/found", "type": "object"}
-    schemas = {"Named": NAMED, "Found": found, "Anchored": {"$anchor": "found"}}
-    (tmp_path / "named.json").write_text(json.dumps({"N": NAMED}))
-    right += [f"{beside}#/N"] if beside else []
-    schema = {
-        "oneOf": [{"$ref": right[-1]}, {"$ref": "#/components/schemas/Named"}],
-        "discriminator": {
-            "propertyName": "a",
-            "mapping": {str(number): one for number, one in enumerate([*lost, *right])},
-        },
-    }
-    lines = warnings(tmp_path, contract(schema, components={"schemas": schemas}))
-    text = "is not a schema: this name has no effect"
-    shown = [f"'{one}' {text}" for one in lost[:3]]
-    shown[2] += " (and 4 more like this)"
-    assert [one.partition(": ")[2] for one in lines] == shown
-
-
 def test_a_reference_to_a_file_may_be_to_a_list_of_parameters(tmp_path: Path) -> None:
     given = {"name": "q", "in": "query", "required": True, "schema": {"type": "integer"}}
     (tmp_path / "given.json").write_text(json.dumps([given]))

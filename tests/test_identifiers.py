@@ -74,7 +74,7 @@ REJECTED = {
     ),
     "a meta-schema in no known dialect": (
         toy(OWN, Meta=meta_schema() | {"$schema": "https://toy.example/other"}),
-        r'the JSON Schema dialect "https://toy.example/other" is not supported',
+        "'https://toy.example/other' is not supported: read as JSON Schema 2020-12",
     ),
     "an address that nothing has": (toy({"$ref": "https://toy.example/none"}), "toy.example/none"),
     "such an address in a component": (

@@ -129,12 +129,12 @@ def test_an_earlier_dialect_is_read_as_2020_12_with_a_warning(tmp_path: Path) ->
     [
         pytest.param(
             contract({}, jsonSchemaDialect="https://toy.example/dialect"),
-            'dialect "https://toy.example/dialect" is not supported',
+            "'https://toy.example/dialect' is not supported: read as JSON Schema 2020-12",
             id="unknown dialect of the document",
         ),
         pytest.param(
             contract({"$schema": "https://toy.example/dialect"}),
-            'dialect "https://toy.example/dialect" is not supported',
+            "'https://toy.example/dialect' is not supported: read as JSON Schema 2020-12",
             id="unknown dialect of one schema",
         ),
         pytest.param({"openapi": "3.2.0"}, "OpenAPI 3.2.0 is not served", id="OpenAPI 3.2"),

@@ -230,12 +230,6 @@ REPAIRED: dict[str, tuple[Callable[[Document], Any], str]] = {
         lambda one: get_of(one)["responses"]["200"].update(headers={"X Y": {"schema": {}}}),
         "'X Y' is ignored: no header can have this name",
     ),
-    "a mapping to a missing file": (
-        lambda one: one["components"]["schemas"]["A"].update(
-            discriminator={"propertyName": "t", "mapping": {"x": "x.yaml", "a": "A"}}
-        ),
-        "'x.yaml' is not a schema: this name has no effect",
-    ),
     "a security scheme that is not declared": (
         lambda one: get_of(one).update(security=[{"other": []}]),
         "security scheme 'other' is not declared: it is read as HTTP bearer",

@@ -1,8 +1,7 @@
 """The few errors that documents of others have so often that they are warnings.
 
-The name of an earlier dialect, a pattern that cannot be used, a header name that is none, a
-discriminator mapping to a schema that is not there, and a security scheme that is not declared: the
-credential stays required.
+The name of an unknown dialect, a pattern that cannot be used, a header name that is none, and a
+security scheme that is not declared: the credential stays required.
 """
 
 from __future__ import annotations
@@ -16,19 +15,18 @@ import jsonschema_rs
 
 from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import Note
-from invoice_sandbox.openapi.load.pointers import at_pointer, dereference, identified, named
-from invoice_sandbox.openapi.load.validate import is_supported
+from invoice_sandbox.openapi.load.pointers import dereference, identified
+from invoice_sandbox.openapi.load.validate import DRAFT_2020_12, is_supported
 
 
 def repair(document: dict[str, Any]) -> Iterator[Note]:
     """Change schemas of a document that is not validated yet; yield what was changed."""
     known = cache(lambda: identified(document))
-    yield from _dialect(document, "jsonSchemaDialect", ())
+    yield from _dialect(document, "jsonSchemaDialect", (), known)
     for here in walk(node(document)):
         if here.is_schema:
-            yield from _dialect(here.value, "$schema", here.pointer)
+            yield from _dialect(here.value, "$schema", here.pointer, known)
             yield from _patterns(here)
-            yield from _mapping(document, here, known)
 
 
 def repair_valid(document: dict[str, Any]) -> Iterator[Note]:
@@ -64,15 +62,14 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_A_HEADER: Final = "no header can have this name"
 
 
-def _dialect(around: dict[str, Any], member: str, at: Pointer) -> Iterator[Note]:
-    """Leave out the name of an earlier dialect, or a later one."""
-    uri = str(around.get(member, ""))
-    if _OF_JSON_SCHEMA.match(uri) and not is_supported(uri):
+def _dialect(
+    around: dict[str, Any], member: str, at: Pointer, known: Callable[[], Mapping[str, Any]]
+) -> Iterator[Note]:
+    """Leave out the name of a dialect that is neither supported nor a schema of the document."""
+    uri = str(around.get(member, DRAFT_2020_12))
+    if not is_supported(uri) and uri not in known():
         del around[member]
         yield Note((*at, member), f"'{uri}' is not supported: read as JSON Schema 2020-12")
-
-
-_OF_JSON_SCHEMA: Final = re.compile("https?://json-schema.org/draft")
 
 
 def _patterns(here: Node) -> Iterator[Note]:
@@ -96,33 +93,6 @@ def _is_usable(pattern: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _mapping(
-    document: Mapping[str, Any], here: Node, known: Callable[[], Mapping[str, Any]]
-) -> Iterator[Note]:
-    """Leave out what a discriminator maps to a schema that is not there."""
-    discriminator = here.value.get("discriminator")
-    mapping = discriminator.get("mapping") if isinstance(discriminator, dict) else None
-    if not isinstance(mapping, dict):
-        return
-    for name, target in list(mapping.items()):
-        if isinstance(target, str) and not _is_there(document, here, target, known):
-            del mapping[name]
-            place = (*here.pointer, "discriminator", "mapping", name)
-            yield Note(place, f"'{target}' is not a schema: this name has no effect")
-
-
-def _is_there(
-    document: Mapping[str, Any], here: Node, target: str, known: Callable[[], Mapping[str, Any]]
-) -> bool:
-    components = document.get("components")
-    schemas = components.get("schemas", {}) if isinstance(components, Mapping) else {}
-    if target in schemas:
-        return True
-    if target.startswith("#/"):
-        return at_pointer(document, target[1:]) is not None
-    return named(target, here.base, known()) is not None
 
 
 def _header_parameters(document: Mapping[str, Any], here: Node) -> Iterator[Note]:

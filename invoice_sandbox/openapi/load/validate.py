@@ -30,7 +30,6 @@ from invoice_sandbox.openapi.load.operations import (
 from invoice_sandbox.openapi.load.pointers import (
     ContractError,
     dereference,
-    identified,
     located,
 )
 from invoice_sandbox.openapi.load.text import DocumentError
@@ -181,29 +180,10 @@ def _is_of_patterns(error: jsonschema_rs.ValidationError) -> bool:
 
 def _in_schemas(document: dict[str, Any]) -> Iterator[Invalid]:
     """Yield where schemas of an OpenAPI 3.1 document are not JSON Schema 2020-12."""
-    yield from _unknown_dialects(document)
     form = _meta_schema()
     for here in outermost_schemas(node(document)):
         for error in () if form.is_valid(here.value) else form.iter_errors(here.value):
             yield from () if _is_of_patterns(error) else _as_invalid(here.pointer, error)
-
-
-def _unknown_dialects(document: dict[str, Any]) -> Iterator[Invalid]:
-    """Yield where a dialect is named that is neither supported nor a schema of the document."""
-    named: list[tuple[Pointer, Any]] = [
-        (("jsonSchemaDialect",), document.get("jsonSchemaDialect", DRAFT_2020_12))
-    ]
-    named += [
-        ((*here.pointer, "$schema"), here.value["$schema"])
-        for here in walk(node(document))
-        if here.is_schema and "$schema" in here.value
-    ]
-    others = [(pointer, uri) for pointer, uri in named if not is_supported(uri)]
-    known = identified(document) if others else {}
-    for pointer, uri in others:
-        if str(uri) not in known:
-            text = f"the JSON Schema dialect {json.dumps(uri)} is not supported"
-            yield Invalid(pointer, text)
 
 
 @cache

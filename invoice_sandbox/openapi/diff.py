@@ -16,6 +16,7 @@ from typing import Any, Final
 import jsonschema_rs
 from jsonschema_rs.canonical import Containment
 
+from invoice_sandbox.openapi.load.documents import Note
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import (
     base_path,
@@ -24,7 +25,6 @@ from invoice_sandbox.openapi.load.operations import (
     parameter_key,
 )
 from invoice_sandbox.openapi.load.pointers import at_pointer, dereference, steps_of
-from invoice_sandbox.openapi.load.validate import Invalid
 from invoice_sandbox.openapi.schema.compile import Schemas
 
 Document = Mapping[str, Any]
@@ -409,7 +409,7 @@ def _parts(schema: Part, depth: int) -> Sequence[Part]:
 # --- examples
 
 
-def bad_examples(document: Document, schemas: Schemas) -> Iterator[Invalid]:
+def bad_examples(document: Document, schemas: Schemas) -> Iterator[Note]:
     """Yield the examples of media types, parameters and headers that their schemas do not allow."""
     for here in walk(node(document)):
         if here.type not in {"mediaType", "parameter", "header"} or here.reference is not None:
@@ -420,4 +420,4 @@ def bad_examples(document: Document, schemas: Schemas) -> Iterator[Invalid]:
         for name, value in examples.items():
             for problem in checker.problems(value)[:1]:
                 text = f"example '{name}': {problem.sentence('the value')}"
-                yield Invalid(here.pointer, text)
+                yield Note(here.pointer, text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.openapi.load.documents import pointer_text
+from invoice_sandbox.openapi.load.documents import Note, pointer_text
 from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.operations import (
     base_path,
@@ -17,7 +17,6 @@ from invoice_sandbox.openapi.load.operations import (
     parameter_key,
 )
 from invoice_sandbox.openapi.load.pointers import ContractError, dereference, located
-from invoice_sandbox.openapi.load.validate import Invalid
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
 from invoice_sandbox.openapi.message.media_types import JSON, concrete
 from invoice_sandbox.openapi.message.parameters import IGNORED_HEADERS, Parameter, compile_parameter
@@ -150,7 +149,7 @@ class Contract:
 class UncompilableError(ContractError):
     """A contract with schemas that cannot be compiled; ``places`` are theirs."""
 
-    def __init__(self, places: Sequence[Invalid]) -> None:
+    def __init__(self, places: Sequence[Note]) -> None:
         super().__init__(f"{pointer_text(places[0].pointer)}: {places[0].text}")
         self.places = places
 

@@ -8,13 +8,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.openapi.load.documents import load_document, place_of
+from invoice_sandbox.openapi.load.documents import Note, load_document, place_of
 from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
 from invoice_sandbox.openapi.load.openapi_30 import as_31
-from invoice_sandbox.openapi.load.operations import (
-    Note,
-    served_base_path,
-)
+from invoice_sandbox.openapi.load.operations import served_base_path
 from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
 from invoice_sandbox.openapi.load.reading import (
     ReadContract,

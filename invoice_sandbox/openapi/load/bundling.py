@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urldefrag, urlsplit
 
-from invoice_sandbox.openapi.load.documents import Places, load_document, pointer_text
+from invoice_sandbox.openapi.load.documents import Note, Places, load_document, pointer_text
 from invoice_sandbox.openapi.load.model import (
     BESIDE_REFERENCE,
     DATA,
@@ -94,11 +94,11 @@ def bundle(document: dict[str, Any], file: Path, folder: Path | None = None) -> 
         whole = _Bundler(_Files(file, document, folder or file.parent)).bundled()
         references = _references(whole.document)
     lost = _lost(whole.document, references)
-    errors = [DocumentError(whole.place(pointer), text) for pointer, text in lost]
+    errors = [DocumentError(whole.place(note.pointer), note.text) for note in lost]
     return replace(whole, errors=(*whole.errors, *errors))
 
 
-def lost_references(document: Mapping[str, Any]) -> Iterator[tuple[Pointer, str]]:
+def lost_references(document: Mapping[str, Any]) -> Iterator[Note]:
     """Yield where a reference within the document leads nowhere, and why."""
     return _lost(document, _references(document))
 
@@ -109,7 +109,7 @@ def _references(document: Any) -> list[Node]:
     return [here for here in objects if "$ref" in here.value or "$dynamicRef" in here.value]
 
 
-def _lost(document: Mapping[str, Any], references: Sequence[Node]) -> Iterator[tuple[Pointer, str]]:
+def _lost(document: Mapping[str, Any], references: Sequence[Node]) -> Iterator[Note]:
     start = node(document)
 
     @cache
@@ -118,17 +118,17 @@ def _lost(document: Mapping[str, Any], references: Sequence[Node]) -> Iterator[t
 
     for here in references:
         if here.type in OBJECTS and not isinstance(here.value.get("$ref", ""), str):
-            yield (*here.pointer, "$ref"), "a reference is text"
+            yield Note((*here.pointer, "$ref"), "a reference is text")
         reference = here.reference
         if reference is None or here.base or not reference.startswith("#/"):
             continue
         target = at_reference(reference)
         if target is None or target.value is None:
-            yield here.pointer, f"cannot resolve reference '{reference}'"
+            yield Note(here.pointer, f"cannot resolve reference '{reference}'")
         elif here.type != "other" and target.type not in {here.type, DATA, "other"}:
-            yield here.pointer, f"the reference '{reference}' names an object of another type"
+            yield Note(here.pointer, f"the reference '{reference}' names an object of another type")
         elif _is_circle(here, at_reference):
-            yield here.pointer, f"the reference '{reference}' leads back to itself"
+            yield Note(here.pointer, f"the reference '{reference}' leads back to itself")
 
 
 def _is_circle(here: Node, at_reference: Callable[[str], Node | None]) -> bool:

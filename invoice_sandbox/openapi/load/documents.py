@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
+from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.text import DocumentError, finite, line_and_column
 
 
@@ -160,6 +161,19 @@ class Places:
                 break
             mark, value = found
         return mark
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something to report about a place in a document; ``text`` is a clause for people."""
+
+    pointer: Pointer
+    text: str
+
+    def error(self, place: Callable[[Pointer], str]) -> DocumentError:
+        """Return it as an error; ``place`` locates its pointer."""
+        problem = f"{pointer_text(self.pointer)}: {self.text}".removeprefix(": ")
+        return DocumentError(place(self.pointer), problem)
 
 
 def pointer_text(pointer: Iterable[str | int]) -> str:

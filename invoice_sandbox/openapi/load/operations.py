@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
-from invoice_sandbox.openapi.load.model import METHODS, Pointer
+from invoice_sandbox.openapi.load.model import METHODS
 from invoice_sandbox.openapi.load.pointers import dereference
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something in a document that is not served as declared.
-
-    ``pointer`` has the steps to its place, ``text`` is a clause for people.
-    """
-
-    pointer: Pointer
-    text: str
 
 
 def base_path(document: Mapping[str, Any]) -> str:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from invoice_sandbox.openapi.load.bundling import bundle, lost_references
-from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.openapi.load.documents import Note, load_document
 from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.openapi_30 import as_31
-from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.repairs import repair, repair_valid
 from invoice_sandbox.openapi.load.text import DocumentError, reject_all
-from invoice_sandbox.openapi.load.validate import Invalid, check_version, invalid_places
+from invoice_sandbox.openapi.load.validate import check_version, invalid_places
 
 _MAX_MESSAGE_LENGTH = 200
 
@@ -67,5 +66,7 @@ def read_as_written(file: Path, folder: Path | None = None) -> ReadContract:
 def check_openapi(document: dict[str, Any], file: Path, place: Callable[[Pointer], str]) -> None:
     """Raise DocumentError, with every place that is wrong, unless ``document`` is valid OpenAPI."""
     check_version(document, file)
-    lost = [Invalid(*found) for found in lost_references(document)]
-    reject_all(file, [found.error(place) for found in (*lost, *invalid_places(document))])
+    reject_all(
+        file,
+        [found.error(place) for found in (*lost_references(document), *invalid_places(document))],
+    )

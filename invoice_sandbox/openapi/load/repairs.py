@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from invoice_sandbox.openapi.load.documents import Note
 from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
-from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import dereference, identified
 from invoice_sandbox.openapi.load.validate import DRAFT_2020_12, is_supported
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from invoice_sandbox.openapi.load.documents import place_of, pointer_text
+from invoice_sandbox.openapi.load.documents import Note, place_of
 from invoice_sandbox.openapi.load.model import METHODS, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import (
     base_path,
@@ -67,26 +66,13 @@ def check_version(document: Any, file: Path) -> None:
     raise DocumentError(place, problem, advice)
 
 
-@dataclass(frozen=True)
-class Invalid:
-    """A place of a document that OpenAPI does not allow, and why not."""
-
-    pointer: Pointer
-    text: str
-
-    def error(self, place: Callable[[Pointer], str]) -> DocumentError:
-        """Return it as an error; ``place`` locates its pointer."""
-        problem = f"{pointer_text(self.pointer)}: {self.text}".removeprefix(": ")
-        return DocumentError(place(self.pointer), problem)
-
-
 def is_supported(uri: Any) -> bool:
     """True for JSON Schema 2020-12 and for the dialect of OpenAPI, which adds annotations."""
     known = str(uri).removesuffix("#")
     return known.startswith(OAS_DIALECT) or known == DRAFT_2020_12
 
 
-def invalid_places(document: dict[str, Any]) -> Iterator[Invalid]:
+def invalid_places(document: dict[str, Any]) -> Iterator[Note]:
     """Yield every place where ``document`` is not valid OpenAPI of its version.
 
     Nothing is fetched. Undeclared names in ``required`` are not errors, nor are invalid defaults,
@@ -101,14 +87,14 @@ def invalid_places(document: dict[str, Any]) -> Iterator[Invalid]:
         try:
             base_path(document)
         except ValueError as error:
-            yield Invalid(("servers", 0), str(error))
+            yield Note(("servers", 0), str(error))
 
 
 def _is_30(document: Mapping[str, Any]) -> bool:
     return str(document["openapi"]).startswith("3.0.")
 
 
-def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
+def _in_form(document: dict[str, Any]) -> Iterator[Note]:
     """Yield where the document does not have the form of OpenAPI.
 
     Its schema has "this or a reference" in many places; of these, what is meant is reported.
@@ -178,7 +164,7 @@ def _is_of_patterns(error: jsonschema_rs.ValidationError) -> bool:
     return isinstance(kind, jsonschema_rs.ValidationErrorKind.Format) and kind.format == "regex"
 
 
-def _in_schemas(document: dict[str, Any]) -> Iterator[Invalid]:
+def _in_schemas(document: dict[str, Any]) -> Iterator[Note]:
     """Yield where schemas of an OpenAPI 3.1 document are not JSON Schema 2020-12."""
     form = _meta_schema()
     for here in outermost_schemas(node(document)):
@@ -224,7 +210,7 @@ def outermost_schemas(here: Node) -> Iterator[Node]:
         yield from outermost_schemas(child)
 
 
-def _in_parameters(document: dict[str, Any]) -> Iterator[Invalid]:
+def _in_parameters(document: dict[str, Any]) -> Iterator[Note]:
     """Yield the parameters that are twice in a list."""
     for here in walk(node(document)):
         if here.type != "[parameter]" or not isinstance(here.value, list):
@@ -234,7 +220,7 @@ def _in_parameters(document: dict[str, Any]) -> Iterator[Invalid]:
             parameter = _named(document, declared)
             if "name" in parameter and parameter_key(parameter) in seen:
                 text = f"parameter '{parameter['name']}' in {parameter['in']} is declared twice"
-                yield Invalid((*here.pointer, index), _short(text))
+                yield Note((*here.pointer, index), _short(text))
             seen.add(parameter_key(parameter))
 
 
@@ -246,7 +232,7 @@ def _named(document: Mapping[str, Any], value: Any) -> Mapping[str, Any]:
     return {}
 
 
-def _in_paths(document: dict[str, Any]) -> Iterator[Invalid]:
+def _in_paths(document: dict[str, Any]) -> Iterator[Note]:
     """Yield the paths that are no templates, and the operations with wrong parameters in their
     paths or with the operationId of another."""
     names = Counter[str]()
@@ -255,7 +241,7 @@ def _in_paths(document: dict[str, Any]) -> Iterator[Invalid]:
         if path.startswith("x-"):
             continue
         if set("{}") & set(without_names(path).replace("{}", "")) or "" in path_names(path):
-            yield Invalid(("paths", path), "its braces are not in pairs, each around a name")
+            yield Note(("paths", path), "its braces are not in pairs, each around a name")
             continue
         item = _named(document, declared)
         with suppress(ContractError):
@@ -265,12 +251,12 @@ def _in_paths(document: dict[str, Any]) -> Iterator[Invalid]:
                     continue
                 text = _wrong_in_path(document, path, item, item[method])
                 if text:
-                    yield Invalid((*place, method), text)
+                    yield Note((*place, method), text)
                 name = item[method].get("operationId")
                 names.update([name] if isinstance(name, str) else ())
                 if isinstance(name, str) and names[name] > 1:
                     at = (*place, method, "operationId")
-                    yield Invalid(at, f"'{name}' is the operationId of another operation")
+                    yield Note(at, f"'{name}' is the operationId of another operation")
 
 
 def _wrong_in_path(
@@ -292,15 +278,15 @@ def _short(text: object) -> str:
     return str(text).splitlines()[0][:_MAX_MESSAGE_LENGTH]
 
 
-def _as_invalid(start: Pointer, error: jsonschema_rs.ValidationError) -> Iterator[Invalid]:
+def _as_invalid(start: Pointer, error: jsonschema_rs.ValidationError) -> Iterator[Note]:
     """Yield what an error reports of places below ``start``: of each unexpected member."""
     pointer, text = (*start, *error.instance_path), _short(error.message)
     unexpected = getattr(error.kind, "unexpected", ())
     for name in unexpected:
         own = f"the member '{name}' is unexpected"
-        yield Invalid((*pointer, name), "a path begins with '/'" if pointer == ("paths",) else own)
+        yield Note((*pointer, name), "a path begins with '/'" if pointer == ("paths",) else own)
     if not unexpected:
-        yield Invalid(pointer, text)
+        yield Note(pointer, text)
 
 
 def _innermost(error: Any) -> Iterator[Any]:

@@ -16,9 +16,10 @@ import jsonschema_rs
 import orjson
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.openapi.load.documents import Note
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node
 from invoice_sandbox.openapi.load.pointers import identified, identified_nodes, steps_of
-from invoice_sandbox.openapi.load.validate import DRAFT_2020_12, Invalid, outermost_schemas
+from invoice_sandbox.openapi.load.validate import DRAFT_2020_12, outermost_schemas
 from invoice_sandbox.openapi.schema.annotations import (
     OF_THE_CLIENT,
     OF_THE_SERVER,
@@ -207,7 +208,7 @@ class Schemas:
         compiled = self._compile(schema, place)
         return Checker(lambda: compiled)
 
-    def check(self, document: Mapping[str, Any]) -> Iterator[Invalid]:
+    def check(self, document: Mapping[str, Any]) -> Iterator[Note]:
         """Yield the schemas of a document that cannot be compiled. Raises SchemaError.
 
         A component counts where it is used. Schemas are compiled as one, which takes a fraction of
@@ -225,7 +226,7 @@ class Schemas:
             try:
                 self._compile(here.value, "")
             except SchemaError as error:
-                yield Invalid(here.pointer, str(error).removeprefix(": "))
+                yield Note(here.pointer, str(error).removeprefix(": "))
 
     def _can_be_compiled(self, texts: Iterable[bytes]) -> bool:
         """True if all the schemas, which are JSON, can be compiled."""

@@ -59,10 +59,12 @@ class Installed:
             return [name for name in archive.namelist() if ".dist-info/" not in name]
 
 
-def run(*command: str | Path) -> None:
+def run(*command: str | Path, cwd: Path | None = None) -> None:
     """Run a command that must succeed; what it says is shown only when it does not."""
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment, cwd=cwd
+    )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
@@ -106,8 +108,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 def environment_of(source: Path, folder: Path) -> Installed:
     """A wheel and its environment, both made in ``folder``."""
-    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation")  # hatchling is installed
-    run(*build, "--outdir", folder / "dist", source)
+    build = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder / "dist")
+    run(*build, cwd=source)
     (wheel,) = (folder / "dist").iterdir()
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv")
     pip = (sys.executable, "-m", "pip", "--python", folder / "venv", "--disable-pip-version-check")

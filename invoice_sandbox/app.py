@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.rates import RateLimiter
+from invoice_sandbox.base.threads import Threads
 from invoice_sandbox.console.page import Console
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
-from invoice_sandbox.http.admit import Admission, request_limits
+from invoice_sandbox.http.admit import request_limits
 from invoice_sandbox.http.credentials import is_local
-from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
-from invoice_sandbox.http.inject import Inject
+from invoice_sandbox.http.endpoint import endpoint_of
+from invoice_sandbox.http.leaf import Leaf
+from invoice_sandbox.http.origins import LOOPBACK_NAMES
 from invoice_sandbox.http.pages import pages, start_page
-from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Request, Sandbox
-from invoice_sandbox.http.prefer import Prefer
-from invoice_sandbox.http.read import Bodies, compile_reading
-from invoice_sandbox.http.respond import Responses
-from invoice_sandbox.http.routing import Page, Routing, route
-from invoice_sandbox.http.send import SendReply
+from invoice_sandbox.http.prefer import from_contract
+from invoice_sandbox.http.request import Receive, Request, Scope
+from invoice_sandbox.http.request import Send as ASGISend
+from invoice_sandbox.http.routing import Page, Routing
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
 from invoice_sandbox.project.code import ProjectError
@@ -63,6 +65,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Sandbox", "create_app"]
 
+_SECONDS_TO_FINISH: Final = 3
+"""Time for deliveries under way when the server is stopped."""
+
 log = logging.getLogger("invoice_sandbox")
 
 
@@ -100,41 +105,71 @@ def _routing(
     inside: _Inside,
     metrics: Metrics | None,
 ) -> Routing:
-    """Routing by Connexion to the stages: edge, admit, inject, read, prefer, respond."""
+    """Routing by Connexion to the leaf, which responds."""
     project = engine.project
-    limiter = None
-    if settings.rate_limit:
-        limiter = RateLimiter(request_limits(settings.rate_limit), engine.system_clock)
-    responses = Responses(engine, CONTROL_FUNCTIONS)
-    stages = OperationStages(
-        admit=Admission(engine, settings.key_given, limiter, responses.report_forbidden).compile,
-        read=partial(compile_reading, project.handlers),
-        respond=responses.compile,
-    )
-    pipeline = Pipeline(
-        edge=Edge(
-            engine,
-            _hosts(settings, engine.url),
-            metrics.note if metrics else None,
-        ),
-        route=route,
-        receive=Bodies(),
-        inject=Inject(engine),
-        prefer=Prefer(engine),
-        send_reply=SendReply(engine.system_clock),
-    )
     demo_key = partial(_demo_key, engine, settings)
     console = Console.of(engine, inside, demo_key, _plans(settings))
-    routing = Routing(pipeline)
+    note = metrics.note if metrics else None
+    routing = Routing(Leaf(engine, _hosts(settings, engine.url), note))
     routing.add_pages([*_pages(engine, settings), *console.pages()])
     for contract in (project.control, project.contract):
+        is_control = contract is project.control
         routing.add_contract(
             contract,
-            partial(responses.function_of, contract),
-            partial(stages.endpoint, is_control=contract is project.control),
+            partial(_function, project, contract),
+            partial(
+                endpoint_of,
+                conventions=project.conventions_of(contract),
+                handlers=project.handlers,
+                functions=CONTROL_FUNCTIONS if is_control else (),
+                is_control=is_control,
+            ),
         )
     routing.add_pages([*([metrics.page(engine)] if metrics else []), start_page()])
     return routing
+
+
+def _function(project: Project, contract: Contract, operation_id: str) -> Callable[..., Any]:
+    """Return what carries out an operation: a function of the control API, a handler of the
+    project, or what the contract shows."""
+    if contract is project.control and operation_id in CONTROL_FUNCTIONS:
+        return CONTROL_FUNCTIONS[operation_id]
+    return project.handlers.get(operation_id, from_contract)
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A sandbox ready to be served: an ASGI application, and the engine that it works with."""
+
+    routing: Routing
+    engine: Engine
+
+    async def __call__(self, scope: Scope, receive: Receive, send: ASGISend) -> None:
+        """The ASGI entry: HTTP requests, and the server's start and stop."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self.routing(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: ASGISend) -> None:
+        while True:
+            try:
+                message = await receive()
+            except asyncio.CancelledError:  # a second signal: the server ends without it
+                return
+            if message["type"] == "lifespan.shutdown":
+                await self._close()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+
+    async def _close(self) -> None:
+        self.engine.end_streams()
+        await asyncio.gather(*self.engine.beside)
+        await self.engine.agenda.close(_SECONDS_TO_FINISH)
+        await self.engine.sender.close()
+        self.engine.threads.close()
+        await self.engine.store.close()
 
 
 class _Inside:
@@ -189,7 +224,10 @@ async def _engine(
         send = sending(send)
     lanes = Lanes(store, system_clock, send, virtual_time=settings.webhook_time == "virtual")
     first = await _first_workspace(workspaces, settings.key, WorkspaceOptions(settings.seed))
-    agenda = Agenda(store, system_clock, step_runner(project), lanes, drop_reporter(project))
+    threads = Threads(store.threads)
+    agenda = Agenda(
+        store, system_clock, step_runner(project), lanes, drop_reporter(project), threads
+    )
     agenda.resume()
     return Engine(
         project=project,
@@ -209,6 +247,11 @@ async def _engine(
         passwords=passwords,
         conditions={name: getattr(settings, name) for name in RECORDED},
         virtual_webhook_time=settings.webhook_time == "virtual",
+        limiter=RateLimiter(request_limits(settings.rate_limit), system_clock)
+        if settings.rate_limit
+        else None,
+        key_given=settings.key_given,
+        threads=threads,
         lacks_users=USERS in project.fixtures and _lacks_users(store, first),
     )
 

@@ -35,7 +35,7 @@ from invoice_sandbox.bundles.saving import (
     RECORDING,
     START,
 )
-from invoice_sandbox.http.pipeline import CONNECTION
+from invoice_sandbox.http.request import CONNECTION
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.journal import REQUESTS_LOG, JournalEntry
 from invoice_sandbox.runtime.recording import (

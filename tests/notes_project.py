@@ -86,6 +86,8 @@ def list_bells(call):
 _ACTIONS = '''
 """What happens to notes by itself."""
 
+import time
+
 from invoice_sandbox.project.api import reject, scenario_action
 
 
@@ -96,6 +98,7 @@ def ring(step, *, word: str = ""):
 
 @scenario_action()
 def linger(step, *, word: str = ""):
+    time.sleep(0.0005)  # so that others come in between
     _ring(step, word)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.base.clock import instant_text
-from invoice_sandbox.runtime.agenda import STEPS_LOG, STEPS_OF_A_REQUEST
+from invoice_sandbox.runtime.agenda import STEPS_LOG, STEPS_OF_A_SLICE
 from tests.notes_project import bells, write_note, write_project
 from tests.scenario_run import (
     LIVE,
@@ -71,7 +71,7 @@ SCENARIO_FILES = {
         start P9D echo late
         bell.rung PT0S mutter again
     """,
-    "slow": "\n".join(f"start PT{second}S linger" for second in range(1, 101)),
+    "slow": "\n".join(f"start PT{second}S linger" for second in range(1, 1001)),
     "soon": "start PT0.02S ring soon",
     "long": "start PT20H ring evening",
 }
@@ -359,7 +359,7 @@ def test_a_request_during_an_advance_gets_a_response(notes: Running) -> None:
     def is_between_steps() -> bool:
         with in_scenario(notes, "slow") as client, ThreadPoolExecutor(1) as pool:
             write_note(client)
-            advancing = pool.submit(advance, client, by="PT100S")
+            advancing = pool.submit(advance, client, by="PT1000S")
             until(lambda: now(client) > START, "the advance did not begin")
             seen = len(bells(client))
             is_under_way = not advancing.done()
@@ -377,7 +377,7 @@ def test_a_workspace_that_is_deleted_during_its_advance_is_401(notes: Running) -
             made = make_workspace(first, scenario="slow")
             with notes.client(made["key"]) as client, ThreadPoolExecutor(1) as pool:
                 write_note(client)
-                path, body = "/sandbox/clock/advance", {"by": "PT100S"}
+                path, body = "/sandbox/clock/advance", {"by": "PT1000S"}
                 advancing = pool.submit(client.post, path, json=body)
                 until(lambda: now(client) > START, "the advance did not begin")
                 data(first.delete(f"/sandbox/workspaces/{made['id']}"), 200)
@@ -393,7 +393,7 @@ def test_what_is_restored_during_an_advance_does_not_move_on_by_itself(notes: Ru
     with in_scenario(notes, "slow") as client, ThreadPoolExecutor(1) as pool:
         write_note(client)
         taken = snapshot(client)
-        advancing = pool.submit(advance, client, by="PT100S")
+        advancing = pool.submit(advance, client, by="PT1000S")
         until(lambda: now(client) > START, "the advance did not begin")
         restored = restore(client, taken)
         advancing.result(PATIENCE)
@@ -428,14 +428,14 @@ def test_a_request_does_first_what_is_due(flowing: Running) -> None:
 def test_a_request_does_not_wait_for_the_steps_of_all_records(flowing: Running) -> None:
     """It does some of them before and some after; the timer does the others."""
     with in_scenario(flowing, "long") as client:
-        for _ in range(2 * STEPS_OF_A_REQUEST + 20):
+        for _ in range(2 * STEPS_OF_A_SLICE + 20):
             write_note(client)
         flowing.system_clock.pass_seconds(21 * 3600)
-        assert len(bells(client)) == STEPS_OF_A_REQUEST
+        assert len(bells(client)) == STEPS_OF_A_SLICE
         with in_scenario(flowing, "soon") as another:  # its timer finds the others due as well
             write_note(another)
         until(lambda: due(client) == [], "the timer did not do the others")
-        assert len(bells(client)) == 2 * STEPS_OF_A_REQUEST + 20
+        assert len(bells(client)) == 2 * STEPS_OF_A_SLICE + 20
 
 
 def test_the_timer_goes_on_behind_a_workspace_that_is_deleted(flowing: Running) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
 from invoice_sandbox.http.idempotency import key_of
-from invoice_sandbox.http.pipeline import AdmittedRequest, Head, Request, Trace
+from invoice_sandbox.http.request import Head, Inputs, Request
 from invoice_sandbox.state import Credential
 from tests.cases import in_turn
 from tests.scenario_run import INVOICE, until
@@ -157,10 +158,11 @@ class TestSameRequest:
     def test_the_bytes_of_a_body_that_is_no_json_count(self) -> None:
         caller, contents = Credential("d", "w", "key_1", frozenset()), set()
         for content in (b"a=1", b"a=2", b"a=1"):
-            trace, head = Trace(content=content), Head((("idempotency-key", "k"),))
-            request = Request({"query_string": b""}, None, "POST", "/x", head, trace)  # type: ignore[arg-type]
-            admitted = AdmittedRequest(request, None, {}, caller, None)  # type: ignore[arg-type]
-            key = key_of(admitted, caller, {"a": 1}, "text/plain")
+            head = Head((("idempotency-key", "k"),))
+            endpoint: Any = SimpleNamespace(reading=SimpleNamespace(is_idempotent=True))
+            request = Request({"query_string": b""}, None, "POST", "/x", head)  # type: ignore[arg-type]
+            request.content, request.credential, request.endpoint = content, caller, endpoint
+            key = key_of(request, Inputs({}, {}, {"a": 1}, "text/plain"))
             assert key is not None
             contents.add(key.content)
         assert len(contents) == 2

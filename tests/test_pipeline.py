@@ -16,17 +16,14 @@ import pytest
 
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.http.pipeline import (
-    OperationStages,
-    Reply,
-    RoutedRequest,
-    request_of,
-)
-from invoice_sandbox.http.routing import Routing, Target, route
+from invoice_sandbox.http.endpoint import Endpoint, endpoint_of
+from invoice_sandbox.http.request import Reply, Request, request_of
+from invoice_sandbox.http.routing import Routing, Target, Unrouted, without_target
 from invoice_sandbox.openapi.operation import (
     Contract,
     compile_contract,
 )
+from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.cases import in_turn
 from tests.scenario_run import DATED
@@ -214,12 +211,12 @@ def test_a_path_finds_its_operation(
     method, raw = asked
     template, texts = expected
     found = routed(contract_of(PATHS), method, raw)
-    assert isinstance(found, RoutedRequest)
+    assert isinstance(found, Request)
     declared = "get" if (method, template) == ("HEAD", "/a") else method.lower()
-    assert found.endpoint.operation.id == f"{declared} {template}"
+    assert found.target.operation.id == f"{declared} {template}"
     assert found.path_texts == texts
-    connexion = found.request.scope["extensions"]["connexion_routing"]
-    assert connexion["operation_id"] == found.endpoint.operation.id
+    connexion = found.scope["extensions"]["connexion_routing"]
+    assert connexion["operation_id"] == found.target.operation.id
 
 
 NOT_FOUND: Final[dict[tuple[str, str], str]] = {
@@ -281,19 +278,24 @@ def document_of(paths: Mapping[str, list[str]]) -> dict[str, Any]:
     }
 
 
-def routed(contract: Contract, method: str, raw: str) -> RoutedRequest | Reply:
+def routed(contract: Contract, method: str, raw: str) -> Request | Reply:
     """What the leaf behind Connexion's routing gets. Raises ApiError."""
-    found: list[RoutedRequest | Reply] = []
+    found: list[Request | Reply] = []
 
     async def leaf(target: Target, scope: Any, receive: Any, _send: Any) -> None:
-        found.append(await route(target, request_of(scope, receive)))
+        request = request_of(scope, receive)
+        if isinstance(target, Unrouted):
+            found.append(without_target(request, target.methods))
+        elif isinstance(target, Endpoint):
+            request.endpoint, request.path_texts = target, scope["path_params"]
+            found.append(request)
 
     async def receive() -> dict[str, Any]:
         raise AssertionError("routing reads no body that is not declared")
 
     unused: Any = lambda *_: None  # noqa: E731  no request gets beyond routing
-    routing, stages = Routing(leaf), OperationStages(unused, unused, unused)
-    routing.add_contract(contract, str, partial(stages.endpoint, is_control=False))
+    routing, conventions = Routing(leaf), load_project(default_project()).conventions
+    routing.add_contract(contract, str, partial(endpoint_of, conventions=conventions))
     target = scope(method, unquote(raw), {}) | {"raw_path": raw.encode()}
     asyncio.run(routing(target, receive, unused))
     return found[0]

@@ -11,8 +11,8 @@ import httpx
 import orjson
 import pytest
 
-from invoice_sandbox.http.pipeline import Head, Reply, Request, Trace
 from invoice_sandbox.http.prefer import reply_of
+from invoice_sandbox.http.request import Head, Reply, Request
 from invoice_sandbox.openapi.responses import ContractResponse
 from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.state.credentials import DEMO_KEY
@@ -24,7 +24,7 @@ from tests.toy import serving_contract
 
 @pytest.mark.parametrize("status", [204, 205, 304])
 def test_a_response_without_a_body_has_none_whatever_is_declared(status: int) -> None:
-    request = Request({}, None, "GET", "/", Head(()), Trace())  # type: ignore[arg-type]
+    request = Request({}, None, "GET", "/", Head(()))  # type: ignore[arg-type]
     reply = reply_of(ContractResponse(status, "application/json", {"n": 1}), request)
     expected = Reply(status)
     assert (reply.body, reply.media_type) == (expected.body, expected.media_type)

@@ -18,7 +18,7 @@ from invoice_sandbox.base.clock import ClockState, instant_text
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.http.admit import check_reader, check_site
-from invoice_sandbox.http.pipeline import Head, Request, Trace
+from invoice_sandbox.http.request import Head, Request
 from invoice_sandbox.settings import Settings
 from tests.cases import in_turn
 from tests.scenario_run import INVOICE, START_INSTANT, error
@@ -381,7 +381,7 @@ def test_a_page_of_the_public_url_may_use_the_cookie() -> None:
     """A proxy may send a Host of its own, and a browser without Sec-Fetch-Site its Origin."""
     sent = {"origin": "https://sandbox.example", "host": "127.0.0.1:8080"}
     head = Head(tuple(sent.items()))
-    request = Request({}, None, "POST", LOGOUT, head, Trace())  # type: ignore[arg-type]
+    request = Request({}, None, "POST", LOGOUT, head)  # type: ignore[arg-type]
     check_site(request, "https://sandbox.example/path")
     with pytest.raises(ApiError):
         check_site(request, "https://other.example")
@@ -400,7 +400,7 @@ def test_a_page_of_the_public_url_may_use_the_cookie() -> None:
 )
 def test_a_page_of_the_host_may_use_the_cookie(sent: dict[str, str], is_ours: bool) -> None:
     """As a browser without Sec-Fetch-Site shows it."""
-    request = Request({}, None, "POST", LOGOUT, Head(tuple(sent.items())), Trace())  # type: ignore[arg-type]
+    request = Request({}, None, "POST", LOGOUT, Head(tuple(sent.items())))  # type: ignore[arg-type]
     if is_ours:
         check_site(request, "https://sandbox.example")
     else:
@@ -429,7 +429,7 @@ OURS, THEIRS, HOST = "https://sandbox.example", "https://evil.example", "127.0.0
 def test_a_page_of_another_origin_reads_no_page_and_may_lead_to_one(
     sent: dict[str, str], may_read: bool
 ) -> None:
-    request = Request({}, None, "GET", "/console", Head(tuple(sent.items())), Trace())  # type: ignore[arg-type]
+    request = Request({}, None, "GET", "/console", Head(tuple(sent.items())))  # type: ignore[arg-type]
     if may_read:
         check_reader(request, f"{OURS}/path")
     else:

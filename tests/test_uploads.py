@@ -16,7 +16,7 @@ import pytest
 
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.ids import key_digest
-from invoice_sandbox.http.handling import public_workspace
+from invoice_sandbox.http.call import workspace_of
 from invoice_sandbox.state import Credential
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.cases import in_turn
@@ -192,10 +192,10 @@ def test_only_a_signature_in_an_address_chooses_its_workspace(
     """An API key does not."""
 
     def workspace(secret: str) -> str:
-        request = SimpleNamespace(trace=SimpleNamespace())
-        parsed = SimpleNamespace(path={"id": secret}, query={}, request=request)
-        engine = server.sandbox.engine
-        found = server.call(public_workspace, engine, parsed)
+        request: Any = SimpleNamespace(
+            workspace=None, path_texts={"id": secret}, scope={"query_string": b""}
+        )
+        found = server.call(workspace_of, server.sandbox.engine, request)
         return str(found.id)
 
     own = client.get("/api/auth/session").json()["data"]["workspaceId"]
@@ -227,10 +227,10 @@ def test_the_signature_of_a_workspace_that_ends_meanwhile_opens_none(
         first_workspace=engine.first_workspace,
         default_workspace=engine.default_workspace,
     )
-    request = SimpleNamespace(trace=SimpleNamespace())
-    parsed: Any = SimpleNamespace(path={}, query={"signature": signature}, request=request)
-    served = server.call(public_workspace, late, parsed)
-    assert served.id == request.trace.served_by == engine.first_workspace
+    query = f"signature={signature}".encode()
+    request: Any = SimpleNamespace(workspace=None, path_texts={}, scope={"query_string": query})
+    served = server.call(workspace_of, late, request)
+    assert served.id == request.served_by == engine.first_workspace
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlencode
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.console.visitor import NOBODY, Identity
 from invoice_sandbox.http.pages import ASGIApplication, ask
-from invoice_sandbox.http.pipeline import CALLER, OBSERVER, Request
+from invoice_sandbox.http.request import CALLER, OBSERVER, Request
 
 FROM_CONSOLE: Final = "invoice_sandbox.console"
 """The extension of the ASGI scope of every request that the console sends."""

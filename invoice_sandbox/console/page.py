@@ -24,7 +24,7 @@ from invoice_sandbox.console.records import Contents
 from invoice_sandbox.console.visitor import visitor_of
 from invoice_sandbox.http.admit import check_reader, check_site
 from invoice_sandbox.http.pages import ASGIApplication, respond_with
-from invoice_sandbox.http.pipeline import Reply, Request
+from invoice_sandbox.http.request import Reply, Request
 from invoice_sandbox.http.routing import Page
 from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.runtime.agenda import STEPS_LOG

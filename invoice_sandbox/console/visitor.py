@@ -12,7 +12,7 @@ from typing import Final, Literal, cast
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.http.credentials import secrets_of
-from invoice_sandbox.http.pipeline import Request
+from invoice_sandbox.http.request import Request
 from invoice_sandbox.openapi.security import Scheme
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from invoice_sandbox.base.clock import clock_at, instant_text, parse_duration, parse_instant
 from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.later import Later
 from invoice_sandbox.runtime.agenda import (
     MAX_STEPS,
     STEPS_LOG,
@@ -31,7 +34,7 @@ def get_clock(call: ControlCall) -> Record:
     return call.clock_of(call.fresh())
 
 
-async def set_clock(call: ControlCall) -> Record:
+def set_clock(call: ControlCall) -> Later:
     """Change the mode at the present instant, then advance to ``now``. Raises ApiError 409."""
     if "now" in call.body:
         _check(_now(call), parse_instant(call.body["now"]))
@@ -42,16 +45,16 @@ async def set_clock(call: ControlCall) -> Record:
             clock = clock_at(call.body["mode"], now, call.engine.system_clock)
             state.change_workspace(replace(workspace, clock=clock))
     if "now" in call.body:
-        return await _advance(call, to=parse_instant(call.body["now"]))
-    return await _advance(call, by=timedelta(), wait=False)
+        return _advance(call, to=parse_instant(call.body["now"]))
+    return _advance(call, by=timedelta(), wait=False)
 
 
-async def advance_clock(call: ControlCall) -> Record:
+def advance_clock(call: ControlCall) -> Later:
     """Move the clock by a duration or to an instant. Raises ApiError 409."""
     wait = call.body.get("wait", True)
     if "by" in call.body:
-        return await _advance(call, by=parse_duration(call.body["by"]), wait=wait)
-    return await _advance(call, to=parse_instant(call.body["to"]), wait=wait)
+        return _advance(call, by=parse_duration(call.body["by"]), wait=wait)
+    return _advance(call, to=parse_instant(call.body["to"]), wait=wait)
 
 
 def get_agenda(call: ControlCall) -> Record:
@@ -70,9 +73,9 @@ def _now(call: ControlCall) -> datetime:
     return call.fresh().clock.now(call.engine.system_clock)
 
 
-async def _advance(
+def _advance(
     call: ControlCall, *, by: timedelta | None = None, to: datetime | None = None, wait: bool = True
-) -> Record:
+) -> Later:
     def target(start: datetime) -> datetime:
         if to is not None:
             return _check(start, to)
@@ -81,8 +84,17 @@ async def _advance(
         except OverflowError:
             raise _too_far() from None
 
+    return Later(
+        partial(_advanced, call, target, wait=wait),
+        lambda advance: _shown(call, advance, is_awaited=wait),
+    )
+
+
+async def _advanced(
+    call: ControlCall, target: Callable[[datetime], datetime], *, wait: bool
+) -> Advance:
     try:
-        advance = await call.engine.agenda.advance(call.workspace.id, target, wait=wait)
+        return await call.engine.agenda.advance(call.workspace.id, target, wait=wait)
     except EndlessError:
         stopped = instant_text(_now(call))
         raise reject(
@@ -90,10 +102,6 @@ async def _advance(
             problem=f"More than {MAX_STEPS} steps fell due; the clock stopped at {stopped}",
             advice="Advance again to continue; the agenda shows steps that repeat.",
         ) from None
-    finally:
-        call.engine.agenda.schedule_wakeup(call.workspace.id)
-    shown, pending = _shown(call, advance), _pending(call) if wait else []
-    return {**shown, "pending": pending} if pending else shown
 
 
 def _pending(call: ControlCall) -> list[Record]:
@@ -108,12 +116,14 @@ def _pending(call: ControlCall) -> list[Record]:
     return [step_summary(step) for step in steps[:MAX_PENDING]]
 
 
-def _shown(call: ControlCall, advance: Advance) -> Record:
-    return {
+def _shown(call: ControlCall, advance: Advance, *, is_awaited: bool) -> Record:
+    shown = {
         **get_clock(call),
         "from": instant_text(advance.start),
         "happened": list(advance.happened),
     }
+    pending = _pending(call) if is_awaited else []
+    return {**shown, "pending": pending} if pending else shown
 
 
 def _check(start: datetime, end: datetime) -> datetime:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.later import Later
 from invoice_sandbox.runtime.control_call import STREAM, ControlCall, PublicControlCall, Raw
 from invoice_sandbox.state import Condition, NoWorkspaceError, Record
 from invoice_sandbox.webhooks.endpoints import all_endpoints
@@ -68,15 +70,19 @@ def stream_listener(call: ControlCall) -> Raw:
     return Raw(200, STREAM, headers=(("Cache-Control", "no-store"),), stream=parts)
 
 
-async def receive_for_listener(call: PublicControlCall) -> Raw:
+def receive_for_listener(call: PublicControlCall) -> Later:
     """Send a message to the client and return the reported response. Raises ApiError 404."""
-    listeners = call.engine.listeners
-    listener = listeners.at(call.path["address"])
+    listener = call.engine.listeners.at(call.path["address"])
     if listener is None:
         raise reject("unknown_resource", kind="listener", member="address")
+    event_type = _event_type(call, listener)
+    return Later(partial(_handed_over, call, listener, event_type), lambda response: response)
+
+
+async def _handed_over(call: PublicControlCall, listener: Listener, event_type: str | None) -> Raw:
+    listeners = call.engine.listeners
     try:
         async with asyncio.timeout(listeners.patience):
-            event_type = _event_type(call, listener)
             reported = await listeners.hand_over(listener, call.headers, call.raw_body, event_type)
     except QueueFullError:
         return _text_response(503, "too many bytes wait for the listeners")

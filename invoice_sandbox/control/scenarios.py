@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import duration_text
 from invoice_sandbox.base.errors import ErrorType, reject
+from invoice_sandbox.base.later import Later
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.schema.file_schema import Pointer
@@ -39,7 +41,7 @@ def list_scenarios(call: ControlCall) -> list[Record]:
     return [_shown(one, current) for one in scenarios]
 
 
-def set_scenario(call: ControlCall) -> Response:
+def set_scenario(call: ControlCall) -> Later:
     """Choose a scenario from now on, for the workspace or for one subject.
 
     Scheduled steps of an earlier scenario are dropped, and counted. Raises ApiError 404 for an
@@ -52,9 +54,14 @@ def set_scenario(call: ControlCall) -> Response:
         dropped = _for_workspace(call, scenario)
     else:
         dropped = _for_subject(call, scenario, subject)
-    call.engine.agenda.schedule_wakeup(call.workspace.id)
-    call.engine.agenda.run_due(call.fresh())
-    return Response({**_shown(scenario, scenario.name), "dropped": dropped})
+    shown = Response({**_shown(scenario, scenario.name), "dropped": dropped})
+    catch_up = partial(call.engine.agenda.catch_up, call.workspace.id)
+    return Later(catch_up, lambda _: _settled(call, shown))
+
+
+def _settled(call: ControlCall, shown: Response) -> Response:
+    call.engine.agenda.settle(call.workspace.id, ())
+    return shown
 
 
 def _with_conditions(call: ControlCall, name: str, conditions: Mapping[str, Any]) -> Scenario:

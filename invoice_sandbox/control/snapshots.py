@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import resource_id
+from invoice_sandbox.base.later import Later
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.state import Record, Snapshot
 
@@ -22,10 +24,14 @@ def list_snapshots(call: ControlCall) -> list[Record]:
     return [_shown(snapshot) for snapshot in reversed(taken)]
 
 
-async def create_snapshot(call: ControlCall) -> Record:
+def create_snapshot(call: ControlCall) -> Later:
     """Save the workspace, if possible without a delivery in flight, which a restored workspace
     would send again. Raises ApiError 409 at the maximum."""
-    await call.engine.agenda.rest(call.workspace.id)
+    rest = partial(call.engine.agenda.rest, call.workspace.id)
+    return Later(rest, lambda _: _created(call))
+
+
+def _created(call: ControlCall) -> Record:
     workspace = call.fresh()
     taken = call.engine.workspaces.snapshots(workspace)
     if len(taken) >= MAX_SNAPSHOTS:
@@ -53,13 +59,17 @@ def delete_snapshot(call: ControlCall) -> Record:
     return {"id": wanted, "deleted": True}
 
 
-async def restore_snapshot(call: ControlCall) -> Record:
+def restore_snapshot(call: ControlCall) -> Later:
     """Restore a snapshot. Raises ApiError 404, and 409 for a key that is newer than it."""
-    async with call.engine.agenda.lock(call.workspace.id):
-        snapshot = call.path["id"]
-        call.engine.workspaces.restore(call.workspace, snapshot, call.credential)
+    engine, snapshot = call.engine, call.path["id"]
+    restore = partial(engine.workspaces.restore, call.workspace, snapshot, call.credential)
+    alone = partial(engine.agenda.alone, call.workspace.id, restore)
+    return Later(alone, lambda _: _restored(call))
+
+
+def _restored(call: ControlCall) -> Record:
     call.engine.listeners.disconnect(call.workspace.id)
-    call.engine.agenda.schedule_wakeup(call.workspace.id)
+    call.engine.agenda.settle(call.workspace.id, ())
     return call.describe(call.fresh())
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.base.later import Later
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall, PublicControlCall
 from invoice_sandbox.state import Condition, NoWorkspaceError, Record, Transaction
@@ -91,7 +93,7 @@ def get_delivery(call: ControlCall) -> Record:
     return published_delivery(explained(delivery, event, endpoint))
 
 
-async def replay_delivery(call: ControlCall) -> Response:
+def replay_delivery(call: ControlCall) -> Later:
     """Attempt a delivery again and return it afterwards.
 
     Raises ApiError 404, and 409 for an endpoint that is disabled.
@@ -111,8 +113,12 @@ async def replay_delivery(call: ControlCall) -> Response:
         now = state.workspace().clock.now(engine.system_clock)
         faults = [{"kind": call.body["fault"]}] if "fault" in (call.body or {}) else []
         delivery = replay(state, delivery, now, faults)
-    await engine.agenda.finish(workspace_id, delivery["lane"])
-    engine.agenda.schedule_wakeup(workspace_id)
-    with engine.store.transaction(workspace_id) as state:
+    finish = partial(engine.agenda.finish, workspace_id, delivery["lane"])
+    return Later(finish, lambda _: _replayed(call, delivery))
+
+
+def _replayed(call: ControlCall, delivery: Record) -> Response:
+    call.engine.agenda.settle(call.workspace.id, ())
+    with call.engine.store.transaction(call.workspace.id) as state:
         now_known = state.get(DELIVERIES, delivery["id"])
     return Response(published_delivery(now_known or delivery))

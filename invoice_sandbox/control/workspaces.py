@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from invoice_sandbox.base.clock import ClockState, clock_at, instant_text, parse_instant
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.base.later import Later
 from invoice_sandbox.control.clock import LATEST
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions
@@ -63,10 +65,14 @@ def delete_workspace(call: ControlCall) -> Record:
     return {"id": wanted, "deleted": True}
 
 
-async def reset_workspace(call: ControlCall) -> Record:
+def reset_workspace(call: ControlCall) -> Later:
     """The reset workspace. Raises ApiError 409 for any key but the one it was created with."""
-    async with call.engine.agenda.lock(call.workspace.id):
-        call.engine.workspaces.reset(call.workspace, call.credential)
+    reset = partial(call.engine.workspaces.reset, call.workspace, call.credential)
+    alone = partial(call.engine.agenda.alone, call.workspace.id, reset)
+    return Later(alone, lambda _: _as_created(call))
+
+
+def _as_created(call: ControlCall) -> Record:
     call.engine.listeners.disconnect(call.workspace.id)
     return call.describe(call.fresh())
 

@@ -1,33 +1,20 @@
-"""Stage 3, admit: authentication, rate limit, authorization."""
+"""Admission: who calls, how often, and may they.
+
+Requests are counted here, because the credential has the rate window: its own, or that of the
+caller's address when there is no valid one. A missing scope is counted for the workspace, too, as a
+workspace may have many keys. The control API is limited in what it rejects and changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import key_digest, seeded_request_id
-from invoice_sandbox.base.rates import RateLimiter
-from invoice_sandbox.http.credentials import (
-    AnyCredential,
-    Caller,
-    KnownKeys,
-    open_workspace,
-    opened,
-    secrets_of,
-)
-from invoice_sandbox.http.pipeline import (
-    Admit,
-    AdmittedRequest,
-    Request,
-    RoutedRequest,
-    client_address,
-)
-from invoice_sandbox.openapi.operation import Contract, Operation
-from invoice_sandbox.openapi.security import Scheme, advice, challenges
+from invoice_sandbox.http.credentials import caller_of, open_workspace, opened, secrets_of
+from invoice_sandbox.http.request import Request
+from invoice_sandbox.openapi.security import Scheme
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, Workspace
 from invoice_sandbox.state.credentials import missing_scope
@@ -44,10 +31,6 @@ the API, and changes by the control API."""
 _FAMILY_KEYS: Final = 50
 """Keys of a workspace that may use up their windows, if that is more."""
 
-_READING: Final = frozenset({"GET", "HEAD"})
-_REPORTS: Final = frozenset({"reportMessageResponse"})
-"""What a listener sends for each delivery to it. The deliveries have limits of their own."""
-
 
 def request_limits(limit: int) -> dict[str, int]:
     """How many requests each policy allows in a window, of ``limit`` for a key."""
@@ -55,163 +38,101 @@ def request_limits(limit: int) -> dict[str, int]:
     return {**limits, _FAMILY: max(FAMILY_LIMIT, _FAMILY_KEYS * limit)}
 
 
-OnForbidden = Callable[[AdmittedRequest, ApiError], None]
-Identify = Callable[[Request], Caller | None]
+def admit(engine: Engine, request: Request) -> None:
+    """Find the caller of a request and its workspace, and whether it may do what it asks for.
 
-
-@dataclass(frozen=True)
-class Admission:
-    """Makes the admission of each operation.
-
-    Requests are counted here, because the credential has the rate window: its own, or that of the
-    caller's address when there is no valid one. A missing scope is counted for the workspace, too,
-    as a workspace may have many keys. The control API is limited in what it rejects and changes.
-    ``on_forbidden`` is called for every known caller that is not authorised. ``key_given``: a
-    policy that accepts any credential is narrowed to the key that the server was started with.
+    A request to a public operation has neither. A caller without credential, where none is
+    required, gets the first workspace, so that its journal and faults work for a document without
+    any security. Raises ApiError 401, 403, 404, 429, and 503 while the store cannot keep changes.
     """
-
-    engine: Engine
-    key_given: bool
-    limiter: RateLimiter | None
-    on_forbidden: OnForbidden
-
-    def compile(self, contract: Contract, operation: Operation) -> Admit:
-        """What admits the requests of one operation. It raises ApiError 401, 403, 404 and 429."""
-        is_control = contract is self.engine.project.control
-        is_change = operation.method not in _READING and operation.id not in _REPORTS
-        is_counted = is_change or not is_control
-        is_open = self.engine.project.conventions_of(contract).access == "any"
-        if not operation.security.requirements and not is_open:
-            if operation.capability is None:
-                return _admit_all
-            return partial(_admit_signed, self.engine, *operation.capability)
-        if is_open:
-            access = AnyCredential(self.engine, contract, operation, not self.key_given)
-            identified: Identify = access.identify
-        else:
-            identified = KnownKeys.of(self.engine, contract, operation).identify
-        return _Gate(
-            engine=self.engine,
-            operation=operation,
-            scopes=operation.security.scopes,
-            identify=identified,
-            default_workspace=is_open,
-            limiter=None if is_control else self.limiter,
-            family_limiter=self.limiter if is_counted else None,
-            rejections=self.limiter,
-            on_forbidden=self.on_forbidden,
-            advice=advice(operation.security, contract.schemes),
-            challenges=challenges(operation.security, contract.schemes),
-        ).admit
+    gate, operation = request.target.gate, request.target.operation
+    if gate.is_public:
+        if operation.capability is not None:
+            _admit_signed(engine, request, *operation.capability)
+        return
+    engine.store.check()
+    credential, workspace = _identified(engine, request)
+    if workspace is None and gate.is_open:
+        workspace = engine.default_workspace()
+    request.credential = credential
+    if workspace is not None:
+        _note(engine, request, workspace, is_known=credential is not None)
+    if gate.is_counted:
+        _count(engine, request, credential)
+    if gate.counts_family and workspace is not None and engine.limiter is not None:
+        family = _family(engine, workspace)
+        engine.limiter.count(_FAMILY, family.maker or family.id, is_shown=False)
+    if credential is not None:
+        try:
+            _authorize(engine, request, credential)
+        except ApiError:
+            if engine.limiter is not None:
+                engine.limiter.count(_FORBIDDEN, credential.workspace_id, is_shown=False)
+            raise
 
 
-def _admit_signed(
-    engine: Engine, parameter: str, opened: str, routed: RoutedRequest
-) -> AdmittedRequest:
-    """The request, if ``parameter`` is a capability, so that nobody else can send a large body."""
-    for secret in secrets_of(routed.request, Scheme("query", parameter)):
+def _admit_signed(engine: Engine, request: Request, parameter: str, kind: str) -> None:
+    """Check that ``parameter`` is a capability, so that nobody else can send a large body."""
+    for secret in secrets_of(request, Scheme("query", parameter)):
         credential = engine.store.credential(key_digest(secret))
         if credential is None or credential.type != "capability":
             continue
         if open_workspace(engine, credential) is not None:
-            routed.request.trace.served_by = credential.workspace_id
-            return _admit_all(routed)
-    raise reject("unknown_resource", kind=opened, member="address")
-
-
-def _admit_all(routed: RoutedRequest) -> AdmittedRequest:
-    return AdmittedRequest(routed.request, routed.endpoint, routed.path_texts, None, None)
-
-
-@dataclass(frozen=True)
-class _Gate:
-    """The admission to one operation.
-
-    ``default_workspace``: a caller without credential, where none is required, gets the first
-    workspace, so that its journal and faults work for a document without any security.
-    """
-
-    engine: Engine
-    operation: Operation
-    scopes: tuple[str, ...]
-    identify: Identify
-    default_workspace: bool
-    limiter: RateLimiter | None
-    family_limiter: RateLimiter | None
-    rejections: RateLimiter | None
-    on_forbidden: OnForbidden
-    advice: str
-    challenges: tuple[tuple[str, str], ...]
-
-    def admit(self, routed: RoutedRequest) -> AdmittedRequest:
-        """The request with its caller, if the caller may do what it asks for.
-
-        Raises ApiError 401, 403, 429, and 503 while the store cannot keep changes.
-        """
-        request, engine = routed.request, self.engine
-        engine.store.check()
-        try:
-            if request.caller is None:
-                caller = self.identify(request)
-            else:
-                caller = opened(engine, request.caller)
-        except ApiError as error:
-            self._count(self.rejections, request, None)
-            values = {**error.values, "ways": self.advice}
-            raise ApiError(error.type, values, self.challenges) from None
-        credential, workspace = caller or (None, None)
-        if workspace is None and self.default_workspace:
-            workspace = engine.default_workspace()
-        if workspace is not None:
-            self._note(request, workspace, is_known=credential is not None)
-        if self.limiter is not None and self.operation.security.requirements:
-            self._count(self.limiter, request, credential)
-        if self.family_limiter is not None and workspace is not None:
-            is_eldest = workspace.made_by is None or workspace.made_by == engine.first_workspace
-            family = workspace if is_eldest else engine.workspaces.eldest(workspace)
-            self.family_limiter.count(_FAMILY, family.maker or family.id, is_shown=False)
-        admitted = AdmittedRequest(
-            request, routed.endpoint, routed.path_texts, credential, workspace
-        )
-        if credential is not None:
-            try:
-                self._authorize(request, credential)
-            except ApiError as error:
-                if self.rejections is not None:
-                    self.rejections.count(_FORBIDDEN, credential.workspace_id, is_shown=False)
-                self.on_forbidden(admitted, error)
-                raise
-        return admitted
-
-    def _note(self, request: Request, workspace: Workspace, *, is_known: bool) -> None:
-        """Note the workspace of a request. That of a known caller counts it, and names it."""
-        trace, clock = request.trace, self.engine.system_clock
-        trace.workspace = workspace
-        if is_known and not request.is_observer:
-            number = trace.number = self.engine.store.note_request(workspace.id, clock.now())
-            now, names = workspace.clock.now(clock), self.engine.project.conventions
-            trace.drawn_id = seeded_request_id(workspace.seed, number, now, names.request_id_prefix)
-
-    def _count(
-        self, limiter: RateLimiter | None, request: Request, credential: Credential | None
-    ) -> None:
-        if limiter is None or request.is_observer:
+            request.served_by = credential.workspace_id
             return
-        if credential is not None:
-            name, caller = _KNOWN, credential.digest
-        else:
-            name, caller = ANONYMOUS, client_address(request.scope)
-        request.trace.headers += limiter.count(name, caller)
+    raise reject("unknown_resource", kind=kind, member="address")
 
-    def _authorize(self, request: Request, credential: Credential) -> None:
-        """Reject a credential without the scope, and a change from another site's page (403)."""
-        if credential.type == "session" and not self.operation.security.optional:
-            # A public operation is not carried out in the name of the session.
-            check_site(request, self.engine.url)
-        scope = missing_scope(credential.scopes, self.scopes)
-        if scope is not None:
-            challenge = f'Bearer realm="sandbox", error="insufficient_scope", scope="{scope}"'
-            raise reject("scope_missing", ("WWW-Authenticate", challenge), scope=scope)
+
+def _identified(
+    engine: Engine, request: Request
+) -> tuple[Credential, Workspace] | tuple[None, None]:
+    """Return the credential with its workspace, if there is one. Raises ApiError 401 and 429."""
+    try:
+        if request.caller is not None:
+            return opened(engine, request.caller)
+        return caller_of(engine, request) or (None, None)
+    except ApiError as error:
+        _count(engine, request, None)
+        gate = request.target.gate
+        values = {**error.values, "ways": gate.advice}
+        raise ApiError(error.type, values, gate.challenges) from None
+
+
+def _note(engine: Engine, request: Request, workspace: Workspace, *, is_known: bool) -> None:
+    """Note the workspace of a request. That of a known caller counts it, and names it."""
+    request.workspace = workspace
+    if is_known and not request.is_observer:
+        clock, names = engine.system_clock, engine.project.conventions
+        number = request.number = engine.store.note_request(workspace.id, clock.now())
+        now = workspace.clock.now(clock)
+        request.id = seeded_request_id(workspace.seed, number, now, names.request_id_prefix)
+
+
+def _count(engine: Engine, request: Request, credential: Credential | None) -> None:
+    if engine.limiter is None or request.is_observer:
+        return
+    if credential is not None:
+        request.headers += engine.limiter.count(_KNOWN, credential.digest)
+    else:
+        request.headers += engine.limiter.count(ANONYMOUS, request.address)
+
+
+def _family(engine: Engine, workspace: Workspace) -> Workspace:
+    """Return the workspace whose window a request counts in."""
+    is_eldest = workspace.made_by is None or workspace.made_by == engine.first_workspace
+    return workspace if is_eldest else engine.workspaces.eldest(workspace)
+
+
+def _authorize(engine: Engine, request: Request, credential: Credential) -> None:
+    """Reject a credential without the scope, and a change from another site's page (403)."""
+    gate = request.target.gate
+    if credential.type == "session" and not gate.is_optional:
+        # A public operation is not carried out in the name of the session.
+        check_site(request, engine.url)
+    scope = missing_scope(credential.scopes, gate.scopes)
+    if scope is not None:
+        challenge = f'Bearer realm="sandbox", error="insufficient_scope", scope="{scope}"'
+        raise reject("scope_missing", ("WWW-Authenticate", challenge), scope=scope)
 
 
 def check_site(request: Request, public_url: str) -> None:

@@ -12,16 +12,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Final, Literal
 from urllib.parse import parse_qsl
 
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import key_digest
-from invoice_sandbox.http.pipeline import Head, Request
-from invoice_sandbox.openapi.operation import Contract, Operation
-from invoice_sandbox.openapi.security import BASIC, BEARER, MUTUAL_TLS, Alternative, Scheme
+from invoice_sandbox.http.request import Head, Request
+from invoice_sandbox.openapi.security import BASIC, BEARER, MUTUAL_TLS, Scheme
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, Workspace
 from invoice_sandbox.state.credentials import (
@@ -42,144 +40,105 @@ _COMMON: Final = (Scheme("bearer", "authorization"), Scheme("header", "x-api-key
 Caller = tuple[Credential, Workspace]
 """A valid credential, and its workspace."""
 
-_Carried = tuple[str, Presented | str]
-"""The name of a scheme, and a secret that a request carries for it, or the problem of a header that
-has none."""
 
+def caller_of(engine: Engine, request: Request) -> Caller | None:
+    """Return the caller; None when the request needs and carries no credential.
 
-@dataclass(frozen=True, eq=False)
-class KnownKeys:
-    """How callers of one operation are identified: by keys and sessions that were issued here.
-
-    ``schemes`` are those that the operation declares, by name, in the order of the document;
-    ``requirements`` are alternatives, each with the names of all schemes that it requires.
+    Raises ApiError 401.
     """
+    if request.target.gate.is_open:
+        credential = _any_credential(engine, request)
+        return None if credential is None else opened(engine, credential)
+    return _known_caller(engine, request)
 
-    engine: Engine
-    schemes: Sequence[tuple[str, Scheme]]
-    requirements: Sequence[frozenset[str]]
-    is_optional: bool
 
-    @classmethod
-    def of(cls, engine: Engine, contract: Contract, operation: Operation) -> KnownKeys:
-        """How callers of an operation of ``contract`` are identified."""
-        names = {one.scheme for one in operation.security.alternatives}
-        found = [
-            (name, scheme)
-            for name, scheme in contract.schemes.items()
-            if name in names and scheme.location != MUTUAL_TLS
-        ]
-        known = {name for name, _ in found}
-        requirements = [
-            frozenset(one.scheme for one in requirement if one.scheme in known)
-            for requirement in operation.security.requirements
-        ]
-        return cls(engine, found, requirements, operation.security.optional)
-
-    def identify(self, request: Request) -> Caller | None:
-        """The caller; None when the request needs and carries no credential.
-
-        Raises ApiError 401.
-        """
-        callers: list[Caller] = []
-        errors: list[ApiError] = []
-        valid: set[str] = set()
-        for name, presented in self._carried(request):
-            outcome = _outcome(self.engine, request, presented)
+def _known_caller(engine: Engine, request: Request) -> Caller | None:
+    """Return the caller by the keys and sessions that were issued here. Raises ApiError 401."""
+    gate = request.target.gate
+    callers: list[Caller] = []
+    errors: list[ApiError] = []
+    valid: set[str] = set()
+    has_basic = any(scheme.location == BASIC for _, scheme in gate.schemes)
+    for name, scheme in gate.schemes:
+        for presented in _presented(request, scheme, has_basic=has_basic):
+            outcome = _outcome(engine, request, presented)
             if isinstance(outcome, ApiError):
                 errors.append(outcome)
             else:
                 callers.append(outcome)
                 valid.add(name)
-        try:
-            caller = callers[0] if len(callers) == 1 else _agreed(callers, errors)
-        except ApiError:
-            if self.is_optional:  # an old cookie must not prevent a login
-                return None
-            raise
-        if self.is_optional or any(map(valid.issuperset, self.requirements)):
-            return caller
-        raise reject("no_credential" if caller is None else "credential_missing")
-
-    def _carried(self, request: Request) -> Iterator[_Carried]:
-        has_basic = any(scheme.location == BASIC for _, scheme in self.schemes)
-        for name, scheme in self.schemes:
-            for presented in _presented(request, scheme, has_basic=has_basic):
-                yield name, presented
-
-
-@dataclass(frozen=True)
-class AnyCredential:
-    """How callers of one operation are identified. ``any_credential``: it need not be known."""
-
-    engine: Engine
-    contract: Contract
-    operation: Operation
-    any_credential: bool
-
-    def identify(self, request: Request) -> Caller | None:
-        """The caller; None when the request needs and carries no credential.
-
-        Raises ApiError 401.
-        """
-        credential = self._credential(request)
-        return None if credential is None else opened(self.engine, credential)
-
-    def _credential(self, request: Request) -> Credential | None:
-        security = self.operation.security
-        complete = list(self._complete(request))
-        if not complete and not security.optional:
-            raise reject("credential_missing")
-        offered = [one for secrets in complete for one in secrets]
-        if self.any_credential or not security.requirements:
-            offered += _in_common_places(request)
-        for secret in offered:
-            credential = self._key_of_workspace(request, secret)
-            if credential is not None:
-                return credential
-        if not complete:
+    try:
+        caller = callers[0] if len(callers) == 1 else _agreed(callers, errors)
+    except ApiError:
+        if gate.is_optional:  # an old cookie must not prevent a login
             return None
-        if self.any_credential or not complete[0]:
-            return self._unknown(complete[0])
-        if security.optional:
+        raise
+    if gate.is_optional or any(map(valid.issuperset, gate.requirements)):
+        return caller
+    raise reject("no_credential" if caller is None else "credential_missing")
+
+
+def _any_credential(engine: Engine, request: Request) -> Credential | None:
+    """Return the credential of a caller that need not be known. Raises ApiError 401."""
+    security = request.target.operation.security
+    any_credential = not engine.key_given
+    complete = list(_complete(request))
+    if not complete and not security.optional:
+        raise reject("credential_missing")
+    offered = [secret for secrets in complete for secret in secrets]
+    if any_credential or not security.requirements:
+        offered += _in_common_places(request)
+    for secret in offered:
+        credential = _key_of_workspace(engine, request, secret)
+        if credential is not None:
+            return credential
+    if not complete:
+        return None
+    if any_credential or not complete[0]:
+        return _unknown(engine, complete[0])
+    if security.optional:
+        return None
+    if DEMO_KEY in offered and not is_local(engine, request):
+        raise _demo_key_problem(engine, request)
+    raise reject("bad_credential")
+
+
+def _complete(request: Request) -> Iterator[list[str]]:
+    """Yield the secrets of every requirement that the request satisfies."""
+    schemes = request.target.contract.schemes
+    for requirement in request.target.operation.security.requirements:
+        secrets = _carried(request, [schemes[alternative.scheme] for alternative in requirement])
+        if secrets is not None:
+            yield secrets
+
+
+def _carried(request: Request, schemes: Sequence[Scheme]) -> list[str] | None:
+    """Return a secret for every scheme of a requirement, or None when one is missing."""
+    found = []
+    for scheme in schemes:
+        if scheme.location == MUTUAL_TLS:
+            continue
+        secrets = [secret for secret in secrets_of(request, scheme) if secret]
+        if not secrets:
             return None
-        if DEMO_KEY in offered and not is_local(self.engine, request):
-            raise _demo_key_problem(self.engine, request)
-        raise reject("bad_credential")
+        found += secrets
+    return found
 
-    def _complete(self, request: Request) -> Iterator[list[str]]:
-        """The secrets of every requirement that the request satisfies."""
-        for requirement in self.operation.security.requirements:
-            secrets = self._carried(request, requirement)
-            if secrets is not None:
-                yield secrets
 
-    def _carried(self, request: Request, requirement: tuple[Alternative, ...]) -> list[str] | None:
-        """A secret for every scheme of the requirement, or None when one is missing."""
-        found = []
-        for one in requirement:
-            scheme = self.contract.schemes[one.scheme]
-            if scheme.location == MUTUAL_TLS:
-                continue
-            secrets = [secret for secret in secrets_of(request, scheme) if secret]
-            if not secrets:
-                return None
-            found += secrets
-        return found
+def _unknown(engine: Engine, secrets: list[str]) -> Credential:
+    """Return the credential of a caller that the first workspace admits without knowing it."""
+    return Credential(
+        digest=key_digest(" ".join(secrets)),
+        workspace_id=engine.first_workspace,
+        subject="anyone",
+        scopes=frozenset({EVERYTHING}),
+    )
 
-    def _unknown(self, secrets: list[str]) -> Credential:
-        """The credential of a caller that the first workspace admits without knowing it."""
-        return Credential(
-            digest=key_digest(" ".join(secrets)),
-            workspace_id=self.engine.first_workspace,
-            subject="anyone",
-            scopes=frozenset({EVERYTHING}),
-        )
 
-    def _key_of_workspace(self, request: Request, secret: str) -> Credential | None:
-        found = look_up(self.engine.store, Presented("api_key", secret))
-        is_closed = secret == DEMO_KEY and not is_local(self.engine, request)
-        return None if is_closed else found
+def _key_of_workspace(engine: Engine, request: Request, secret: str) -> Credential | None:
+    found = look_up(engine.store, Presented("api_key", secret))
+    is_closed = secret == DEMO_KEY and not is_local(engine, request)
+    return None if is_closed else found
 
 
 def _in_common_places(request: Request) -> Iterator[str]:
@@ -238,7 +197,7 @@ def _outcome(engine: Engine, request: Request, presented: Presented | str) -> Ca
     found = look_up(engine.store, presented)
     if found is None:
         revoked = look_up(engine.store, Presented("revoked", presented.secret))
-        request.trace.revoked_key_of = None if revoked is None else revoked.workspace_id
+        request.revoked_key_of = None if revoked is None else revoked.workspace_id
     if presented.secret == DEMO_KEY and not is_local(engine, request):
         return _demo_key_problem(engine, request)
     workspace = None if found is None else open_workspace(engine, found)

@@ -15,8 +15,9 @@ from msgspec import structs
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.http.pipeline import Endpoint, Reply, Request, printable
+from invoice_sandbox.http.endpoint import Endpoint
 from invoice_sandbox.http.prefer import from_contract
+from invoice_sandbox.http.request import Reply, Request, printable
 from invoice_sandbox.openapi.load.operations import named_examples
 from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.operation import Operation
@@ -34,14 +35,14 @@ _LOGGED: Final = frozenset({401, 429})
 
 def error_reply(engine: Engine, request: Request, error: ApiError) -> Reply:
     """The response to an error, in the format of the operation or of the project."""
-    endpoint, project = request.trace.endpoint, engine.project
+    endpoint, project = request.endpoint, engine.project
     below = f"{project.control.base_path}/"
     is_control = request.path.startswith(below) if endpoint is None else endpoint.is_control
     conventions = project.control_conventions if is_control else project.conventions
     url = engine.url + (project.control.base_path if is_control else "")
-    request_id = request.trace.request_id
+    request_id = request.id
     if error.status in _LOGGED or error is request.invalid:
-        request.trace.why["reason"] = conventions.message(error, url)
+        request.why["reason"] = conventions.message(error, url)
     if endpoint is not None:
         status = declared_status(endpoint.operation, error.status)
         if status is not None:
@@ -50,7 +51,7 @@ def error_reply(engine: Engine, request: Request, error: ApiError) -> Reply:
                     conventions.has_own_errors or not _has_example(endpoint, status, media_type)
                 ):
                     return Reply(status, jsonio.dumps(body), media_type, error.headers)
-            shown = _shown(engine, request, endpoint, status)
+            shown = _shown(engine, request, status)
             if shown is not None:
                 reason = printable(conventions.message(error, url))[:_MAX_REASON_LENGTH]
                 return structs.replace(
@@ -60,11 +61,11 @@ def error_reply(engine: Engine, request: Request, error: ApiError) -> Reply:
     return Reply(error.status, jsonio.dumps(body), media_type, error.headers)
 
 
-def _shown(engine: Engine, request: Request, endpoint: Endpoint, status: int) -> Reply | None:
+def _shown(engine: Engine, request: Request, status: int) -> Reply | None:
     """The response that the document shows for a status, if it has a usable one."""
-    workspace = request.trace.workspace or engine.default_workspace()
+    workspace = request.workspace or engine.default_workspace()
     try:
-        return from_contract(request, endpoint, workspace, Choice(status))
+        return from_contract(request, workspace, Choice(status))
     except ApiError:
         return None
 

@@ -13,7 +13,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from invoice_sandbox.http.pipeline import Reply, Request
+from invoice_sandbox.http.request import Reply, Request
 from invoice_sandbox.http.routing import Page
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import reject
-from invoice_sandbox.http.pipeline import JSON, Message, Receive, Reply, Request, Scope, Send
+from invoice_sandbox.http.request import JSON, Message, Receive, Reply, Request, Scope, Send
 from invoice_sandbox.http.routing import Page
 from invoice_sandbox.openapi.load.merge import with_vocabularies
 from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS

@@ -1,4 +1,4 @@
-"""Stage 6, prefer: ``Prefer`` (RFC 7240), as Prism spells it, and ``Accept``.
+"""``Prefer`` (RFC 7240), as Prism spells it, and ``Accept``.
 
 ``code=404`` asks for the declared response of that status, ``example=NAME`` for the named example,
 and ``dynamic=true`` for a response generated from the schema instead of an example. The operation
@@ -17,7 +17,7 @@ from msgspec import structs
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError, reject
-from invoice_sandbox.http.pipeline import PREFER, Endpoint, ParsedRequest, Reply, Request, printable
+from invoice_sandbox.http.request import PREFER, Reply, Request, printable
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.responses import (
     WITHOUT_BODY,
@@ -36,30 +36,24 @@ _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _STATUS: Final = re.compile(r"[1-5][0-9]{2}", re.ASCII)
 
 
-class Prefer:
-    """Responds as the client prefers, from the contract, to a request that is allowed and valid.
+def preferred(engine: Engine, request: Request) -> Reply | None:
+    """Return the response that the client prefers, from the contract, to a valid request.
 
-    The control API has no preferences.
+    None: it does not prefer any. The control API has no preferences. Raises ApiError 400, 406 and
+    501.
     """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def __call__(self, parsed: ParsedRequest) -> Reply | None:
-        """The preferred response, or None. Raises ApiError 400, 406 and 501."""
-        texts = parsed.request.header_values(PREFER)
-        if parsed.endpoint.is_control:
-            return None
-        preferred = _supported(_preferences(texts))
-        if not preferred:
-            return None
-        applied = ", ".join(f"{name}={value}" for name, value in preferred.items())
-        parsed.request.trace.why["preferred"] = applied
-        workspace = parsed.workspace or self._engine.default_workspace()
-        choice = _choice(preferred, tuple(parsed.endpoint.operation.responses))
-        reply = from_contract(parsed.request, parsed.endpoint, workspace, choice)
-        header = ("Preference-Applied", printable(applied))
-        return structs.replace(reply, headers=(*reply.headers, header))
+    if request.target.is_control or PREFER not in request.head.first:
+        return None
+    found = _supported(_preferences(request.header_values(PREFER)))
+    if not found:
+        return None
+    applied = ", ".join(f"{name}={value}" for name, value in found.items())
+    request.why["preferred"] = applied
+    workspace = request.workspace or engine.default_workspace()
+    choice = _choice(found, tuple(request.target.operation.responses))
+    reply = from_contract(request, workspace, choice)
+    header = ("Preference-Applied", printable(applied))
+    return structs.replace(reply, headers=(*reply.headers, header))
 
 
 def _choice(preferred: dict[str, str], declared: tuple[str, ...]) -> Choice:
@@ -72,7 +66,6 @@ def _choice(preferred: dict[str, str], declared: tuple[str, ...]) -> Choice:
 
 def from_contract(
     request: Request,
-    endpoint: Endpoint,
     workspace: Workspace,
     choice: Choice,
     headers: Mapping[str, str] = MappingProxyType({}),
@@ -83,7 +76,7 @@ def from_contract(
     Raises ApiError 400 for a preference that the contract cannot meet, 406, and 501 when it shows
     no response.
     """
-    accept = request.accept or None
+    accept, endpoint = request.accept or None, request.target
     try:
         given = contract_response(
             endpoint.contract, endpoint.operation, workspace.seed, replace(choice, accept=accept)
@@ -95,7 +88,7 @@ def from_contract(
     except NoResponseError as error:
         raise reject("no_usable_response", problem=str(error)) from None
     if given.hints:
-        why = request.trace.why
+        why = request.why
         why["hints"] = [*why.get("hints", ()), *given.hints]
     names = {name.lower() for name in headers}
     shown = (one for one in given.headers if one[0].lower() not in names)
@@ -104,7 +97,7 @@ def from_contract(
 
 def reply_of(given: ContractResponse, request: Request) -> Reply:
     """The response as it goes out, without headers that the server itself sets."""
-    taken = {name.lower() for name, _ in request.trace.headers}
+    taken = {name.lower() for name, _ in request.headers}
     headers = tuple(one for one in given.headers if one[0].lower() not in taken | _SET_BY_EDGE)
     if not given.media_type or given.status in WITHOUT_BODY:
         return Reply(given.status, headers=headers)

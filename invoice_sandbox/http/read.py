@@ -1,17 +1,16 @@
-"""Stage 5, read: the body in bytes, then the parameters and the body as the contract declares them.
+"""Reading: the body in bytes, then the parameters and the body as the contract declares them.
 
-Routing calls ``check_length``, because the order of checks is path, body size, credentials. A body
-is received after admission, and not at all if the contract declares none.
+The order of checks is path, declared length of the body, credentials. A body is received after
+admission, and not at all if the contract declares none.
 """
 
 from __future__ import annotations
 
 from asyncio import timeout, wait_for
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
@@ -25,15 +24,7 @@ from invoice_sandbox.base.errors import (
     reject,
     reject_inputs,
 )
-from invoice_sandbox.http import idempotency
-from invoice_sandbox.http.pipeline import (
-    AdmittedRequest,
-    ClientGoneError,
-    ParsedRequest,
-    Read,
-    Request,
-    client_address,
-)
+from invoice_sandbox.http.request import ClientGoneError, Inputs, Request
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.message.bodies import Form, RequestBody
 from invoice_sandbox.openapi.message.media_types import (
@@ -50,7 +41,6 @@ from invoice_sandbox.openapi.message.texts import MAX_UNDECLARED, Shape, advice,
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.schema.compile import MAX_PROBLEMS
 from invoice_sandbox.openapi.schema.problems import Problem, short_name
-from invoice_sandbox.scenarios.script import Scenario
 
 BODIES_IN_FLIGHT: Final = 64 * 1024 * 1024
 BODIES_OF_AN_ADDRESS: Final = 48 * 1024 * 1024
@@ -74,59 +64,58 @@ def too_slow(seconds: float) -> ApiError:
     return reject("too_slow", ("Connection", "close"), seconds=f"{seconds:g}")
 
 
-async def check_length(request: Request, body: RequestBody) -> None:
-    """Raise ApiError 413 for a body that declares a length beyond the limit."""
-    declared = request.header("content-length")
-    if declared is not None and declared.isdigit() and int(declared) > body.limit:
-        raise await _too_large(request, body.limit)
+def check_length(request: Request) -> bool:
+    """Return False for a body that declares a length beyond the limit."""
+    body, declared = request.target.operation.body, request.header("content-length")
+    if body is None or declared is None or not declared.isdigit():
+        return True
+    return int(declared) <= body.limit
 
 
-class Bodies:
-    """Receives the bodies of requests. They share a number of bytes, until the responses are
-    ready."""
-
-    def __init__(self) -> None:
-        self._in_flight: Counter[str] = Counter()
-
-    async def __call__(self, admitted: AdmittedRequest) -> None:
-        """Receive the whole body, whether it comes with a length or in chunks.
-
-        Raises ApiError 408, 413 and 503.
-        """
-        request, declared = admitted.request, admitted.endpoint.operation.body
-        limit = declared.limit if declared is not None else 0
-        body, shares = bytearray(), _shares(admitted)
-        request.trace.release = lambda: self._add(shares, -len(body))
-        try:
-            async with timeout(MAX_SECONDS):
-                async for part in _parts(request):
-                    if len(body) + len(part) > limit:
-                        raise await _too_large(request, limit)
-                    self._check(shares, len(part))
-                    self._add(shares, len(part))
-                    body += part
-        except TimeoutError:
-            raise too_slow(MAX_SECONDS) from None
-        request.trace.content = bytes(body)
-
-    def _check(self, shares: Mapping[str, int], added: int) -> None:
-        if any(self._in_flight[name] + added > most for name, most in shares.items()):
-            raise reject("busy", ("Retry-After", "1"))
-
-    def _add(self, shares: Iterable[str], count: int) -> None:
-        for name in shares:
-            self._in_flight[name] += count
-            if not self._in_flight[name]:
-                del self._in_flight[name]
+async def refuse_length(request: Request) -> ApiError:
+    """Return the error of a body that declares a length beyond the limit."""
+    body = request.target.operation.body
+    return await _too_large(request, 0 if body is None else body.limit)
 
 
-def _shares(admitted: AdmittedRequest) -> dict[str, int]:
+async def receive_body(in_flight: Counter[str], request: Request) -> None:
+    """Receive the whole body, whether it comes with a length or in chunks.
+
+    Bodies share a number of bytes, which are counted ``in_flight`` until ``forget_body``.
+    Raises ApiError 408, 413 and 503.
+    """
+    declared = request.target.operation.body
+    limit = declared.limit if declared is not None else 0
+    body, most = bytearray(), _most(request)
+    request.shares = tuple(most)
+    try:
+        async with timeout(MAX_SECONDS):
+            async for part in _parts(request):
+                if len(body) + len(part) > limit:
+                    raise await _too_large(request, limit)
+                if any(in_flight[name] + len(part) > bytes_ for name, bytes_ in most.items()):
+                    raise reject("busy", ("Retry-After", "1"))
+                in_flight.update(dict.fromkeys(most, len(part)))
+                body += part
+                request.content = bytes(body)
+    except TimeoutError:
+        raise too_slow(MAX_SECONDS) from None
+
+
+def forget_body(in_flight: Counter[str], request: Request) -> None:
+    """Give back the bytes that a body took."""
+    for name in request.shares:
+        in_flight[name] -= len(request.content)
+        if not in_flight[name]:
+            del in_flight[name]
+
+
+def _most(request: Request) -> dict[str, int]:
     """Return the most bytes in flight of all, and of those with the same address or workspace."""
-    address = client_address(admitted.request.scope)
-    shares = {"all": BODIES_IN_FLIGHT, f"address {address}": BODIES_OF_AN_ADDRESS}
-    if admitted.workspace is not None:
-        shares[f"workspace {admitted.workspace.id}"] = BODIES_OF_A_WORKSPACE
-    return shares
+    most = {"all": BODIES_IN_FLIGHT, f"address {request.address}": BODIES_OF_AN_ADDRESS}
+    if request.workspace is not None:
+        most[f"workspace {request.workspace.id}"] = BODIES_OF_A_WORKSPACE
+    return most
 
 
 async def _parts(request: Request) -> AsyncIterator[bytes]:
@@ -161,45 +150,7 @@ async def _too_large(request: Request, limit: int) -> ApiError:
 
 
 _BODY: Final = "the body"
-_NO_BODY: Final = RequestBody(required=False, checkers={}, limit=0)
 _UTF_8: Final = frozenset({"", "utf-8", "utf8"})
-
-
-def compile_reading(handlers: Collection[str], operation: Operation) -> Read:
-    """What reads the requests of one operation. It raises ApiError 400 and 415.
-
-    An ``Idempotency-Key`` is honoured for a POST of a known caller, if one of the ``handlers``
-    carries it out. A public operation, such as to log in, is carried out every time.
-    """
-    is_post = operation.method == "POST" and not operation.security.optional
-    plan = _Reading(
-        operation=operation,
-        body_type=partial(_body_type, operation.body or _NO_BODY),
-        locations=tuple(dict.fromkeys(one.location for one in operation.parameters)),
-        place=["paths", operation.path, operation.method.lower(), "requestBody", "content"],
-        headers={one.name.lower(): one.name for one in operation.parameters if _is_header(one)},
-        query=_query_names(operation),
-        has_cookie_lists=any(
-            one.location == "cookie" and one.in_many for one in operation.parameters
-        ),
-        is_idempotent=is_post and operation.id in handlers,
-    )
-    return plan.read
-
-
-def _query_names(operation: Operation) -> frozenset[str] | None:
-    """The names of its query parameters; None: any name may be one."""
-    in_query = [one for one in operation.parameters if one.location == "query"]
-    names: list[str] = []
-    for one in in_query:
-        if one.members is None:
-            return None
-        names += [one.name, *one.members]
-    return frozenset(names)
-
-
-def _is_header(parameter: Parameter) -> bool:
-    return parameter.location == "header"
 
 
 class _Wrong(NamedTuple):
@@ -219,162 +170,139 @@ class _BodyType:
     format: Literal["json", "form", "text", "bytes"]
 
 
-@dataclass(frozen=True)
-class _Body:
-    """The value of a body, as its media type is read."""
+def read(request: Request) -> Inputs:
+    """Return the parameters and the body of a request. Raises ApiError 400 and 415."""
+    reading, declared = request.target.reading, request.target.operation.body
+    path, query = _parameters(request)
+    if "query" not in reading.locations and request.scope["query_string"]:
+        with suppress(ApiError):  # one that nobody reads may be anything
+            _explain_query(request, [name for name, _ in _pairs(request)])
+    if declared is None:
+        return Inputs(path, query)
+    return Inputs(path, query, *_body(request, declared))
 
-    value: Any = None
-    media_type: str = ""
+
+def _explain_query(request: Request, names: Iterable[str]) -> None:
+    """Name the first query parameters that the operation does not declare."""
+    endpoint = request.target
+    declared, schemes = endpoint.reading.query or (), endpoint.contract.schemes.values()
+    known = {*declared, *(scheme.name for scheme in schemes if scheme.location == "query")}
+    unknown = (name for name in dict.fromkeys(names) if name.partition("[")[0] not in known)
+    hints = [
+        _hint("query parameter", name, advice(name, tuple(sorted(declared))))
+        for name in islice(unknown, MAX_UNDECLARED)
+    ]
+    if hints:
+        request.why["hints"] = hints
 
 
-_NOTHING: Final = _Body()
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """How the requests of one operation are read; ``headers`` are those that it declares, ``query``
-    the names of its query parameters (None: any)."""
-
-    operation: Operation
-    body_type: Callable[[str], _BodyType]
-    locations: tuple[str, ...]
-    place: list[str]
-    headers: Mapping[str, str]
-    query: frozenset[str] | None
-    has_cookie_lists: bool
-    is_idempotent: bool
-
-    def read(self, admitted: AdmittedRequest, scenario: Scenario | None) -> ParsedRequest:
-        """The request with its parameters and body, if the contract allows them."""
-        path, query = self._parameters(admitted)
-        if "query" not in self.locations and admitted.request.scope["query_string"]:
-            with suppress(ApiError):  # one that nobody reads may be anything
-                self._explain_query(admitted, [name for name, _ in _pairs(admitted)])
-        declared = self.operation.body
-        body = _NOTHING if declared is None else self._body(admitted, declared)
-        key, caller = None, admitted.credential if self.is_idempotent else None
-        if caller is not None and admitted.request.header(idempotency.HEADER) is not None:
-            key = idempotency.key_of(admitted, caller, body.value, body.media_type)
-        return ParsedRequest(
-            request=admitted.request,
-            endpoint=admitted.endpoint,
-            path_texts=admitted.path_texts,
-            credential=admitted.credential,
-            workspace=admitted.workspace,
-            scenario=scenario,
-            path=path,
-            query=query,
-            body=body.value,
-            media_type=body.media_type,
-            idempotency=key,
-        )
-
-    def _explain_query(self, admitted: AdmittedRequest, names: Iterable[str]) -> None:
-        """Name the first query parameters that the operation does not declare."""
-        declared, schemes = self.query or (), admitted.endpoint.contract.schemes.values()
-        known = {*declared, *(one.name for one in schemes if one.location == "query")}
-        unknown = (one for one in dict.fromkeys(names) if one.partition("[")[0] not in known)
-        hints = [
-            _hint("query parameter", name, advice(name, tuple(sorted(declared))))
-            for name in islice(unknown, MAX_UNDECLARED)
-        ]
-        if hints:
-            admitted.request.trace.why["hints"] = hints
-
-    def _parameters(self, admitted: AdmittedRequest) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Those of the path and of the query. Raises ApiError 400."""
-        given = {one: Given(list(_SOURCES[one](self, admitted))) for one in self.locations}
-        sent = given["query"].texts if "query" in given else {}
-        if self.query is not None and sent.keys() - self.query:
-            self._explain_query(admitted, sent)
-        values: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "cookie": {}}
-        missing: list[_Wrong] = []
-        problems: list[_Wrong] = []
-        for parameter in self.operation.parameters:
-            source = given[parameter.location]
-            found = parameter.find(source) if source.pairs else None
-            if found is None:
-                if parameter.required:
-                    lack = InputProblem("is required", is_missing=True)
-                    missing.append(_Wrong(parameter, lack, parameter.name))
-            elif found.problem is not None:
-                problems.append(_Wrong(parameter, found.problem, found.label))
-            else:
-                values[parameter.location][parameter.name] = found.value
-        if missing or problems:
-            wrong = missing + problems
-            why = admitted.request.trace.why
-            if wrong[0].parameter.schema_pointer:
-                why["schemaPath"] = wrong[0].parameter.schema_pointer
-            del wrong[MAX_PROBLEMS:]
-            why["problems"] = [
-                {"pointer": "", "problem": f"{one.label} {one.problem.text}"} for one in wrong
-            ]
-            count = len(missing) + len(problems)
-            inputs = InputProblems(tuple(one.problem for one in wrong), count)
-            raise reject_inputs("bad_parameter", inputs, [one.label for one in wrong])
-        return values["path"], values["query"]
-
-    def _body(self, admitted: AdmittedRequest, body: RequestBody) -> _Body:
-        content, content_type = admitted.content, admitted.request.header("content-type") or ""
-        given = self.body_type(content_type)
-        is_named = bool(content_type) and given.declared is not None
-        is_empty_file = is_named and given.format != "json"
-        if not content and not is_empty_file:
-            if body.required:
-                raise reject("missing_body", declared=" or ".join(body.checkers))
-            return _Body(None, given.name)
-        if given.declared is None:
-            raise _unsupported(body)
-        if given.format == "bytes":
-            return _Body(content, given.name)
-        if len(content) > MAX_PARSED and given.name != MULTIPART:
-            raise reject("too_large", limit=MAX_PARSED)
-        if given.format == "json":
-            value = _json(content, admitted.request.header("content-encoding"))
-            admitted.request.trace.is_json = True
-        elif given.format == "form":
-            value = _form(body.forms[given.declared, given.name], content, content_type)
+def _parameters(request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return those of the path and of the query. Raises ApiError 400."""
+    operation, reading = request.target.operation, request.target.reading
+    given = {name: Given(list(_sent(request, name))) for name in reading.locations}
+    sent = given["query"].texts if "query" in given else {}
+    if reading.query is not None and sent.keys() - reading.query:
+        _explain_query(request, sent)
+    values: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "cookie": {}}
+    missing: list[_Wrong] = []
+    problems: list[_Wrong] = []
+    for parameter in operation.parameters:
+        source = given[parameter.location]
+        found = parameter.find(source) if source.pairs else None
+        if found is None:
+            if parameter.required:
+                lack = InputProblem("is required", is_missing=True)
+                missing.append(_Wrong(parameter, lack, parameter.name))
+        elif found.problem is not None:
+            problems.append(_Wrong(parameter, found.problem, found.label))
         else:
-            value = read_text(_text(content), body.texts[given.declared].types)
-        self._check(admitted.request, value, body, given.declared)
-        return _Body(value, given.name)
+            values[parameter.location][parameter.name] = found.value
+    if missing or problems:
+        raise _bad_parameters(request, missing + problems)
+    return values["path"], values["query"]
 
-    def _check(self, request: Request, value: Any, body: RequestBody, declared: str) -> None:
-        why, checker, shape = request.trace.why, body.checkers[declared], body.texts.get(declared)
-        hints: list[str] = []
-        if shape is not None and not _is_declared(value, shape):
-            undeclared = shape.undeclared(value)
-            hints = [_hint("member", name, text) for name, text in undeclared.items()]
-            why.update({"hints": [*why.get("hints", ()), *hints]} if hints else {})
-        if checker.is_valid(value):
-            return
-        found, count = checker.explain(value)
-        problems = [replace(one, typed="") if self._is_secret(one) else one for one in found]
-        why["schemaPath"] = self._in_contract(problems[0].schema_path, declared)
-        why["problems"] = [{"pointer": one.pointer, "problem": one.clause} for one in problems]
-        hint = next(iter(hints), "")
-        listed = (
-            InputProblem(hint, is_sentence=True)
-            if hint and one.is_undeclared and not one.member
-            else InputProblem(one.text, one.is_missing)
-            for one in problems
-        )
-        labels = [one.label(_BODY) for one in problems]
-        raise reject_inputs("schema_violated", InputProblems(tuple(listed), count), labels)
 
-    def _is_secret(self, problem: Problem) -> bool:
-        names = {short_name(name) for name in self.operation.secrets}
-        steps = [
-            step.replace("~1", "/").replace("~0", "~") for step in problem.pointer.split("/")[1:]
-        ]
-        return self.operation.is_secret or not names.isdisjoint(steps)
+def _bad_parameters(request: Request, wrong: list[_Wrong]) -> ApiError:
+    if wrong[0].parameter.schema_pointer:
+        request.why["schemaPath"] = wrong[0].parameter.schema_pointer
+    count = len(wrong)
+    del wrong[MAX_PROBLEMS:]
+    request.why["problems"] = [
+        {"pointer": "", "problem": f"{found.label} {found.problem.text}"} for found in wrong
+    ]
+    inputs = InputProblems(tuple(found.problem for found in wrong), count)
+    return reject_inputs("bad_parameter", inputs, [found.label for found in wrong])
 
-    def _in_contract(self, schema_path: str, declared: str) -> str:
-        """A pointer into the contract: a schema that is no component is in the operation itself."""
-        if schema_path.startswith("/components/"):
-            return schema_path
-        return pointer_text([*self.place, declared, "schema"]) + schema_path
+
+def _body(request: Request, body: RequestBody) -> tuple[Any, str]:
+    """Return the value of a body, and its media type."""
+    content, content_type = request.content, request.header("content-type") or ""
+    given = _body_type(body, content_type)
+    is_named = bool(content_type) and given.declared is not None
+    is_empty_file = is_named and given.format != "json"
+    if not content and not is_empty_file:
+        if body.required:
+            raise reject("missing_body", declared=" or ".join(body.checkers))
+        return None, given.name
+    if given.declared is None:
+        raise _unsupported(body)
+    if given.format == "bytes":
+        return content, given.name
+    if len(content) > MAX_PARSED and given.name != MULTIPART:
+        raise reject("too_large", limit=MAX_PARSED)
+    if given.format == "json":
+        value = _json(content, request.header("content-encoding"))
+        request.is_json = True
+    elif given.format == "form":
+        value = _form(body.forms[given.declared, given.name], content, content_type)
+    else:
+        value = read_text(_text(content), body.texts[given.declared].types)
+    _check(request, value, body, given.declared)
+    return value, given.name
+
+
+def _check(request: Request, value: Any, body: RequestBody, declared: str) -> None:
+    why, checker, shape = request.why, body.checkers[declared], body.texts.get(declared)
+    hints: list[str] = []
+    if shape is not None and not _is_declared(value, shape):
+        undeclared = shape.undeclared(value)
+        hints = [_hint("member", name, text) for name, text in undeclared.items()]
+        why.update({"hints": [*why.get("hints", ()), *hints]} if hints else {})
+    if checker.is_valid(value):
+        return
+    operation = request.target.operation
+    found, count = checker.explain(value)
+    problems = [
+        replace(problem, typed="") if _is_secret(operation, problem) else problem
+        for problem in found
+    ]
+    why["schemaPath"] = _in_contract(operation, problems[0].schema_path, declared)
+    why["problems"] = [
+        {"pointer": problem.pointer, "problem": problem.clause} for problem in problems
+    ]
+    hint = next(iter(hints), "")
+    listed = (
+        InputProblem(hint, is_sentence=True)
+        if hint and problem.is_undeclared and not problem.member
+        else InputProblem(problem.text, problem.is_missing)
+        for problem in problems
+    )
+    labels = [problem.label(_BODY) for problem in problems]
+    raise reject_inputs("schema_violated", InputProblems(tuple(listed), count), labels)
+
+
+def _is_secret(operation: Operation, problem: Problem) -> bool:
+    names = {short_name(name) for name in operation.secrets}
+    steps = [step.replace("~1", "/").replace("~0", "~") for step in problem.pointer.split("/")[1:]]
+    return operation.is_secret or not names.isdisjoint(steps)
+
+
+def _in_contract(operation: Operation, schema_path: str, declared: str) -> str:
+    """Return a pointer into the contract: a schema that is no component is in the operation."""
+    if schema_path.startswith("/components/"):
+        return schema_path
+    place = ["paths", operation.path, operation.method.lower(), "requestBody", "content"]
+    return pointer_text([*place, declared, "schema"]) + schema_path
 
 
 def _body_type(body: RequestBody, content_type: str) -> _BodyType:
@@ -391,20 +319,18 @@ def _body_type(body: RequestBody, content_type: str) -> _BodyType:
     return _BodyType(given.name, declared, "text" if is_read else "bytes")
 
 
-def _path(_: _Reading, admitted: AdmittedRequest) -> Iterable[Pair]:
-    return admitted.path_texts.items()
+def _sent(request: Request, location: str) -> Iterable[Pair]:
+    """Return what was sent in a location: names decoded, values of the query as they were sent."""
+    if location == "path":
+        return request.path_texts.items()
+    if location == "query":
+        return _pairs(request) if request.scope["query_string"] else ()
+    return _headers(request) if location == "header" else _cookies(request)
 
 
-def _query(_: _Reading, admitted: AdmittedRequest) -> Iterable[Pair]:
-    """The pairs in the query: names decoded, values as they were sent."""
-    if not admitted.request.scope["query_string"]:
-        return ()
-    return _pairs(admitted)
-
-
-def _pairs(admitted: AdmittedRequest) -> Iterator[Pair]:
+def _pairs(request: Request) -> Iterator[Pair]:
     try:
-        text = admitted.request.scope["query_string"].decode("ascii")
+        text = request.scope["query_string"].decode("ascii")
         if "%" in text:
             unquote_to_bytes(text).decode()
     except ValueError:
@@ -415,17 +341,18 @@ def _pairs(admitted: AdmittedRequest) -> Iterator[Pair]:
             yield unquote_plus(name), value
 
 
-def _headers(plan: _Reading, admitted: AdmittedRequest) -> Iterator[Pair]:
-    """The headers, under the names that the operation gives them."""
-    for name, text in admitted.request.head.headers:
-        if name in plan.headers:
-            yield plan.headers[name], text
+def _headers(request: Request) -> Iterator[Pair]:
+    """Return the headers, under the names that the operation gives them."""
+    names = request.target.reading.headers
+    for name, text in request.head.headers:
+        if name in names:
+            yield names[name], text
 
 
-def _cookies(plan: _Reading, admitted: AdmittedRequest) -> Iterator[Pair]:
-    """The cookies; an exploded list or object consists of several."""
-    header = "; ".join(admitted.request.header_values("cookie"))
-    if plan.has_cookie_lists:
+def _cookies(request: Request) -> Iterator[Pair]:
+    """Return the cookies; an exploded list or object consists of several."""
+    header = "; ".join(request.header_values("cookie"))
+    if request.target.reading.has_cookie_lists:
         for pair in header.replace("&", ";").split(";"):
             name, _, text = pair.strip().partition("=")
             yield name, text
@@ -436,14 +363,6 @@ def _cookies(plan: _Reading, admitted: AdmittedRequest) -> Iterator[Pair]:
         return
     for name, morsel in cookies.items():
         yield name, morsel.value
-
-
-_SOURCES: Final[Mapping[str, Callable[[_Reading, AdmittedRequest], Iterable[Pair]]]] = {
-    "path": _path,
-    "query": _query,
-    "header": _headers,
-    "cookie": _cookies,
-}
 
 
 def _json(raw: bytes, encoding: str | None) -> Any:

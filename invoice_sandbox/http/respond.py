@@ -1,134 +1,242 @@
-"""Stage 7, respond: a control function, a handler, or the contract itself, decided at start."""
+"""One request, from its route to its journal entry. Start reading here.
+
+Connexion has found what a request is for (``routing``) and hands it to ``leaf``, which waits for
+whatever has to be waited for, and calls ``respond``. Nothing in here waits: a response is made in
+one go, in one transaction, or it is a Later.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from inspect import isawaitable
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from invoice_sandbox.base.errors import ApiError, reject
-from invoice_sandbox.http.handling import (
-    HandlerResponse,
-    JsonResponses,
-    check_error,
-    origin_of,
-    public_workspace,
-    report_forbidden,
-    undeclared,
+from invoice_sandbox.base.later import Later
+from invoice_sandbox.http import idempotency
+from invoice_sandbox.http.admit import admit
+from invoice_sandbox.http.call import (
+    call_of,
+    control_call_of,
+    do_steps,
+    explain,
+    explain_scenario,
+    note_use,
+    workspace_of,
 )
-from invoice_sandbox.http.pipeline import (
-    AdmittedRequest,
-    ParsedRequest,
-    Reply,
-    Respond,
-)
-from invoice_sandbox.http.prefer import from_contract
-from invoice_sandbox.openapi.operation import Contract, Operation
+from invoice_sandbox.http.check import ContractViolationError, check_error, checked
+from invoice_sandbox.http.declared_errors import error_reply
+from invoice_sandbox.http.endpoint import Endpoint
+from invoice_sandbox.http.faults import Outcome, after, before, choose_fault, named_scenario
+from invoice_sandbox.http.idempotency import IdempotencyKey
+from invoice_sandbox.http.prefer import from_contract, preferred
+from invoice_sandbox.http.read import read, receive_body
+from invoice_sandbox.http.record import FAILURE, recorded
+from invoice_sandbox.http.request import Inputs, Reply, Request
 from invoice_sandbox.openapi.responses import USUAL
-from invoice_sandbox.runtime.control_call import (
-    ControlCall,
-    ControlFunction,
-    PublicControlCall,
-    Raw,
+from invoice_sandbox.project.api import (
+    Call,
+    DeliverThenRespond,
+    Handler,
+    Response,
+    WorkThenRespond,
 )
+from invoice_sandbox.project.code import place_of_error
 from invoice_sandbox.runtime.engine import Engine
+from invoice_sandbox.state import Fault, NoWorkspaceError, Transaction
+
+log = logging.getLogger("invoice_sandbox")
 
 
-class Responses:
-    """Makes the last stage of each operation: a control function, a handler, or the contract.
+def respond(engine: Engine, request: Request, go_on: Callable[[], Outcome]) -> Reply | Later:
+    """Return the response to a request, recorded in the journal; or what has to be waited for.
 
-    ``functions`` carry out the operations of the control API that every project has. They work on
-    whole workspaces and not in one transaction.
+    Whatever goes wrong is an error in the format of the operation, or of the project.
     """
-
-    def __init__(self, engine: Engine, functions: Mapping[str, ControlFunction]) -> None:
-        self._engine = engine
-        self._functions = functions
-
-    def function_of(self, contract: Contract, operation_id: str) -> Callable[..., Any]:
-        """Return what carries out an operation: a control function, a handler of the project, or
-        the responder from the contract."""
-        if contract is self._engine.project.control and operation_id in self._functions:
-            return self._functions[operation_id]
-        return self._engine.project.handlers.get(operation_id, self._from_contract)
-
-    def compile(self, contract: Contract, operation: Operation, function: Any) -> Respond:
-        """Return what responds to the requests of one operation with its function."""
-        engine = self._engine
-        if function == self._from_contract:
-            return self._from_contract
-        responses = JsonResponses(operation, engine.project.conventions_of(contract))
-        if contract is engine.project.control and operation.id in self._functions:
-            return _ControlResponse(engine, operation, function, responses).respond
-        has_scenarios = contract is engine.project.contract
-        return HandlerResponse(engine, operation, function, responses, has_scenarios).respond
-
-    async def _from_contract(self, parsed: ParsedRequest) -> Reply:
-        workspace = parsed.workspace or public_workspace(self._engine, parsed)
-        return from_contract(parsed.request, parsed.endpoint, workspace, USUAL)
-
-    def report_forbidden(self, admitted: AdmittedRequest, error: ApiError) -> None:
-        """Call the project's hook for a known caller that may not do what it asks for (403)."""
-        unread = ParsedRequest(
-            request=admitted.request,
-            endpoint=admitted.endpoint,
-            path_texts=admitted.path_texts,
-            credential=admitted.credential,
-            workspace=admitted.workspace,
-            scenario=None,
-            path={},
-            query={},
-            body=None,
-            media_type="",
-            idempotency=None,
-        )
-        report_forbidden(self._engine, unread, error)
+    try:
+        outcome = go_on()
+    except ApiError as error:
+        outcome = error
+    except NoWorkspaceError:  # it was deleted meanwhile
+        outcome = reject("bad_credential")
+    except Exception as error:
+        outcome = internal_error(request, error)
+    if isinstance(outcome, Later):
+        return outcome
+    if isinstance(outcome, ApiError):
+        _report_forbidden(engine, request, outcome)
+        outcome = error_reply(engine, request, outcome)
+    return recorded(engine, request, outcome)
 
 
-@dataclass(frozen=True)
-class _ControlResponse:
-    """Responds with what a control function returns."""
-
-    engine: Engine
-    operation: Operation
-    function: ControlFunction
-    responses: JsonResponses
-
-    async def respond(self, parsed: ParsedRequest) -> Reply:
-        """The result of the function, validated."""
-        try:
-            result = await self._result(parsed)
-        except ApiError as error:
-            check_error(self.operation, error)
-            report_forbidden(self.engine, parsed, error)
-            raise
-        if isinstance(result, Raw):
-            return _raw(self.operation, result)
-        return self.responses.reply(result)
-
-    async def _result(self, parsed: ParsedRequest) -> Any:
-        headers, body = dict(parsed.request.head.headers), parsed.body or {}
-        call = PublicControlCall(
-            self.engine, parsed.path, parsed.query, headers, body, parsed.content
-        )
-        if self.operation.security.requirements:
-            if parsed.credential is None or parsed.workspace is None:
-                raise reject("no_credential")
-            call = ControlCall(
-                **vars(call),
-                credential=parsed.credential,
-                workspace=parsed.workspace,
-                origin=origin_of(self.engine, parsed),
-            )
-        result = self.function(call)
-        return await result if isawaitable(result) else result
+def admitted(engine: Engine, request: Request) -> Outcome:
+    """Admit the caller of a routed request, and carry it out, once its body is there."""
+    admit(engine, request)
+    if request.target.operation.body is None:
+        return carry_out(engine, request)
+    receive = partial(receive_body, engine.bodies_in_flight, request)
+    return Later(receive, lambda _: carry_out(engine, request))
 
 
-def _raw(operation: Operation, given: Raw) -> Reply:
-    """A response that is in no envelope. Raises ContractViolationError."""
-    response = operation.response_for(given.status)
-    if response is None or given.media_type not in response.content:
-        raise undeclared(operation, given.status)
-    body = b"" if given.status in {204, 304} else given.body
-    return Reply(given.status, body, given.media_type, given.headers, given.stream)
+def carry_out(engine: Engine, request: Request, *, with_faults: bool = True) -> Outcome:
+    """Carry out an admitted request in one transaction: due steps, fault, and what it asks for."""
+    if request.target.is_control_function:
+        return _control(engine, request)
+    named_scenario(engine, request)
+    workspace = workspace_of(engine, request)
+    with engine.store.transaction(workspace.id) as state:
+        done = engine.agenda.run_due(state)
+        if engine.agenda.must_wait(state, done):
+            again = partial(carry_out, engine, request, with_faults=with_faults)
+            catch_up = partial(engine.agenda.catch_up, workspace.id)
+            outcome: Outcome = Later(catch_up, lambda _: again())
+        else:
+            fault = choose_fault(request, state) if with_faults else None
+            outcome = _with_fault(engine, request, state, fault)
+            done += engine.agenda.run_due(state)
+    engine.agenda.settle(workspace.id, done)
+    return outcome
+
+
+def _with_fault(
+    engine: Engine, request: Request, state: Transaction, fault: Fault | None
+) -> Outcome:
+    """Answer a request, or do what a fault does before it, or instead."""
+    again = partial(carry_out, engine, request, with_faults=False)
+    outcome = before(engine, request, fault, again)
+    if outcome is None:
+        outcome = after(engine, request, fault, _answer(engine, request, state))
+    return outcome
+
+
+def _answer(engine: Engine, request: Request, state: Transaction) -> Outcome:
+    """Read a request; return its kept response, the preferred one, or that of its handler."""
+    try:
+        inputs = read(request)
+        call = call_of(engine, request, inputs, state)
+        key = idempotency.key_of(request, inputs)
+        earlier = idempotency.kept(request, call, key) or preferred(engine, request)
+    except ApiError as error:
+        return error
+    if earlier is not None:
+        return earlier
+    if request.target.function is None:
+        return from_contract(request, call.workspace, USUAL)
+    note_use(state, request, call.now)
+    outcome = _handled(engine, request, call, request.target.function)
+    if isinstance(outcome, Later):
+        return _reserved(engine, request, call, key, outcome)
+    idempotency.keep(call, key, outcome)
+    return outcome
+
+
+def _handled(engine: Engine, request: Request, call: Call, handler: Handler) -> Outcome:
+    """Return what a handler responds, checked. What it changed is undone if it raises an error."""
+    try:
+        with call.state.attempt():
+            if not request.target.is_control:
+                do_steps(engine, call)
+            result = handler(call)
+            if isinstance(result, ApiError):
+                check_error(call.operation, result)
+                return result
+            if isinstance(result, DeliverThenRespond):
+                work = partial(engine.agenda.finish, call.workspace.id, result.lane)
+                return Later(work, lambda _: result.then)
+            if isinstance(result, WorkThenRespond):
+                return Later(result.work, lambda found: partial(_with, result.then, found))
+            given = result if isinstance(result, Response) else Response(result)
+            explain(request, call, given)
+            return checked(request.target, given)
+    except ApiError as error:
+        check_error(call.operation, error)
+        explain_scenario(request, call, {})
+        if "legal" in error.values:
+            request.why["next"] = error.values["legal"]
+        return error
+
+
+def _with(then: Callable[[Call, Any], Any], result: Any, call: Call) -> Any:
+    return then(call, result)
+
+
+def _reserved(
+    engine: Engine, request: Request, call: Call, key: IdempotencyKey | None, later: Later
+) -> Later:
+    """Return what a handler waits for, and then its second half, in a transaction of its own.
+
+    Meanwhile the same request is rejected.
+    """
+    workspace_id, inputs = call.workspace.id, Inputs(call.path, call.query, call.body)
+    inputs = replace(inputs, media_type=call.media_type)
+    idempotency.reserve(call, key)
+
+    def complete(result: Any) -> Outcome:
+        with engine.store.transaction(workspace_id) as state:
+            again = call_of(engine, request, inputs, state)
+            outcome = _handled(engine, request, again, later.then(result))
+            if isinstance(outcome, Later):
+                raise TypeError("a handler that responds later cannot ask for more")
+            idempotency.keep(again, key, outcome)
+            done = engine.agenda.run_due(state)
+        engine.agenda.settle(workspace_id, done)
+        return outcome
+
+    def undo() -> None:
+        with suppress(NoWorkspaceError), engine.store.transaction(workspace_id) as state:
+            idempotency.release(state, key)
+
+    return Later(later.work, complete, undo)
+
+
+def _control(engine: Engine, request: Request) -> Outcome:
+    """Return what a function of the control API responds. Raises ApiError."""
+    endpoint, inputs = request.target, read(request)
+    assert endpoint.function is not None  # noqa: S101  it is one of the control API
+    return _checked(endpoint, partial(endpoint.function, control_call_of(engine, request, inputs)))
+
+
+def _checked(endpoint: Endpoint, function: Callable[[], Any]) -> Outcome:
+    """Return what a function returns, checked; or what it waits for."""
+    try:
+        result = function()
+    except ApiError as error:
+        check_error(endpoint.operation, error)
+        return error
+    if isinstance(result, Later):
+        then = partial(_checked_then, endpoint, result.then)
+        return Later(result.work, then, result.undo)
+    return checked(endpoint, result)
+
+
+def _checked_then(endpoint: Endpoint, then: Callable[[Any], Any], found: Any) -> Outcome:
+    return _checked(endpoint, partial(then, found))
+
+
+def _report_forbidden(engine: Engine, request: Request, error: ApiError) -> None:
+    """Call the project's hook for a known caller that may not do what it asks for (403)."""
+    hook, workspace = engine.project.hooks.on_forbidden, request.workspace
+    if hook is None or error.status != HTTPStatus.FORBIDDEN or workspace is None:
+        return
+    with engine.store.transaction(workspace.id) as state:
+        hook(call_of(engine, request, Inputs({}, {}), state), error)
+
+
+def internal_error(request: Request, error: Exception) -> ApiError:
+    """Return the error of what must not happen; the log and the journal have the reason.
+
+    That is the part of the contract, or the type of an exception and where it was raised. Its
+    message may have values of the request.
+    """
+    log.error("%s: no response could be given", request.id, exc_info=error)
+    if isinstance(error, ContractViolationError):
+        reason = f"the response is not what the contract declares: {error}"
+    else:
+        place = place_of_error(error) or "no place in the project"
+        reason = f"{type(error).__name__} at {place}"
+    request.why[FAILURE] = reason
+    return reject("internal_error")

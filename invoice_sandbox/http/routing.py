@@ -20,16 +20,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from invoice_sandbox.base.errors import reject
-from invoice_sandbox.http.pipeline import (
-    Endpoint,
-    Receive,
-    Reply,
-    Request,
-    RoutedRequest,
-    Scope,
-    Send,
-)
-from invoice_sandbox.http.read import check_length
+from invoice_sandbox.http.endpoint import Endpoint
+from invoice_sandbox.http.request import Receive, Reply, Request, Scope, Send
 from invoice_sandbox.openapi.load.operations import named_operations, path_names
 from invoice_sandbox.openapi.load.pointers import dereference
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -410,25 +402,8 @@ def _allowed(methods: set[str]) -> tuple[str, ...]:
     return tuple(sorted(every, key=_METHODS.index))
 
 
-async def route(target: Target, request: Request) -> RoutedRequest | Reply:
-    """Return the request with its endpoint, or the response of what needs none.
-
-    Raises ApiError 404, 405, and 413 for the length that a body is declared to have.
-    """
-    if isinstance(target, Page):
-        return await target.respond(request)
-    if isinstance(target, Unrouted):
-        return _without_target(request, target.methods)
-    request.trace.endpoint = target
-    texts = request.trace.path_texts = request.scope["path_params"]
-    if target.raw_parameters:
-        texts = texts | _texts_as_sent(request, target)
-    if target.operation.body is not None:
-        await check_length(request, target.operation.body)
-    return RoutedRequest(request, target, texts)
-
-
-def _without_target(request: Request, methods: Sequence[str]) -> Reply:
+def without_target(request: Request, methods: Sequence[str]) -> Reply:
+    """Return the methods of a path without that of the request. Raises ApiError 404, 405."""
     if not methods:
         raise reject("unknown_path")
     allowed = ", ".join(methods)
@@ -437,13 +412,20 @@ def _without_target(request: Request, methods: Sequence[str]) -> Reply:
     raise reject("method_not_allowed", ("Allow", allowed), method=request.method, allowed=allowed)
 
 
-def _texts_as_sent(request: Request, endpoint: Endpoint) -> dict[str, str]:
-    """Return the parameters in which delimiters are looked for before they are decoded."""
+def texts_of(request: Request) -> Mapping[str, str]:
+    """Return the parameters in the path; those in which delimiters are looked for before they are
+    decoded, as they were sent."""
+    endpoint, decoded = request.target, request.path_texts
+    if not endpoint.raw_parameters:
+        return decoded
     template = _template(endpoint.contract.base_path, endpoint.operation.path)
     names = path_names(endpoint.operation.path)
     pairs = zip(template.segments, request.url.split("/"), strict=True)
     texts = template.texts([unquote(sent) if len(one) == 1 else sent for one, sent in pairs])
     if texts is None:  # what is literal beside a parameter was sent encoded
-        texts = [quote(request.trace.path_texts[name]) for name in names]
+        texts = [quote(decoded[name]) for name in names]
     sent_texts = zip(names, texts, strict=True)
-    return {name: text for name, text in sent_texts if name in endpoint.raw_parameters}
+    return {
+        **decoded,
+        **{name: text for name, text in sent_texts if name in endpoint.raw_parameters},
+    }

@@ -17,42 +17,58 @@ from typing import Any, Final
 from msgspec import structs
 
 from invoice_sandbox.base.clock import SystemClock
-from invoice_sandbox.http.pipeline import (
-    CONNECTION,
-    InjectedFault,
-    Reply,
-    Request,
-    Send,
-    response_start,
-    send_whole,
-)
+from invoice_sandbox.http.request import CONNECTION, InjectedFault, Message, Reply, Request, Send
 
 _PIECES: Final = 20
 
+_INERT: Final = (
+    ("x-content-type-options", "nosniff"),
+    ("content-security-policy", "sandbox; default-src 'none'"),
+)
+"""Headers of every response that is not a page of ours: a browser runs nothing of what a client
+stored, even where an injected fault declares it as HTML."""
 
-class SendReply:
-    """Sends a stream, or a response that a fault alters."""
 
-    def __init__(self, system_clock: SystemClock) -> None:
-        self._system_clock = system_clock
+async def send_reply(system_clock: SystemClock, request: Request, reply: Reply, send: Send) -> None:
+    """Send a response, a stream, or what a fault makes of it."""
+    if reply.stream is not None:
+        await _send_stream(request, reply, reply.stream, send)
+    elif request.fault is None:
+        await _send_whole(request, reply, send)
+    else:
+        altered = _AlteredReply(request, reply, send, request.fault, system_clock)
+        await ALTERATIONS[request.fault.kind](altered)
 
-    async def __call__(self, request: Request, reply: Reply, send: Send) -> None:
-        """Send ``reply``."""
-        fault = request.trace.injected_fault
-        if reply.stream is not None:
-            await _send_stream(request, reply, reply.stream, send)
-        elif fault is None:
-            await send_whole(request, reply, send)
-        else:
-            altered = _AlteredReply(request, reply, send, fault, self._system_clock)
-            await ALTERATIONS[fault.kind](altered)
+
+async def _send_whole(request: Request, reply: Reply, send: Send) -> None:
+    """Send a response in one piece."""
+    body = b"" if request.method == "HEAD" else reply.body
+    await send(_response_start(reply))
+    await send({"type": "http.response.body", "body": body})
+
+
+def _response_start(reply: Reply) -> Message:
+    """Return the ASGI message with status and headers."""
+    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in _headers(reply)]
+    return {"type": "http.response.start", "status": reply.status, "headers": headers}
+
+
+def _headers(reply: Reply) -> list[tuple[str, str]]:
+    headers = list(reply.headers)
+    if not reply.is_page:
+        headers += _INERT
+    if reply.body or reply.stream is not None:
+        headers.append(("content-type", reply.media_type))
+    if reply.stream is None and reply.status not in {204, 304}:
+        headers.append(("content-length", str(len(reply.body))))
+    return headers
 
 
 async def _send_stream(
     request: Request, reply: Reply, parts: AsyncGenerator[bytes, None], send: Send
 ) -> None:
     """Send each part at once, until there are no more or the client is gone."""
-    await send(response_start(reply))
+    await send(_response_start(reply))
     if request.method == "HEAD":
         await parts.aclose()
         await send({"type": "http.response.body", "body": b""})
@@ -98,9 +114,9 @@ class _AlteredReply:
         """Send half of the body, then close the connection."""
         body = self.reply.body
         if not body:
-            await send_whole(self.request, self.reply, self.send)
+            await _send_whole(self.request, self.reply, self.send)
             return
-        await self.send(response_start(self.reply))
+        await self.send(_response_start(self.reply))
         await self._send_part(body[: len(body) // 2])
         _connection(self.request).close()
         await _wait_for_end(self.request)
@@ -108,11 +124,11 @@ class _AlteredReply:
     async def malformed(self) -> None:
         """Send invalid JSON of the same length: a body that ends with a comma."""
         broken = self.reply.body[:-1] + b"," if self.reply.body else b""
-        await send_whole(self.request, structs.replace(self.reply, body=broken), self.send)
+        await _send_whole(self.request, structs.replace(self.reply, body=broken), self.send)
 
     async def content_type(self) -> None:
         """Declare the body as HTML."""
-        await send_whole(
+        await _send_whole(
             self.request, structs.replace(self.reply, media_type="text/html"), self.send
         )
 
@@ -121,7 +137,7 @@ class _AlteredReply:
         when the one before it was too long."""
         pieces = _pieces(self.reply.body)
         started = self.system_clock.monotonic()
-        await self.send(response_start(self.reply))
+        await self.send(_response_start(self.reply))
         gone = asyncio.ensure_future(_wait_for_end(self.request))
         try:
             for number, piece in enumerate(pieces, 1):

@@ -15,11 +15,12 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from invoice_sandbox.base.clock import Instants, SystemClock, instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.base.threads import Threads
 from invoice_sandbox.state import (
     NoWorkspaceError,
     Record,
@@ -38,11 +39,12 @@ STEPS_LOG: Final = "steps"
 MAX_STEPS: Final = 10_000
 """Steps that run without a pause before the agenda stops: a scenario may be an endless loop."""
 
-STEPS_OF_A_REQUEST: Final = 50
-"""Due steps that run before or after a request to a workspace with a live clock. A step that
-records several events counts as so many."""
+STEPS_OF_A_SLICE: Final = 50
+"""Due steps that run in one transaction, such as that of a request. A step that records several
+events counts as so many."""
 
 _MAX_WAIT: Final = 24 * 60 * 60
+_UNREPORTED: Final = "%s: the %s step '%s' was not reported"
 _PAUSE: Final = timedelta(seconds=1)
 """Until due steps are tried again that could not be run."""
 
@@ -54,6 +56,8 @@ LONGEST_WAIT: Final = 300.0
 
 REST: Final = 2.0
 """Real seconds that a snapshot waits for deliveries in flight."""
+
+T = TypeVar("T")
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -104,6 +108,7 @@ class Agenda:
         run: RunStep,
         lanes: Lanes,
         report: ReportDropped | None = None,
+        threads: Threads | None = None,
     ) -> None:
         """``run`` raises SkippedStep for a step that is no longer possible."""
         self._store = store
@@ -111,6 +116,7 @@ class Agenda:
         self._run = run
         self._report = report
         self._lanes = lanes
+        self._threads = threads or Threads()
         lanes.report_to(self._log, self._on_lane_end)
         self._heap: list[tuple[datetime, str]] = []
         self._planned: dict[str, datetime] = {}
@@ -121,37 +127,67 @@ class Agenda:
         self._collecting: dict[str, list[list[Record]]] = {}
         self.instants = Instants()
 
-    def run_due(self, workspace: Workspace, most: int = STEPS_OF_A_REQUEST) -> bool:
-        """Run steps that are due now, and those that they make due, but not many more than
-        ``most``. Start lanes, without waiting for them. True if more steps may be due.
+    def run_due(self, state: Transaction, until: datetime | None = None) -> list[Record]:
+        """Run steps that are due, and those that they make due, but not many more than
+        STEPS_OF_A_SLICE. Return their log entries, for ``settle``.
 
-        An endless loop is not continued until the clock is moved or its scenario is replaced.
+        With ``until`` the clock moves to each step, at most as far as ``until``. Otherwise an
+        endless loop is not continued until the clock is moved or its scenario is replaced.
         """
-        due = self._store.next_due(workspace.id)
-        if due is None or due > workspace.clock.now(self._system_clock):
+        done: list[Record] = []
+        count = 0
+        if until is None and self._is_looping(state):
+            return done
+        while count < STEPS_OF_A_SLICE:
+            entry = self._run_next(state, until)
+            if entry is None:
+                break
+            done.append(entry)
+            count += max(1, len(entry["events"]))
+        return done
+
+    def must_wait(self, state: Transaction, done: list[Record]) -> bool:
+        """True if a request has to wait until the rest of what is due has been done.
+
+        On a live clock it does not wait for the steps of thousands of records. On one that stands
+        still it does, so that its response is always the same.
+        """
+        workspace = state.workspace()
+        if workspace.clock.mode == "live" or len(done) < STEPS_OF_A_SLICE // 2:
             return False
-        is_more = self._run_due_steps(workspace, most)
-        self._lanes.wake(workspace)
-        return is_more
+        due = self._first_due(state)
+        return due is not None and due <= workspace.clock.at and not self._is_looping(state)
 
-    def catch_up(self, workspace: Workspace, due: datetime) -> None:
-        """Run the steps that are due before a request. The first one is due at ``due``.
+    def settle(self, workspace_id: str, done: Iterable[Record]) -> None:
+        """Log the steps of a transaction that has committed, and start what they made due."""
+        for entry in done:
+            self._log(workspace_id, entry)
+        due = self._store.next_due(workspace_id)
+        if due is not None:
+            self._threads.on_loop(self._start_due, workspace_id, due)
 
-        On a live clock at most STEPS_OF_A_REQUEST: a request does not wait for the steps of
-        thousands of records. The timer runs the others.
-        """
-        if due > workspace.clock.now(self._system_clock):
-            return
-        is_frozen = workspace.clock.mode == "frozen"
-        if self.run_due(workspace, MAX_STEPS if is_frozen else STEPS_OF_A_REQUEST) and is_frozen:
-            self._note_loop(workspace.id)
-
-    def settle(self, workspace: Workspace, due: datetime) -> None:
-        """Run the steps that are due after a request, and set the timer for the next one."""
-        if workspace.clock.mode == "frozen" and due > workspace.clock.at:
+    def _start_due(self, workspace_id: str, due: datetime) -> None:
+        workspace = self._store.workspace(workspace_id)
+        if workspace is None or (workspace.clock.mode == "frozen" and due > workspace.clock.at):
             return  # nothing is due until the clock is moved
-        self.catch_up(workspace, due)
-        self.schedule_wakeup(workspace.id)
+        if due <= workspace.clock.now(self._system_clock):
+            self._lanes.wake(workspace)
+        self.schedule_wakeup(workspace_id)
+
+    async def catch_up(self, workspace_id: str) -> None:
+        """Run all steps that are due now; others go on between two slices."""
+        for _ in range(0, MAX_STEPS, STEPS_OF_A_SLICE):
+            if not await self._threads.call(self._slice, workspace_id):
+                return
+            await asyncio.sleep(0)
+        self._note_loop(workspace_id)
+
+    def _slice(self, workspace_id: str, until: datetime | None = None) -> list[Record]:
+        with self._store.transaction(workspace_id) as state:
+            done = self.run_due(state, until)
+        for entry in done:
+            self._log(workspace_id, entry)
+        return done
 
     async def advance(self, workspace_id: str, target: Target, *, wait: bool = True) -> Advance:
         """Move the workspace's clock and run all steps that become due, in order of time.
@@ -163,7 +199,7 @@ class Agenda:
         the clock where the loop began.
         """
         with self._collect(workspace_id) as happened:
-            async with self.lock(workspace_id):
+            async with self._lock(workspace_id):
                 happened.clear()  # it was before
                 start = self._now(workspace_id)
                 end = target(start)
@@ -171,6 +207,7 @@ class Agenda:
                 self._move_clock(workspace_id, end)
             if wait:
                 await self._finish_lanes(workspace_id, happened)
+            self.schedule_wakeup(workspace_id)
         later = (
             one for one in happened if not _is_attempt(one) or parse_instant(one["at"]) > start
         )
@@ -211,7 +248,7 @@ class Agenda:
             return
         due_times = self._store.due_times(workspace_id)
         step, lane = due_times.get(None), self._lanes.next_due(workspace_id, due_times)
-        if step is not None and self._is_looping(workspace, step):
+        if step is not None and self._looping.get(workspace_id) == step:
             step = None
         due = min((one for one in (step, lane) if one is not None), default=None)
         if due is None:
@@ -243,12 +280,21 @@ class Agenda:
             task.cancel()
         await self._lanes.close(patience)
 
-    def lock(self, workspace_id: str) -> asyncio.Lock:
-        """The lock that running, or replacing, the steps of a workspace requires."""
+    async def alone(self, workspace_id: str, function: Callable[[], T]) -> T:
+        """Return what a function returns, called while no advance is under way."""
+        async with self._lock(workspace_id):
+            return await self._threads.call(function)
+
+    def _lock(self, workspace_id: str) -> asyncio.Lock:
         return self._locks.setdefault(workspace_id, asyncio.Lock())
 
-    def _is_looping(self, workspace: Workspace, due: datetime) -> bool:
-        return self._looping.get(workspace.id) == due
+    def _is_looping(self, state: Transaction) -> bool:
+        known = self._looping.get(state.workspace().id) if self._looping else None
+        return known is not None and known == self._first_due(state)
+
+    def _first_due(self, state: Transaction) -> datetime | None:
+        steps = state.steps(None)
+        return steps[0].due if steps else None
 
     def _note_loop(self, workspace_id: str) -> None:
         due = self._next_step_due(workspace_id)
@@ -256,28 +302,7 @@ class Agenda:
             self._looping[workspace_id] = due
 
     def _next_step_due(self, workspace_id: str) -> datetime | None:
-        return (self._store.due_times(workspace_id)).get(None)
-
-    def _run_due_steps(self, workspace: Workspace, most: int) -> bool:
-        due = self._next_step_due(workspace.id)
-        now = workspace.clock.now(self._system_clock)
-        if due is None or due > now or self._is_looping(workspace, due):
-            return False
-        count = 0
-        while count < most:
-            done = self._run_next(workspace.id)
-            if done is None:
-                return False
-            count += max(1, len(done["events"]))
-        return True
-
-    async def _run_all(self, workspace: Workspace) -> None:
-        """Run all steps that are due now; others go on between two slices."""
-        for _ in range(0, MAX_STEPS, STEPS_OF_A_REQUEST):
-            if not self.run_due(workspace):
-                return
-            await asyncio.sleep(0)
-        self._note_loop(workspace.id)
+        return self._store.due_times(workspace_id).get(None)
 
     async def _finish_lanes(self, workspace_id: str, happened: list[Record]) -> None:
         """Run what is due until nothing is due in any lane, as long as receivers respond. On a live
@@ -288,8 +313,9 @@ class Agenda:
         time, responses = asyncio.get_running_loop().time, 0
         started = latest = time()
         while True:
+            await self.catch_up(workspace_id)
             workspace = self._workspace(workspace_id)
-            await self._run_all(workspace)
+            self._lanes.wake(workspace)
             left = min(latest + PATIENCE, started + LONGEST_WAIT) - time()
             if left <= 0 or not await self._lanes.finish(workspace_id, patience=left):
                 return
@@ -301,9 +327,9 @@ class Agenda:
 
     async def _run_until(self, workspace_id: str, end: datetime) -> None:
         count = 0
-        while self._run_next(workspace_id, end) is not None:
-            count += 1
-            if count == MAX_STEPS:
+        while done := await self._threads.call(self._slice, workspace_id, end):
+            count += len(done)
+            if count >= MAX_STEPS:
                 due = self._next_step_due(workspace_id)
                 if due is not None and due <= end:
                     self._note_loop(workspace_id)
@@ -330,69 +356,45 @@ class Agenda:
     def _now(self, workspace_id: str) -> datetime:
         return (self._workspace(workspace_id)).clock.now(self._system_clock)
 
-    def _run_next(self, workspace_id: str, until: datetime | None = None) -> Record | None:
-        """Run the step that is due first, and log it. Return the entry; None: nothing is due.
-
-        With ``until`` the clock moves to the step, at most as far as ``until``.
-        """
-        step: ScheduledStep | None = None
+    def _run_next(self, state: Transaction, until: datetime | None) -> Record | None:
+        """Run the step that is due first. Return its log entry; None: nothing is due."""
+        workspace = state.workspace()
+        step = state.take_due(until or workspace.clock.now(self._system_clock))
+        if step is None:
+            return None
+        workspace = self._forward(state, workspace, step.due)
+        numbered = step
         try:
-            with self._store.transaction(workspace_id) as state:
-                workspace = state.workspace()
-                step = state.take_due(until or workspace.clock.now(self._system_clock))
-                if step is None:
-                    return None
-                workspace = self._forward(state, workspace, step.due)
-                step = replace(step, run=state.next_number(_STEPS_RUN))
+            with state.attempt():
+                numbered = replace(step, run=state.next_number(_STEPS_RUN))
                 self.instants.not_before(workspace.id, workspace.clock, step.due)
-                done = _entry(step, "done", events=self._run(state, workspace, step))
+                return _entry(numbered, "done", events=self._run(state, workspace, numbered))
         except SkippedStep as skipped:
-            done = self._drop_step(workspace_id, step, "skipped", str(skipped))
+            return self._dropped(state, step, "skipped", str(skipped))
         except ApiError as error:
-            if step is None:
-                raise
-            log.warning("%s: the step '%s' failed: %s", workspace_id, step.action, error.message())
-            done = self._drop_step(workspace_id, step, "failed", error.message())
+            log.warning("%s: the step '%s' failed: %s", workspace.id, step.action, error.message())
+            return self._dropped(state, step, "failed", error.message())
         except Exception as error:
-            if step is None:
-                raise
-            log.exception("%s: the step '%s' failed and is not repeated", workspace_id, step.action)
-            done = self._drop_step(workspace_id, step, "failed", type(error).__name__)
-        self._log(workspace_id, done)
-        return done
+            log.exception("%s: the step '%s' failed and is not repeated", workspace.id, step.action)
+            return self._dropped(state, step, "failed", type(error).__name__)
 
-    def _drop_step(
-        self, workspace_id: str, step: ScheduledStep | None, outcome: Dropped, reason: str
+    def _dropped(
+        self, state: Transaction, step: ScheduledStep, outcome: Dropped, reason: str
     ) -> Record:
-        assert step is not None  # noqa: S101  only a step that was taken can fail
-        with self._store.transaction(workspace_id) as state:
-            state.discard_step(step.number)
-            self._forward(state, state.workspace(), step.due)
-            with suppress(ApiError):  # a full workspace has no room for another counter
-                step = replace(step, run=state.next_number(_STEPS_RUN))
-        self._report_dropped(workspace_id, step, outcome, reason)
-        return _entry(step, outcome, reason)
-
-    def _report_dropped(
-        self, workspace_id: str, step: ScheduledStep, outcome: Dropped, reason: str
-    ) -> None:
-        if self._report is None:
-            return
+        """Report a step that is not repeated. Return its log entry."""
+        with suppress(ApiError):  # a full workspace has no room for another counter
+            step = replace(step, run=state.next_number(_STEPS_RUN))
+        workspace = state.workspace()
         try:
-            with self._store.transaction(workspace_id) as state:
-                self._report(state, state.workspace(), step, outcome, reason)
+            if self._report is not None:
+                with state.attempt():
+                    self._report(state, workspace, step, outcome, reason)
         except ApiError as error:
-            log.warning(
-                "%s: the %s step '%s' was not reported: %s",
-                workspace_id,
-                outcome,
-                step.action,
-                error.message(),
-            )
+            problem = error.message()
+            log.warning(_UNREPORTED + ": %s", workspace.id, outcome, step.action, problem)
         except Exception:
-            log.exception(
-                "%s: the %s step '%s' was not reported", workspace_id, outcome, step.action
-            )
+            log.exception(_UNREPORTED, workspace.id, outcome, step.action)
+        return _entry(step, outcome, reason)
 
     def _move_clock(self, workspace_id: str, instant: datetime) -> None:
         with self._store.transaction(workspace_id) as state:
@@ -435,7 +437,10 @@ class Agenda:
     async def run_workspace(self, workspace: Workspace) -> None:
         """Do what the timer does: run what is due, and set it again."""
         try:
-            await self._run_all(workspace)
+            await self.catch_up(workspace.id)
+            now = self._store.workspace(workspace.id)
+            if now is not None:
+                self._lanes.wake(now)
             self.schedule_wakeup(workspace.id)
         except NoWorkspaceError:
             pass  # it was deleted in the meantime

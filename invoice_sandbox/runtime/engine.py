@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import SystemClock
+from invoice_sandbox.base.rates import RateLimiter
+from invoice_sandbox.base.threads import P, T, Threads
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.journal import Journal
@@ -40,7 +42,9 @@ class Engine:
     settings that responses depend on, for recordings. ``lacks_users``: nobody can log in to the
     first workspace until a user is added. ``stopping`` is set when the server stops: endless
     streams end then, and tasks ``beside`` requests. ``streams`` counts the streams of each
-    workspace.
+    workspace, ``bodies_in_flight`` the bytes of bodies by who shares them. ``limiter`` counts
+    requests, None: any number is allowed. ``key_given``: a policy that accepts any credential is
+    narrowed to the key that the server was started with.
     """
 
     project: Project
@@ -64,6 +68,14 @@ class Engine:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     beside: set[asyncio.Task[None]] = field(default_factory=set)
     streams: Counter[str] = field(default_factory=Counter)
+    limiter: RateLimiter | None = None
+    key_given: bool = False
+    threads: Threads = field(default_factory=Threads)
+    bodies_in_flight: Counter[str] = field(default_factory=Counter)
+
+    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what a function returns that uses the store, which may block."""
+        return await self.threads.call(function, *args, **kwargs)
 
     def end_streams(self) -> None:
         """End what would never end by itself, as the server stops."""

@@ -11,7 +11,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from invoice_sandbox.base.errors import reject
-from invoice_sandbox.http.pipeline import CONNECTION, INVALID
+from invoice_sandbox.http.request import CONNECTION, INVALID
 
 HEAD_LIMIT: Final = 64 * 1024
 """Bytes that may arrive before a head, a part of a body, or the trailers are complete."""

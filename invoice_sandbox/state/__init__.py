@@ -223,6 +223,10 @@ class Transaction(Protocol):
         """Replace the workspace, which may have another clock, scenario or faults."""
         ...
 
+    def attempt(self) -> AbstractContextManager[None]:
+        """A block whose changes are undone if it raises an error; the transaction goes on."""
+        ...
+
     def get(self, collection: str, key: str) -> Record | None:
         """The record, or None."""
         ...
@@ -326,6 +330,9 @@ class Store(Protocol):
     Transactions outlive the process in the order in which they commit, if the store keeps them.
     While it cannot, every method that changes something raises ApiError 503 and changes nothing.
     """
+
+    threads: int
+    """How many threads may call it at a time; 0: only the event loop."""
 
     @property
     def is_persistent(self) -> bool:

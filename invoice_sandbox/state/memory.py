@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from heapq import merge
@@ -191,6 +192,7 @@ class MemoryStore:
         self._shared: dict[str, Collection] = {}
 
     is_persistent = False
+    threads = 0
 
     def check(self) -> None:
         """Nothing: memory can always be changed."""
@@ -454,6 +456,17 @@ class MemoryTransaction:
         self._undo.append((setattr, self._state, "workspace", self._state.workspace))
         self._state.workspace = workspace
 
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Undo the changes that are made in the block if it raises an error."""
+        mark, credentials = len(self._undo), self.changed_credentials.copy()
+        try:
+            yield
+        except BaseException:
+            self.undo(mark)
+            self.changed_credentials = credentials
+            raise
+
     def get(self, collection: str, key: str) -> Record | None:
         """The record, or None."""
         found = self._state.collections.get(collection)
@@ -626,8 +639,8 @@ class MemoryTransaction:
         it, so they would wait for the garbage collector."""
         self._undo.clear()
 
-    def undo(self) -> None:
-        """Undo every change, the last one first."""
-        while self._undo:
+    def undo(self, mark: int = 0) -> None:
+        """Undo every change after a mark, the last one first."""
+        while len(self._undo) > mark:
             undo, *arguments = self._undo.pop()
             undo(*arguments)

@@ -1,0 +1,80 @@
+"""Which hosts a request may name, and which pages may read responses.
+
+On a loopback address the demo key is public knowledge, so any page in any browser on the machine
+could use it. Two rules prevent that: a request must name a host that is really ours (a page that
+re-binds its own name to 127.0.0.1 does not), and only pages served from loopback may read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from invoice_sandbox.base.errors import reject
+from invoice_sandbox.http.request import Head, Headers, Reply, Request
+
+_HOST: Final = re.compile(
+    r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:(?P<port>\d{0,5}))?", re.ASCII
+)
+_MAX_PORT: Final = 65_535
+LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_HEADER_LIMIT: Final = 16 * 1024
+_ALLOWED_HEADERS: Final = (
+    "Authorization, Content-Type, X-API-Key, Idempotency-Key, Prefer, X-Sandbox-Scenario, "
+    "X-Sandbox-Explain"
+)
+_EXPOSED_HEADERS: Final = (
+    "X-Request-Id, X-Contract-Version, X-Total-Count, Link, RateLimit, RateLimit-Policy, "
+    "Retry-After, WWW-Authenticate, Allow, Location, Idempotent-Replayed, Preference-Applied, "
+    "X-Sandbox-Explain, X-Sandbox-Error, X-Journal-Dropped"
+)
+
+
+def check_host(hosts: frozenset[str] | None, head: Head) -> None:
+    """Check the host that a request names; ``hosts`` None: it may be any.
+
+    Raises ApiError 400, 421, 431.
+    """
+    if head.length > _HEADER_LIMIT:
+        raise reject("headers_too_large", limit=_HEADER_LIMIT)
+    found = _HOST.fullmatch(head.first.get("host", ""))
+    if len(head.values("host")) > 1 or not found or int(found["port"] or 0) > _MAX_PORT:
+        raise reject("malformed_host")
+    host = found["name"].strip("[]").rstrip(".").lower()
+    if hosts is not None and host not in hosts:
+        raise reject("wrong_host")
+
+
+def allow_page(request: Request) -> None:
+    """Let a page of this machine read the response to its request."""
+    origin = request.head.first.get("origin")
+    if origin is None:
+        return
+    request.headers.append(("Vary", "Origin"))
+    if _is_loopback(origin):
+        request.headers += [
+            ("Access-Control-Allow-Origin", origin),
+            ("Access-Control-Expose-Headers", _EXPOSED_HEADERS),
+        ]
+
+
+def preflight(request: Request, reply: Reply) -> Headers:
+    """Return the headers that tell a page of this machine what it may send."""
+    if request.method != "OPTIONS" or not request.header("access-control-request-method"):
+        return ()
+    if not _is_loopback(request.head.first.get("origin", "")):
+        return ()
+    return (
+        ("Access-Control-Allow-Methods", dict(reply.headers).get("Allow", "")),
+        ("Access-Control-Allow-Headers", _ALLOWED_HEADERS),
+        ("Access-Control-Max-Age", "600"),
+    )
+
+
+def _is_loopback(origin: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+        return parts.scheme in {"http", "https"} and parts.hostname in LOOPBACK_NAMES
+    except ValueError:
+        return False

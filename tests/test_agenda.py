@@ -363,8 +363,8 @@ def test_a_request_during_an_advance_gets_a_response(notes: Running) -> None:
             until(lambda: now(client) > START, "the advance did not begin")
             seen = len(bells(client))
             is_under_way = not advancing.done()
-            assert len(advancing.result(PATIENCE)["happened"]) == 100
-            return is_under_way and 0 < seen < 100
+            assert len(advancing.result(PATIENCE)["happened"]) == 1000
+            return is_under_way and 0 < seen < 1000
 
     until(is_between_steps, "every request had to wait for the end of the advance")
 

@@ -14,7 +14,7 @@ import pytest
 from invoice_sandbox.acceptance.plan import Plan
 from invoice_sandbox.acceptance.reports import as_json, contract_subject, report_object
 from invoice_sandbox.acceptance.runner import RunReport
-from invoice_sandbox.acceptance.runs import BUNDLE, judged, run_parts, texts_of
+from invoice_sandbox.acceptance.runs import BUNDLE, judged, run_parts
 from invoice_sandbox.acceptance.verdicts import Verdict
 from invoice_sandbox.bundles.archive import read_bundle, write_bundle
 from invoice_sandbox.control.client import ControlClient
@@ -84,8 +84,7 @@ def test_the_bundle_of_a_run_through_every_case_gives_its_report_again(
     contract = control.whole("GET", "/openapi.json")
     report, subject = references["Python"], contract_subject(contract, [*plan.capabilities])
     text = as_json(report_object(report, subject))
-    texts = texts_of(PLAN.read_bytes(), contract, text)
-    parts = run_parts(report, subject, {}, texts)
+    parts = run_parts(report, subject, {}, PLAN.read_bytes(), contract, text)
     write_bundle(tmp_path / BUNDLE, *parts)
     again = judged(read_bundle(tmp_path / BUNDLE), None)
     assert as_json(report_object(*again)) == text

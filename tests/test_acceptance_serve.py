@@ -17,9 +17,9 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
-from invoice_sandbox.acceptance.process import free_endpoint
 from invoice_sandbox.cli import main
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.receivers import free_port
 from tests.support import PATIENCE, Running
 
 pytestmark = pytest.mark.slow
@@ -189,7 +189,7 @@ def test_misuse(server: Running, tmp_path: Path, words: list[str], message: str)
 @pytest.mark.slow
 def test_the_started_server_has_the_address_that_the_client_uses(tmp_path: Path) -> None:
     (tmp_path / "remote.yaml").write_text(PLAN)
-    port = free_endpoint().port
+    port = free_port()
     local, url = f"http://127.0.0.1:{port}", f"http://sandbox.invalid:{port}"
     words = [sys.executable, "-m", "invoice_sandbox", "acceptance", "serve", "--public-url", url]
     words += ["--plan", str(tmp_path / "remote.yaml"), "--only", "list", "--out", str(tmp_path)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -66,27 +68,34 @@ class Session(Protocol):
         """Return how it ended; what it printed is without ``secrets``."""
 
 
-class Client(Protocol):
+@dataclass(frozen=True)
+class Client(ABC):
     """A client with the capabilities that it declares.
 
     ``patience`` is how many seconds it has to begin a task; it does up to ``side_by_side`` tasks
     at a time.
     """
 
-    @property
-    def declared(self) -> frozenset[str]:
-        """Its capabilities."""
+    declared: frozenset[str]
+    patience: float = 30.0
+    side_by_side: int = 1
 
-    @property
-    def patience(self) -> float:
-        """Real seconds."""
-
-    @property
-    def side_by_side(self) -> int:
-        """A number of tasks."""
-
+    @abstractmethod
     def endpoint(self) -> Endpoint:
-        """Where it receives the webhooks of the next task."""
+        """Return where it receives the webhooks of the next task."""
 
+    @abstractmethod
     def start(self, assignment: Assignment) -> Session:
         """Have it do a task. Raises OSError and SandboxError."""
+
+
+class LocalClient(Client):
+    """A client on this machine."""
+
+    def endpoint(self) -> Endpoint:
+        """Return an address at which nothing listens. The name covers clients that listen with
+        IPv6 only."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        return Endpoint(f"http://localhost:{port}/webhooks", port)

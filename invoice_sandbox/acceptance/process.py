@@ -12,28 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from invoice_sandbox.acceptance.clients import Assignment, Ending, Endpoint, without_secrets
+from invoice_sandbox.acceptance.clients import Assignment, Ending, LocalClient, without_secrets
 
-_SECONDS_TO_LISTEN: Final = 30.0
 _SECONDS_TO_STOP: Final = 3.0
 _SHOWN: Final = 4_000
 _LISTENS: Final = "0A"
 """How Linux writes the state of a socket that accepts connections."""
 
 
-@dataclass(frozen=True)
-class CommandClient:
-    """A client that is a command: what it declares, and the folder that its output goes to."""
+@dataclass(frozen=True, kw_only=True)
+class CommandClient(LocalClient):
+    """A client that is a command, and the folder that its output goes to."""
 
     command: Sequence[str]
-    declared: frozenset[str]
     output: Path
-    patience: float = _SECONDS_TO_LISTEN
     side_by_side: int = 8
-
-    def endpoint(self) -> Endpoint:
-        """Return an address of this machine."""
-        return free_endpoint()
 
     def start(self, assignment: Assignment) -> ClientProcess:
         """Run the command. Raises OSError."""
@@ -93,15 +86,6 @@ class ClientProcess:
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
-
-
-def free_endpoint() -> Endpoint:
-    """Return an address of this machine at which nothing listens. The name covers clients that
-    listen with IPv6 only."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    return Endpoint(f"http://localhost:{port}/webhooks", port)
 
 
 def listens(port: int) -> bool:

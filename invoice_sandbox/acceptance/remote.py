@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.clients import Assignment, Ending, Endpoint
+from invoice_sandbox.acceptance.clients import Assignment, Client, Ending, Endpoint
 from invoice_sandbox.acceptance.progress import Progress
 from invoice_sandbox.control.client import ControlClient, SandboxError
 
@@ -34,21 +34,18 @@ class PatientClient(ControlClient):
             time.sleep(_POLL)
 
 
-@dataclass(frozen=True)
-class RemoteClient:
-    """A client somewhere else. ``patience`` is how many seconds it has to begin a task.
+@dataclass(frozen=True, kw_only=True)
+class RemoteClient(Client):
+    """A client somewhere else.
 
     It reaches the server at ``server`` and receives webhooks at ``webhooks``. ``on_wait`` gets
     what the run waits for.
     """
 
     progress: Progress
-    declared: frozenset[str]
-    patience: float
     on_wait: Callable[[Mapping[str, Any]], None]
     server: str
     webhooks: str = ""
-    side_by_side: int = 1
 
     def endpoint(self) -> Endpoint:
         """The URL that the client has given."""

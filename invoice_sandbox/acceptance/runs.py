@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from invoice_sandbox import __version__
@@ -34,16 +35,22 @@ _CASE: Final = "case.json"
 
 
 def run_parts(
-    run: RunReport, subject: Subject, attests: Mapping[str, str], texts: Mapping[str, bytes]
+    run: RunReport,
+    subject: Subject,
+    attests: Mapping[str, str],
+    plan: bytes,
+    contract: Mapping[str, Any],
+    report: str,
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return the manifest of a run, and the parts; ``texts`` are parts that are files."""
+    """Return the manifest of a run, and the parts: the files of plan, contract and report, and the
+    workspaces of the cases."""
     cases: dict[str, CaseReport] = {}
     checks = [
         {
-            "id": report.check.id,
-            "cases": [_listed(report.check, case, cases) for case in report.cases],
+            "id": checked.check.id,
+            "cases": [_listed(checked.check, case, cases) for case in checked.cases],
         }
-        for report in run.checks
+        for checked in run.checks
     ]
     found = {
         "declared": sorted(subject.declared),
@@ -51,12 +58,17 @@ def run_parts(
         "isComplete": run.is_complete,
         "checks": checks,
     }
-    parts = {**texts, _RUN: as_json(found)}
+    parts = {PLAN: plan, CONTRACT: contract_part(contract), REPORT: report.encode()}
+    parts[_RUN] = as_json(found)
     described = {}
     for name, case in cases.items():
-        assert case.record is not None  # noqa: S101 - only those with one are listed
-        described[name] = about(case.record.recording)
-        inside = {**parts_of(case.record.recording), _CASE: as_json(_kept(case))}
+        record = case.record
+        assert record is not None  # noqa: S101 - only those with one are listed
+        described[name] = about(record.recording)
+        observed = asdict(replace(record, recording={}))
+        del observed["recording"]
+        kept = {"task": case.task, "ending": asdict(case.ending), "record": observed}
+        inside = {**parts_of(record.recording), _CASE: as_json(kept)}
         parts |= {f"{CASES}{name}/{part}": content for part, content in inside.items()}
     verdict = {"plan": run.plan.name, "verdict": run.verdict.value}
     return {"version": __version__, **verdict, "cases": described}, parts
@@ -73,22 +85,6 @@ def _listed(check: Check, case: CaseReport, cases: dict[str, CaseReport]) -> dic
             found[part] = "-".join(filter(None, [check.id, case.name, suffix]))
             cases[found[part]] = workspace
     return found
-
-
-def _kept(case: CaseReport) -> dict[str, Any]:
-    record = case.record
-    assert record is not None  # noqa: S101 - see above
-    return {
-        "values": record.values,
-        "marks": list(record.marks),
-        "periods": record.periods,
-        "until": record.until,
-        "task": case.task,
-        "exitStatus": case.ending.exit_status,
-        "reported": case.ending.reported,
-        "output": case.ending.output,
-        "hasBegun": case.ending.has_begun,
-    }
 
 
 def judged(bundle: Bundle, plan_text: tuple[str, bytes] | None) -> tuple[RunReport, Subject]:
@@ -146,12 +142,5 @@ def _again(check: Check, case: Case, bundle: Bundle) -> CaseReport:
         "deliveries": bundle.json(DELIVERIES),
         "end": bundle.json(END),
     }
-    record = CaseRecord(recording, kept["values"], kept["marks"], kept["periods"], kept["until"])
-    has_begun = kept.get("hasBegun", True)
-    ending = Ending(kept["exitStatus"], kept.get("reported"), kept["output"], has_begun)
+    record, ending = CaseRecord(recording, **kept["record"]), Ending(**kept["ending"])
     return case_report(check, case, record, ending, kept["task"])
-
-
-def texts_of(plan: bytes, contract: Mapping[str, Any], report: str) -> Mapping[str, bytes]:
-    """The parts of a run that are files."""
-    return {PLAN: plan, CONTRACT: contract_part(contract), REPORT: report.encode()}

@@ -106,7 +106,7 @@ def run(command: str, **given: Any) -> None:
     chosen, parts = Chosen(**given), _command(command)
 
     def client_of(_: Progress, declared: frozenset[str]) -> CommandClient:
-        return CommandClient(parts, declared, chosen.out)
+        return CommandClient(declared, command=parts, output=chosen.out)
 
     with server_of(chosen) as control:
         status = run_checks(chosen, control, client_of)
@@ -147,7 +147,14 @@ def serve(
             raise UserError("--declare webhooks needs --webhook-url")
         click.echo(f"Run {progress.id} at {address}")
         waiting = partial(_show_task, progress.id)
-        return RemoteClient(progress, declared, patience, waiting, address, webhook_url or "")
+        return RemoteClient(
+            declared,
+            patience,
+            progress=progress,
+            on_wait=waiting,
+            server=address,
+            webhooks=webhook_url or "",
+        )
 
     with server_of(chosen, **settings) as started:
         address = (public_url or started.url).rstrip("/")

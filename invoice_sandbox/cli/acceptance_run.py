@@ -23,7 +23,7 @@ from invoice_sandbox.acceptance.reports import (
     report_object,
 )
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, run_plan
-from invoice_sandbox.acceptance.runs import BUNDLE, run_parts, texts_of
+from invoice_sandbox.acceptance.runs import BUNDLE, run_parts
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.bundles.archive import write_bundle
@@ -139,7 +139,7 @@ def run_checks(
     )
     progress.end(report_object(report, subject))
     text = write_reports(out, report, subject)
-    parts = run_parts(report, subject, attests, texts_of(file.read_bytes(), contract, text))
+    parts = run_parts(report, subject, attests, file.read_bytes(), contract, text)
     write_bundle(out / BUNDLE, *parts)
     progress.keep((out / BUNDLE).read_bytes())
     for name in unprinted:

@@ -9,11 +9,11 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.clients import Assignment, Ending, Endpoint, without_secrets
+from invoice_sandbox.acceptance.clients import Assignment, Ending, LocalClient, without_secrets
 from invoice_sandbox.acceptance.observations import Observer
 from invoice_sandbox.acceptance.passive import passive_check
 from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, plan_of, served_vocabulary
-from invoice_sandbox.acceptance.process import free_endpoint, listens
+from invoice_sandbox.acceptance.process import listens
 from invoice_sandbox.acceptance.runner import CheckReport, run_plan
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base.errors import suggestion
@@ -21,7 +21,6 @@ from invoice_sandbox.control.client import ControlClient, SandboxError
 from invoice_sandbox.project.loader import default_project
 
 _SECONDS_TO_STOP: Final = 5.0
-_SECONDS_TO_LISTEN: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def _run(
     for name in sorted(declared - set(plan.capabilities)):
         advice = suggestion(name, plan.capabilities)
         raise SandboxError(f"there is no capability '{name}' ({advice})")
-    subject = _FunctionClient(client, declared)
+    subject = _FunctionClient(declared, function=client)
     (report,) = run_plan(plan, [check], subject, control, lambda _: None, Event()).checks
     return report
 
@@ -112,18 +111,11 @@ def _text(report: CheckReport) -> str:
     return "\n".join([*lines, *case.ending.output.splitlines()])
 
 
-@dataclass(frozen=True)
-class _FunctionClient:
+@dataclass(frozen=True, kw_only=True)
+class _FunctionClient(LocalClient):
     """A client that is a function of the test."""
 
     function: ClientFunction
-    declared: frozenset[str]
-    patience: float = _SECONDS_TO_LISTEN
-    side_by_side: int = 1
-
-    def endpoint(self) -> Endpoint:
-        """Return an address of this machine."""
-        return free_endpoint()
 
     def start(self, assignment: Assignment) -> _Call:
         """Call the function in a thread."""

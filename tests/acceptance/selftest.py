@@ -110,7 +110,7 @@ def _run(
     client: KnownClient, plan: Plan, checks: Sequence[Check], control: ControlClient
 ) -> RunReport:
     with TemporaryDirectory() as folder:
-        subject = CommandClient(client.command, client.declared, Path(folder))
+        subject = CommandClient(client.declared, command=client.command, output=Path(folder))
         return run_plan(plan, checks, subject, control, lambda _: None, Event())
 
 

@@ -19,7 +19,7 @@ from invoice_sandbox.openapi.load.overlay import assumptions, overlay_problems
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
-from invoice_sandbox.openapi.operation import Contract, compile_contract
+from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.code import handler_functions, operation_names
 from invoice_sandbox.project.contracts import (
     base_document,
@@ -28,7 +28,6 @@ from invoice_sandbox.project.contracts import (
     overlay_document,
 )
 from invoice_sandbox.project.fixtures import fixture_errors
-from invoice_sandbox.project.loader import default_project
 
 
 @click.command()
@@ -57,7 +56,7 @@ from invoice_sandbox.project.loader import default_project
 )
 @click.option("--json", "as_json", is_flag=True, help="With --check: print JSON.")
 def contract(
-    project: Path | None,
+    project: Path,
     base: bool,
     form: str,
     with_assumptions: bool,
@@ -90,21 +89,19 @@ class Finding:
     text: str
 
 
-def print_contract(project: Path | None, *, base: bool, form: str) -> None:
+def print_contract(project: Path, *, base: bool, form: str) -> None:
     """Write the merged document (or only the published one) to stdout."""
-    folder = project or default_project()
-    document = base_document(folder) if base else merged_document(folder)
+    document = base_document(project) if base else merged_document(project)
     if form == "json":
         print_json(document)
     else:
         sys.stdout.write(yaml_text(document))
 
 
-def print_assumptions(project: Path | None) -> None:
+def print_assumptions(project: Path) -> None:
     """Write every assumption of the overlay as a table: the gap, what is assumed and why."""
-    folder = project or default_project()
-    merged_document(folder)  # what cannot be applied is no assumption
-    overlay = overlay_document(folder)
+    merged_document(project)  # what cannot be applied is not an assumption
+    overlay = overlay_document(project)
     if overlay is None:
         click.echo("This project makes no assumptions: it has no openapi/overlay.yaml.")
         return
@@ -121,11 +118,9 @@ _ASSUMPTIONS: Final = Table(
 )
 
 
-def check(project: Path | None, file: Path, *, as_json: bool) -> bool:
+def check(project: Path, file: Path, *, as_json: bool) -> bool:
     """Print what ``file`` changes; True when anything would break."""
-    found = sorted(
-        compare(project or default_project(), file), key=lambda finding: not finding.breaking
-    )
+    found = sorted(compare(project, file), key=lambda finding: not finding.breaking)
     breaking = sum(finding.breaking for finding in found)
     if as_json:
         print_json({"breaking": breaking, "differences": [asdict(finding) for finding in found]})
@@ -145,13 +140,11 @@ def compare(folder: Path, file: Path) -> Iterator[Finding]:
     theirs = read.document
     own_file = folder / "openapi" / "openapi.yaml"
     for difference in differences(base_document(folder), theirs):
-        place = (
-            place_of(own_file, difference.pointer)
-            if difference.in_ours
-            else read.place(difference.pointer)
-        )
+        pointer = difference.pointer
+        place = place_of(own_file, pointer) if difference.in_ours else read.place(pointer)
         yield Finding(difference.breaking, place, difference.text)
-    fits = _apply_overlay(folder, theirs)
+    overlay = overlay_document(folder)  # an action that does not fit changes nothing for a client
+    fits = overlay is None or not list(overlay_problems(theirs, overlay))
     try:
         contract = compile_contract({**theirs, "webhooks": {}})
     except ContractError as error:
@@ -160,15 +153,10 @@ def compare(folder: Path, file: Path) -> Iterator[Finding]:
         return
     yield from _event_findings(file, theirs) if fits else ()
     yield from _handler_findings(folder, theirs)
-    yield from _fixture_findings(folder, contract)
+    for problem in fixture_errors(folder / "fixtures", contract.schemas):
+        yield Finding(True, problem.place, f"fixture: {problem.clause}")
     for bad in bad_examples(contract.document, contract.schemas):
         yield Finding(True, read.place(bad.pointer), f"{pointer_text(bad.pointer)}: {bad.text}")
-
-
-def _apply_overlay(folder: Path, theirs: dict[str, Any]) -> bool:
-    """True if every action of the overlay fits; one that does not changes nothing for a client."""
-    overlay = overlay_document(folder)
-    return overlay is None or not list(overlay_problems(theirs, overlay))
 
 
 def _event_findings(file: Path, theirs: dict[str, Any]) -> Iterator[Finding]:
@@ -186,8 +174,3 @@ def _handler_findings(folder: Path, document: dict[str, Any]) -> Iterator[Findin
         if name not in names:
             line = inspect.getsourcelines(function)[1]
             yield Finding(True, f"{file}:{line}", f"handler {name} has no operation any more")
-
-
-def _fixture_findings(folder: Path, contract: Contract) -> Iterator[Finding]:
-    for error in fixture_errors(folder / "fixtures", contract.schemas):
-        yield Finding(True, error.place, f"fixture: {error.clause}")

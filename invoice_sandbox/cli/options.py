@@ -23,7 +23,7 @@ from invoice_sandbox.control.client import (
     checked_key,
     checked_url,
 )
-from invoice_sandbox.settings import ENVIRONMENT_PREFIX
+from invoice_sandbox.settings import ENVIRONMENT_PREFIX, default_project
 from invoice_sandbox.state.credentials import DEMO_KEY
 
 FAILED: Final = 1
@@ -134,6 +134,7 @@ OFFLINE: Final[dict[str, dict[str, Any]]] = {
     "--project": {
         "metavar": "DIR",
         "type": FOLDER,
+        "default": default_project,
         "help": "Project folder with openapi/, handlers/, scenarios/. Default: the bundled one.",
     },
     "--scenarios": {

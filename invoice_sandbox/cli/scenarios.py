@@ -26,7 +26,7 @@ from invoice_sandbox.cli.options import (
 from invoice_sandbox.cli.output import Row, Table, marker, print_lines, print_table
 from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.text import DocumentError
-from invoice_sandbox.project.loader import default_project, load_project, load_vocabulary
+from invoice_sandbox.project.loader import load_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import Vocabulary, load_scenario, scenario_errors
 from invoice_sandbox.scenarios.library import same_beginning, scenario_files
 from invoice_sandbox.scenarios.script import Scenario
@@ -92,13 +92,13 @@ def _show_chosen(scenario: Row) -> None:
 
 @scenarios.command("list")
 @options(OFFLINE)
-def _list(project: Path | None, scenarios: Path | None) -> None:
+def _list(project: Path, scenarios: Path | None) -> None:
     """List every scenario: its trigger, what happens, when a client passes.
 
     \b
     invoice-sandbox scenarios list
     """
-    found = load_project(project or default_project(), scenarios).scenarios
+    found = load_project(project, scenarios).scenarios
     print_table(_LISTED, [_summary(found[name]) for name in sorted(found)])
 
 
@@ -116,7 +116,7 @@ _LISTED: Final = Table(
 @scenarios.command("show")
 @click.argument("name")
 @options(OFFLINE)
-def _show(name: str, project: Path | None, scenarios: Path | None) -> None:
+def _show(name: str, project: Path, scenarios: Path | None) -> None:
     """Show the scenario NAME step by step.
 
     \b
@@ -129,7 +129,7 @@ def _show(name: str, project: Path | None, scenarios: Path | None) -> None:
 @scenarios.command("validate")
 @click.argument("files", metavar="[FILE|DIR]...", nargs=-1, type=click.Path(path_type=Path))
 @options(OFFLINE)
-def _validate(files: tuple[Path, ...], project: Path | None, scenarios: Path | None) -> None:
+def _validate(files: tuple[Path, ...], project: Path, scenarios: Path | None) -> None:
     """Check scenario files: one line for each problem and status 1, or 'fine'.
 
     DIR stands for the files in it. Without FILE or DIR, it checks the scenarios of --scenarios, or
@@ -138,13 +138,12 @@ def _validate(files: tuple[Path, ...], project: Path | None, scenarios: Path | N
     \b
     invoice-sandbox scenarios validate mine/my-scenario.yaml
     """
-    folder = project or default_project()
-    vocabulary = load_vocabulary(folder)
-    wanted = [*_files(files or (scenarios or folder / "scenarios",))]
-    known = {*wanted, *scenario_files(folder / "scenarios")}
+    vocabulary, folder = load_vocabulary(project), project / "scenarios"
+    wanted = [*_files(files or (scenarios or folder,))]
+    known = {*wanted, *scenario_files(folder)}
     problems: list[DocumentError] = []
     for file in wanted:
-        found = [*scenario_errors(file, vocabulary), *_taken(file, folder / "scenarios")]
+        found = [*scenario_errors(file, vocabulary), *_taken(file, folder)]
         problems += found or _clashes(file, known, vocabulary)
     click.echo("\n".join(map(str, problems)) or "fine")
     sys.exit(FAILED if problems else 0)
@@ -178,8 +177,8 @@ def _clashes(file: Path, known: Set[Path], vocabulary: Vocabulary) -> Iterator[D
                     yield same_beginning(file, scenario.name)
 
 
-def _found(name: str, folder: Path | None, own: Path | None) -> tuple[Scenario, Run]:
-    project = load_project(folder or default_project(), own)
+def _found(name: str, folder: Path, own: Path | None) -> tuple[Scenario, Run]:
+    project = load_project(folder, own)
     scenario = project.scenarios.get(name)
     if scenario is None:
         lists = "'invoice-sandbox scenarios list' lists all of them"

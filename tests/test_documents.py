@@ -226,6 +226,10 @@ def test_a_number_of_json_that_is_too_large_has_a_place() -> None:
         parse_text('{"a": 1,\n "b": 1e400}', "a.json")
 
 
+def test_an_integer_of_json_may_be_large() -> None:
+    assert parse_text('{"a": 18446744073709551616}', "a.json") == {"a": 2**64}
+
+
 def test_an_escaped_backslash_begins_no_surrogate() -> None:
     assert parse_text('{"a": "\\\\ud800"}', "a.json") == {"a": "\\ud800"}
 

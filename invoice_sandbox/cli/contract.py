@@ -14,7 +14,7 @@ import click
 from invoice_sandbox.cli.options import FAILED, FILE, OFFLINE
 from invoice_sandbox.cli.output import Table, print_json, print_table
 from invoice_sandbox.openapi.diff import bad_examples, differences
-from invoice_sandbox.openapi.load.documents import place_of, pointer_text
+from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.overlay import assumptions, overlay_problems
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
@@ -155,8 +155,9 @@ def compare(folder: Path, file: Path) -> Iterator[Finding]:
     yield from _handler_findings(folder, theirs)
     for problem in fixture_errors(folder / "fixtures", contract.schemas):
         yield Finding(True, problem.place, f"fixture: {problem.clause}")
-    for bad in bad_examples(contract.document, contract.schemas):
-        yield Finding(True, read.place(bad.pointer), f"{pointer_text(bad.pointer)}: {bad.text}")
+    for note in bad_examples(contract.document, contract.schemas):
+        bad = note.error(read.place)
+        yield Finding(True, bad.place, bad.problem)
 
 
 def _event_findings(file: Path, theirs: dict[str, Any]) -> Iterator[Finding]:

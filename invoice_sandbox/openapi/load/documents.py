@@ -94,6 +94,8 @@ def _parse_json(text: str, name: str) -> Any:
     except RecursionError:
         raise DocumentError(name, "nested too deeply") from None
     except (ValueError, TypeError) as error:
+        if "64-bit" in str(error):  # an integer that only orjson cannot write
+            return value
         _parse_yaml(text, name)  # which reports the place of the same error
         raise DocumentError(name, f"not JSON: {error}") from None
     return value

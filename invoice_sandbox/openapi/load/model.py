@@ -145,14 +145,8 @@ class Node(NamedTuple):
         return enumerate(self.value) if isinstance(self.value, list) else ()
 
     def copy(self, change: Callable[[Node], Any]) -> Any:
-        """The value with every member and item as ``change`` returns it; data stays as it is."""
-        if self.type == DATA or not isinstance(self.value, (dict, list)):
-            return self.value
-        copies = [(key, change(child)) for key, child in self.children()]
-        return [copy for _, copy in copies] if isinstance(self.value, list) else dict(copies)
-
-    def copy_containers(self, change: Callable[[Node], Any]) -> Any:
-        """The same, but only objects and lists are changed: nothing is made of their texts."""
+        """Return the value with every object and list in it as ``change`` returns it; data stays
+        as it is."""
         if self.type == DATA or not isinstance(self.value, (dict, list)):
             return self.value
         copies = [

@@ -30,7 +30,7 @@ def as_31(document: Mapping[str, Any]) -> dict[str, Any]:
 def _converted(here: Node) -> Any:
     if here.reference is not None:
         return {"$ref": here.reference}
-    copy = here.copy_containers(_converted)
+    copy = here.copy(_converted)
     return _schema(copy) if here.is_schema else copy
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,21 +38,27 @@ def read_contract(file: Path, folder: Path | None = None) -> ReadContract:
     Files are read in the ``folder``, by default that of ``file``. Raises DocumentError, with every
     place that is wrong.
     """
-    read = read_as_written(file, folder)
-    return replace(read, document=as_31(read.document))
+    return _read(file, folder, as_31)
 
 
 def read_as_written(file: Path, folder: Path | None = None) -> ReadContract:
     """Return the same in the version that it is written in."""
+    return _read(file, folder, lambda document: document)
+
+
+def _read(
+    file: Path, folder: Path | None, version: Callable[[dict[str, Any]], dict[str, Any]]
+) -> ReadContract:
     try:
         document = load_document(file)
         check_version(document, file)
         bundled = bundle(document, file, folder)
         repairs = list(repair(bundled.document))
-        invalid = [found.error(bundled.place) for found in invalid_places(bundled.document)]
+        document = version(bundled.document)
+        invalid = [note.error(bundled.place) for note in invalid_places(as_31(document))]
         reject_all(file, [*bundled.errors, *invalid])
-        repairs += repair_valid(bundled.document)
-        return ReadContract(bundled.document, bundled.place, tuple(repairs))
+        repairs += repair_valid(document)
+        return ReadContract(document, bundled.place, tuple(repairs))
     except RecursionError:
         problem = "nested too deeply, or a reference leads into itself"
         raise DocumentError(str(file), problem) from None
@@ -66,7 +72,5 @@ def read_as_written(file: Path, folder: Path | None = None) -> ReadContract:
 def check_openapi(document: dict[str, Any], file: Path, place: Callable[[Pointer], str]) -> None:
     """Raise DocumentError, with every place that is wrong, unless ``document`` is valid OpenAPI."""
     check_version(document, file)
-    reject_all(
-        file,
-        [found.error(place) for found in (*lost_references(document), *invalid_places(document))],
-    )
+    notes = [*lost_references(document), *invalid_places(as_31(document))]
+    reject_all(file, [note.error(place) for note in notes])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib.util import find_spec
@@ -73,14 +73,13 @@ def is_supported(uri: Any) -> bool:
 
 
 def invalid_places(document: dict[str, Any]) -> Iterator[Note]:
-    """Yield every place where ``document`` is not valid OpenAPI of its version.
+    """Yield every place where ``document`` is not valid OpenAPI 3.1.
 
     Nothing is fetched. Undeclared names in ``required`` are not errors, nor are invalid defaults,
     which are annotations (JSON Schema Validation 9.2).
     """
     yield from _in_form(document)
-    if not _is_30(document):
-        yield from _in_schemas(document)
+    yield from _in_schemas(document)
     yield from _in_parameters(document)
     yield from _in_paths(document)
     with suppress(LookupError, TypeError, AttributeError):  # reported above
@@ -90,24 +89,22 @@ def invalid_places(document: dict[str, Any]) -> Iterator[Note]:
             yield Note(("servers", 0), str(error))
 
 
-def _is_30(document: Mapping[str, Any]) -> bool:
-    return str(document["openapi"]).startswith("3.0.")
-
-
 def _in_form(document: dict[str, Any]) -> Iterator[Note]:
-    """Yield where the document does not have the form of OpenAPI.
-
-    Its schema has "this or a reference" in many places; of these, what is meant is reported.
-    """
-    form = _form_30() if _is_30(document) else _form_31()
-    for error in form.iter_errors(document):
-        for inner in _innermost(error):
-            yield from () if _is_of_patterns(inner) else _as_invalid((), inner)
+    """Yield where the document does not have the form of OpenAPI."""
+    for error in _form().iter_errors(document):
+        yield from _as_invalid((), error)
 
 
 @cache
-def _form_31() -> Any:
-    return jsonschema_rs.validator_for(_closed(_official_schema("v3.1")))
+def _form() -> Any:
+    """Return the official schema without three rules that OpenAPI 3.0 does not have: components
+    have any names, and a link has a server and any parameters."""
+    schema = _official_schema("v3.1")
+    components, link = schema["$defs"]["components"], schema["$defs"]["link"]
+    components = {key: part for key, part in components.items() if key != "patternProperties"}
+    link = {**link, "properties": {**link["properties"], "parameters": True, "server": True}}
+    definitions = {**schema["$defs"], "components": components, "link": link}
+    return jsonschema_rs.validator_for(_closed({**schema, "$defs": definitions}))
 
 
 def _closed(schema: Any) -> Any:
@@ -138,26 +135,6 @@ def _declared_names(schema: Any) -> Iterator[str]:
         yield from part if key == "properties" else _declared_names(part)
 
 
-@cache
-def _form_30() -> Any:
-    """Return the official schema, for any names of components: by itself it looks at no component
-    with a name that OpenAPI does not allow. Tags that are there twice are a warning, and of
-    ``example`` and ``examples`` the latter count."""
-    schema = _official_schema("v3.0")
-    definitions = {**schema["definitions"], "ExampleXORExamples": {}}
-    components = {**definitions["Components"]}
-    components["properties"] = {
-        section: {"type": "object", "additionalProperties": part}
-        for section, declared in components["properties"].items()
-        for part in declared["patternProperties"].values()
-    }
-    definitions["Components"] = components
-    tags = {**schema["properties"]["tags"], "uniqueItems": False}
-    properties = {**schema["properties"], "tags": tags}
-    form = {**schema, "properties": properties, "definitions": definitions}
-    return jsonschema_rs.validator_for(form, validate_formats=True)
-
-
 def _is_of_patterns(error: jsonschema_rs.ValidationError) -> bool:
     """True if a pattern is not one of ECMA-262: one that cannot be used is a warning."""
     kind = error.kind
@@ -165,7 +142,7 @@ def _is_of_patterns(error: jsonschema_rs.ValidationError) -> bool:
 
 
 def _in_schemas(document: dict[str, Any]) -> Iterator[Note]:
-    """Yield where schemas of an OpenAPI 3.1 document are not JSON Schema 2020-12."""
+    """Yield where schemas are not JSON Schema 2020-12."""
     form = _meta_schema()
     for here in outermost_schemas(node(document)):
         for error in () if form.is_valid(here.value) else form.iter_errors(here.value):
@@ -287,35 +264,3 @@ def _as_invalid(start: Pointer, error: jsonschema_rs.ValidationError) -> Iterato
         yield Note((*pointer, name), "a path begins with '/'" if pointer == ("paths",) else own)
     if not unexpected:
         yield Note(pointer, text)
-
-
-def _innermost(error: Any) -> Iterator[Any]:
-    """Yield the errors of the only alternative that the value can mean, or the error itself."""
-    branches = [branch for branch in getattr(error.kind, "context", []) if branch]
-    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.OneOfMultipleValid):
-        branches = []  # what is wrong in the others is not what is wrong
-    likely = [branch for branch in branches if not _is_a_reference(branch)]
-    if len(likely) > 1:
-        likely = [branch for branch in likely if not _is_of_another_type(branch, error)]
-    if len(likely) != 1:
-        yield error
-        return
-    for inner in likely[0]:
-        yield from _innermost(inner)
-
-
-def _is_a_reference(branch: Sequence[jsonschema_rs.ValidationError]) -> bool:
-    kind = branch[0].kind
-    required = jsonschema_rs.ValidationErrorKind.Required
-    return isinstance(kind, required) and kind.property == "$ref"
-
-
-def _is_of_another_type(branch: Sequence[jsonschema_rs.ValidationError], around: Any) -> bool:
-    """True if a branch is a value of another type, or an object of another ``type``, such as that
-    of a security scheme."""
-    own, mistyped = list(around.instance_path), jsonschema_rs.ValidationErrorKind.Type
-    return any(
-        list(error.instance_path) == [*own, "type"]
-        or (list(error.instance_path) == own and isinstance(error.kind, mistyped))
-        for error in branch
-    )

@@ -304,7 +304,7 @@ class Schemas:
     def _copy(self, here: Node, not_required: frozenset[str], found: _Portable) -> Any:
         """``not_required`` are members that the schemas around ``here`` do not require."""
         if not here.is_schema:
-            return here.copy_containers(lambda child: self._copy(child, frozenset(), found))
+            return here.copy(lambda child: self._copy(child, frozenset(), found))
         schema = here.value
         if self.not_required is not None:
             not_required |= marked_members(schema, self.not_required, self.resolve)

@@ -40,17 +40,17 @@ from invoice_sandbox.runtime.steps import drop_reporter, step_runner
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
 from invoice_sandbox.settings import (
     RECORDED,
+    DurableFile,
     Postgresql,
     SettingError,
     Settings,
     check_scenario,
 )
-from invoice_sandbox.state import MEBIBYTE, USERS, Capacity, Store, Workspace
+from invoice_sandbox.state import MEBIBYTE, USERS, Capacity, Store, StoreError, Workspace
 from invoice_sandbox.state.credentials import DEMO_KEY, KEYS
 from invoice_sandbox.state.memory import Indexes, MemoryStore
 from invoice_sandbox.state.passwords import Passwords
-from invoice_sandbox.state.persistent import open_store
-from invoice_sandbox.state.rows import StoreError
+from invoice_sandbox.state.sql_store import open_store
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes, Send
 from invoice_sandbox.webhooks.listeners import Listeners
@@ -169,7 +169,7 @@ class Sandbox:
         await self.engine.agenda.close(_SECONDS_TO_FINISH)
         await self.engine.sender.close()
         self.engine.threads.close()
-        await self.engine.store.close()
+        self.engine.store.close()
 
 
 class _Inside:
@@ -200,7 +200,7 @@ async def _engine(
     capacity = Capacity(
         settings.max_state * MEBIBYTE, growing=frozenset({DELIVERIES, ENDPOINTS, KEYS})
     )
-    store = await _open_store(settings.store, indexes, capacity)
+    store = _open_store(settings.store, indexes, capacity)
     system_clock = given_clock or OperatingSystemClock()
     workspaces = Workspaces(
         store,
@@ -266,16 +266,16 @@ def _lacks_users(store: Store, workspace: Workspace) -> bool:
         return state.count(USERS) == 0
 
 
-async def _open_store(
-    place: Path | Postgresql | None, indexes: Indexes, capacity: Capacity
+def _open_store(
+    place: Path | DurableFile | Postgresql | None, indexes: Indexes, capacity: Capacity
 ) -> Store:
     """The store with what it kept. Raises SettingError for a place that cannot be used."""
     if place is None:
         return MemoryStore(indexes, capacity)
     try:
-        return await open_store(
-            place.dsn if isinstance(place, Postgresql) else place, indexes, capacity
-        )
+        if isinstance(place, DurableFile):
+            return open_store(place.path, indexes, capacity, full=True)
+        return open_store(place.dsn if isinstance(place, Postgresql) else place, indexes, capacity)
     except StoreError as error:
         raise SettingError(f"--store: {error}") from None
 
@@ -285,13 +285,13 @@ async def _first_workspace(
 ) -> Workspace:
     """The first workspace, kept before anybody gets its key. Raises SettingError."""
     try:
-        first = workspaces.first(key, options)
-        await workspaces.store.flush()
+        with workspaces.store.alone():
+            first = workspaces.first(key, options)
     except ApiError:
-        await workspaces.store.close()
+        workspaces.store.close()
         raise SettingError("--store: it cannot be written; see the log") from None
     except BaseException:
-        await workspaces.store.close()
+        workspaces.store.close()
         raise
     return first
 

@@ -111,6 +111,13 @@ class Postgresql:
 
 
 @dataclass(frozen=True)
+class DurableFile:
+    """A SQLite file whose changes wait for the disk, so that they survive a power failure."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
 class Settings:
     """Settings of a server, checked. ``rate_limit`` and ``workspace_idle`` None mean off; ``seed``
     None: random; ``scenario`` None: the project's default. ``key_given``: the key was chosen.
@@ -138,7 +145,7 @@ class Settings:
     allow_webhooks_to: tuple[_Network, ...] = ()
     log: Literal["requests", "json"] | None = None
     metrics: bool = False
-    store: Path | Postgresql | None = None
+    store: Path | DurableFile | Postgresql | None = None
 
     @property
     def on_loopback(self) -> bool:
@@ -321,7 +328,10 @@ def _existing(given: Mapping[str, str | None], name: str, *, folder: bool) -> Pa
     raise SettingError(f"--{name}: there is no {wanted} '{_without_password(text)}'{hint}")
 
 
-def _store(text: str) -> Path | Postgresql | None:
+_DURABLE: Final = "?durability=full"
+
+
+def _store(text: str) -> Path | DurableFile | Postgresql | None:
     """Return the file or database of a store; None: memory. Errors show no password."""
     if text == "memory":
         return None
@@ -331,8 +341,9 @@ def _store(text: str) -> Path | Postgresql | None:
             raise SettingError(f"--store: PostgreSQL needs more packages; {extra}")
         return Postgresql(text)
     file = text.removeprefix("sqlite:///")
-    if file and file != text:
-        return Path(file)
+    path = file.removesuffix(_DURABLE)
+    if path and file != text:
+        return Path(path) if path == file else DurableFile(Path(path))
     raise SettingError(
         f"--store: '{_without_password(text)}' is not understood; use 'memory', "
         "'sqlite:///FILE' ('sqlite:////...' for an absolute path) or 'postgresql://...'"

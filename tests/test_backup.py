@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from invoice_sandbox.settings import Postgresql
-from invoice_sandbox.state.rows import TABLES
+from invoice_sandbox.state.sql import TABLES
 from tests.databases import empty_server, new_database, programs, server
 from tests.receivers import receiving
 from tests.scenario_run import data

@@ -21,7 +21,7 @@ from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state.credentials import DEMO_KEY
-from invoice_sandbox.state.persistent import PersistentStore
+from invoice_sandbox.state.sql_store import SqlStore
 from invoice_sandbox.state.sqlite import Database
 from tests.cases import in_turn
 from tests.databases import new_database
@@ -220,7 +220,7 @@ def test_the_file_holds_no_key_and_no_session(file: Path) -> None:
     assert made.encode() not in content
 
 
-def test_an_invoice_its_number_and_its_journal_entry_are_written_together(file: Path) -> None:
+def test_an_invoice_and_its_event_are_written_together(file: Path) -> None:
     """Whoever reads the file meanwhile, or after a crash, finds both or neither."""
     seen: set[tuple[int, int]] = set()
     with kept(file) as running, ThreadPoolExecutor(4) as clients, running.client() as client:
@@ -232,16 +232,15 @@ def test_an_invoice_its_number_and_its_journal_entry_are_written_together(file: 
         for one in written:
             one.result()
     assert len(seen) > 3
-    assert {invoices - entries for invoices, entries in seen} == {before[0] - before[1]}
+    assert {invoices - events for invoices, events in seen} == {before[0] - before[1]}
 
 
 def rows_of(file: Path) -> tuple[int, int]:
-    """The invoices in the file, and the journal entries about their creation."""
-    invoices = "SELECT count(*) FROM records WHERE collection = 'invoices' AND state = ''"
-    created = "CAST(content AS TEXT) LIKE '%createInvoice%'"
-    entries = f"SELECT count(*) FROM logs WHERE {created}"  # noqa: S608
+    """The invoices in the file, and the events."""
+    count = "SELECT count(*) FROM record WHERE state = '' AND collection = "
     with closing(sqlite3.connect(file)) as database:
-        return database.execute(f"SELECT ({invoices}), ({entries})").fetchone()  # type: ignore[no-any-return]
+        query = f"SELECT ({count} 'invoices'), ({count} 'events')"
+        return database.execute(query).fetchone()  # type: ignore[no-any-return]
 
 
 # --- what the file may be
@@ -277,7 +276,7 @@ def damaged(file: Path) -> None:
 UNUSABLE: dict[str, tuple[Callable[[Path], None], str]] = {
     "text": (of_text, "is not a SQLite database"),
     "another program": (of_another_program, "is a database of another program"),
-    "newer": (newer, "was written by another version: its schema is 99, this server uses 2"),
+    "newer": (newer, "was written by another version: its schema is 99, this server uses 3"),
     "damaged": (damaged, "is damaged"),
 }
 
@@ -297,9 +296,9 @@ def test_a_file_that_cannot_be_used_is_an_error_at_start(file: Path, name: str) 
 
 
 WRONG: dict[str, tuple[str, str]] = {
-    "a workspace that is not JSON": ("UPDATE states SET content = x'7b78'", "JSONDecodeError"),
-    "a record that is not JSON": ("UPDATE records SET content = x'7b7b'", "JSONDecodeError"),
-    "a step without an instant": ("UPDATE steps SET due = 'Friday'", "ValueError"),
+    "a workspace that is not JSON": ("UPDATE workspace SET content = x'7b78'", "JSONDecodeError"),
+    "a record that is not JSON": ("UPDATE record SET content = x'7b7b'", "JSONDecodeError"),
+    "a step without an instant": ("UPDATE step SET due = 'Friday'", "TypeError"),
 }
 
 
@@ -316,7 +315,7 @@ def test_wrong_content_is_an_error_at_start_that_shows_none_of_it(file: Path, na
 
 
 def test_another_program_may_read_the_file_for_as_long_as_it_likes(file: Path) -> None:
-    count = "SELECT count(*) FROM records"
+    count = "SELECT count(*) FROM record"
     with (
         kept(file) as running,
         running.client() as client,
@@ -404,6 +403,19 @@ def test_an_address_that_names_no_file_is_an_error(text: str, shown: str) -> Non
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("query", "level"), [("", 1), ("?durability=full", 2)])
+def test_a_change_waits_for_the_disk_if_the_address_says_so(
+    file: Path, query: str, level: int
+) -> None:
+    settings = read_settings({"store": f"sqlite:///{file}{query}"})
+    with serving(replace(FROZEN, store=settings.store)) as running:
+        disk = running.store
+        assert isinstance(disk, SqlStore)
+        assert isinstance(disk.database, Database)
+        found = disk.database.connection.execute("PRAGMA synchronous").fetchone()
+    assert found == (level,)
+
+
 # --- while the file cannot be written
 
 
@@ -411,7 +423,7 @@ def test_a_full_disk_is_503_until_there_is_space_again(file: Path) -> None:
     with kept(file) as running, running.client() as client:
         created(client, "INV-1")
         disk = running.store
-        assert isinstance(disk, PersistentStore)
+        assert isinstance(disk, SqlStore)
         assert isinstance(disk.database, Database)
         disk.database.limit_pages(1)
         response = client.post("/api/invoices", json={**DATED, "note": "x" * 100_000})

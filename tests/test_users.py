@@ -664,7 +664,7 @@ def test_the_database_has_the_password_as_one_hash_only(tmp_path: Path) -> None:
         client.post(LOGIN, json=ANN, headers=header)
         client.post("/sandbox/snapshots")
     with sqlite3.connect(file) as database:
-        rows = database.execute("SELECT state, collection, content FROM records").fetchall()
+        rows = database.execute("SELECT state, collection, content FROM record").fetchall()
     database.close()
     assert not any(PASSWORD in str(content) for *_, content in rows)
     hashed = [(state, name) for state, name, content in rows if "argon2" in str(content)]
@@ -688,8 +688,8 @@ def test_no_other_workspace_reads_the_users(place: Place) -> None:
                 "SELECT set_config('invoice_sandbox.workspace', %s, false)", (workspace,)
             )
             found = connection.execute(
-                "SELECT count(*) FROM invoice_sandbox.records "
-                "WHERE collection = 'users' AND content IS NOT NULL"
+                "SELECT count(*) FROM invoice_sandbox.record "
+                "WHERE collection = 'users' AND state = ''"
             ).fetchone()
         assert found == (count,)
 

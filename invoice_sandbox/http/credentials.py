@@ -244,15 +244,14 @@ def opened(engine: Engine, credential: Credential) -> Caller:
 def workspace_of_caller(engine: Engine, request: Request) -> Workspace | None:
     """The workspace of a request whose credential was not asked for: it was rejected before, or
     its operation is public."""
-    outcomes = [
-        _outcome(engine, request, presented)
-        for scheme in engine.project.contract.schemes.values()
-        if scheme.location in {"bearer", "basic", "header"}
-        for presented in _presented(request, scheme, has_basic=True)
-    ]
-    callers = [one for one in outcomes if not isinstance(one, ApiError)]
     try:
-        caller = _agreed(callers, ())
+        outcomes = [
+            _outcome(engine, request, presented)
+            for scheme in engine.project.contract.schemes.values()
+            if scheme.location in {"bearer", "basic", "header"}
+            for presented in _presented(request, scheme, has_basic=True)
+        ]
+        caller = _agreed([one for one in outcomes if not isinstance(one, ApiError)], ())
     except ApiError:
         return None
     return None if caller is None else caller[1]

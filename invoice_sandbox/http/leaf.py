@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from invoice_sandbox.base.errors import ApiError, reject
+from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.base.later import Later
 from invoice_sandbox.http.declared_errors import error_reply
@@ -92,7 +92,7 @@ class Leaf:
             while True:
                 outcome = await self._engine.call(respond, self._engine, request, go_on)
                 if isinstance(outcome, Reply):
-                    return await self._kept(request, outcome)
+                    return outcome
                 go_on = await _waited(request, outcome)
         except ClientGoneError:
             raise
@@ -100,20 +100,6 @@ class Leaf:
             request.endpoint = None  # what its document shows may be the reason
             reply = error_reply(self._engine, request, internal_error(request, error))
             return with_common_headers(self._engine, request, reply)
-
-    async def _kept(self, request: Request, reply: Reply) -> Reply:
-        """Return the response, once everything that it may be about outlives the process.
-
-        A GET without a workspace, such as the health check, is about nothing that can change.
-        """
-        if request.workspace is None and request.method in {"GET", "HEAD"}:
-            return reply
-        try:
-            await self._engine.store.flush()
-        except ApiError as error:
-            failed = error_reply(self._engine, request, error)
-            return with_common_headers(self._engine, request, failed)
-        return reply
 
     def _begin(self, target: Target, request: Request) -> Outcome:
         """Check what no operation is needed for, then go on with what the request is for."""

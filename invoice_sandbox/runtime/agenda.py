@@ -26,6 +26,7 @@ from invoice_sandbox.state import (
     Record,
     ScheduledStep,
     Store,
+    StoreError,
     Transaction,
     Workspace,
 )
@@ -374,6 +375,8 @@ class Agenda:
         except ApiError as error:
             log.warning("%s: the step '%s' failed: %s", workspace.id, step.action, error.message())
             return self._dropped(state, step, "failed", error.message())
+        except StoreError:
+            raise
         except Exception as error:
             log.exception("%s: the step '%s' failed and is not repeated", workspace.id, step.action)
             return self._dropped(state, step, "failed", type(error).__name__)

@@ -212,6 +212,14 @@ class NoWorkspaceError(KeyError):
     """The workspace does not exist, or was deleted."""
 
 
+class StoreError(Exception):
+    """The database cannot be used; the message names it and the reason.
+
+    Raised within a transaction, which fails then, whatever is done about it: outside, it is
+    ApiError 503.
+    """
+
+
 class Transaction(Protocol):
     """The state of one workspace for one request or one step. Commits all changes or none."""
 
@@ -231,13 +239,8 @@ class Transaction(Protocol):
         """The record, or None."""
         ...
 
-    def put(
-        self, collection: str, key: str, record: Mapping[str, Any], *, lazily: bool = False
-    ) -> None:
-        """Insert the record at the end of the collection, or replace it in its position.
-
-        ``lazily``: ``flush`` need not wait for it. A crash may lose it.
-        """
+    def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
+        """Insert the record at the end of the collection, or replace it in its position."""
         ...
 
     def delete(self, collection: str, key: str) -> bool:
@@ -327,12 +330,12 @@ class Store(Protocol):
     """All workspaces. A method raises NoWorkspaceError for a workspace that does not exist,
     unless its description says otherwise.
 
-    Transactions outlive the process in the order in which they commit, if the store keeps them.
-    While it cannot, every method that changes something raises ApiError 503 and changes nothing.
+    What a transaction changes outlives the process once it has committed, if the store keeps
+    anything. While it cannot, every method raises ApiError 503 and changes nothing. ``threads`` may
+    call it at a time; 0: only that of the event loop, as no method waits.
     """
 
     threads: int
-    """How many threads may call it at a time; 0: only the event loop."""
 
     @property
     def is_persistent(self) -> bool:
@@ -344,17 +347,14 @@ class Store(Protocol):
         ...
 
     def is_ready(self) -> bool:
-        """True unless ``check`` raises an error."""
+        """True if something can be read and changed."""
         ...
 
-    async def flush(self) -> None:
-        """Wait until everything changed so far is kept. Raises ApiError 503 if it cannot be.
-
-        Must be called before anybody outside learns of a change.
-        """
+    def alone(self) -> AbstractContextManager[None]:
+        """A block in which no other server creates the first workspace."""
         ...
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Keep what is not kept yet. Nothing may be called afterwards."""
         ...
 
@@ -454,7 +454,7 @@ class Store(Protocol):
     ) -> None:
         """Add an entry of about ``size`` bytes to a bounded log. Snapshots do not contain logs.
 
-        Does nothing for a workspace that was deleted. ``flush`` does not wait for it. ``shown``
+        Does nothing for a workspace that was deleted. A crash may lose the last entries. ``shown``
         returns what outlives the process of an entry: a record without secrets, for example.
         """
         ...

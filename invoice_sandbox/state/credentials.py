@@ -245,12 +245,11 @@ def close_capability(state: Transaction, secret: str) -> None:
 
 
 def note_use(state: Transaction, credential: Credential, now: datetime) -> None:
-    """Store when a key was last used."""
+    """Store the second in which a key was last used."""
     metadata = state.get(KEYS, credential.subject)
-    used = instant_text(now)
+    used = instant_text(now.replace(microsecond=0))
     if metadata is not None and metadata["lastUsedAt"] != used:
-        record = {**metadata, "lastUsedAt": used}
-        state.put(KEYS, credential.subject, record, lazily=True)
+        state.put(KEYS, credential.subject, {**metadata, "lastUsedAt": used})
 
 
 def revoke_key(state: Transaction, metadata: Record, revoked_at: str) -> Record:

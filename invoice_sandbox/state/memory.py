@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from heapq import merge
@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import ClockState, in_milliseconds
-from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.state import (
     MAX_CONTENTS,
@@ -47,11 +46,11 @@ CAPACITY: Final = Capacity()
 
 
 STEP_BYTES: Final = 400
-_NUMBER_BYTES: Final = 200
+NUMBER_BYTES: Final = 200
 """What a scheduled step takes besides its text, and what a counter takes."""
 
-_LOG_ENTRIES: Final = 1000
-_LOG_BYTES: Final = 4 * 1024 * 1024
+LOG_ENTRIES: Final = 1000
+LOG_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass
@@ -111,13 +110,13 @@ class State:
     def forget_number(self, name: str) -> None:
         """Remove a counter."""
         del self.numbers[name]
-        self.size -= _NUMBER_BYTES
+        self.size -= NUMBER_BYTES
 
 
 class BoundedLog:
     """The latest entries. Older ones are dropped and counted."""
 
-    def __init__(self, entries: int = _LOG_ENTRIES, size: int = _LOG_BYTES) -> None:
+    def __init__(self, entries: int = LOG_ENTRIES, size: int = LOG_BYTES) -> None:
         self._most, self._most_bytes = entries, size
         self._entries: deque[Any] = deque()
         self._sizes: deque[int] = deque()
@@ -198,17 +197,14 @@ class MemoryStore:
         """Nothing: memory can always be changed."""
 
     def is_ready(self) -> bool:
-        """True if changes can be kept."""
-        try:
-            self.check()
-        except ApiError:
-            return False
+        """Return True: memory can always be changed."""
         return True
 
-    async def flush(self) -> None:
-        """Return at once: nothing outlives the process."""
+    def alone(self) -> AbstractContextManager[None]:
+        """Return at once: no other server has the store."""
+        return nullcontext()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Nothing is open."""
 
     def create_workspace(self, workspace: Workspace, now: datetime) -> None:
@@ -472,14 +468,7 @@ class MemoryTransaction:
         found = self._state.collections.get(collection)
         return None if found is None else found.get(key)
 
-    def put(
-        self,
-        collection: str,
-        key: str,
-        record: Mapping[str, Any],
-        *,
-        lazily: bool = False,  # noqa: ARG002  for what outlives the process
-    ) -> None:
+    def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""
         state, capacity = self._state, self._capacity
         stored = state.collections.get(collection)
@@ -526,9 +515,9 @@ class MemoryTransaction:
         numbers = self._state.numbers
         previous = numbers.get(name)
         if previous is None:
-            self._capacity.check(self._state.size, _NUMBER_BYTES)
+            self._capacity.check(self._state.size, NUMBER_BYTES)
             self._undo.append((self._state.forget_number, name))
-            self._state.size += _NUMBER_BYTES
+            self._state.size += NUMBER_BYTES
             numbers[name] = 1
             return 1
         self._undo.append((numbers.__setitem__, name, previous))

@@ -1,34 +1,33 @@
-"""A PostgreSQL database that keeps the rows of a persistent store.
+"""A PostgreSQL database that keeps the rows of a store. Any number of servers use it.
 
-One server uses a database at a time: the connection that writes holds an advisory lock, which ends
-with the connection. A batch of changes is one transaction in one round trip. It works in a role
-that sees no rows but those of the workspace that is named.
+Every thread of a server has a connection while it needs one. It works in a role that sees no rows
+but those of the workspace that its transaction names.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import groupby
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import Any, Final
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 
-from invoice_sandbox.state.rows import TABLES, VERSION, Change, Row, StoreError
-from invoice_sandbox.state.sql import definitions, selection, statements
+from invoice_sandbox.state import StoreError
+from invoice_sandbox.state.sql import EVERY, INDEXES, TABLES, VERSION, Batch
 
 SCHEMA: Final = "invoice_sandbox"
 ROLE: Final = "invoice_sandbox_server"
 
+CONNECTIONS: Final = 8
+"""Connections of a server at a time, and threads that use them."""
+
 _LOCK: Final = 0x494C5321
 _SECONDS_TO_CONNECT: Final = 5
-_SECONDS_FOR_THE_LOCK: Final = 5.0
-"""For another server to end, before that is an error at start."""
-
-_PAUSE: Final = 0.25
 _MILLISECONDS_TO_WAIT: Final = 10_000
 """For another transaction or the other end of the connection. After that a statement is an error.
 """
@@ -47,9 +46,9 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": _MILLISECONDS_TO_WAIT,
 }
-"""Of the connection: both ends notice soon that nothing comes back from the other."""
+"""Of a connection: both ends notice soon that nothing comes back from the other."""
 
-_TYPES: Final = {str: 'text COLLATE "C"', int: "bigint", bytes: "bytea"}
+_TYPES: Final = {"text": 'text COLLATE "C"', "bytes": "bytea"}
 
 _ROLE_EXISTS: Final = f"""DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}') THEN
@@ -67,162 +66,249 @@ _RIGHTS: Final = f"""GRANT USAGE ON SCHEMA {SCHEMA} TO {ROLE};
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {SCHEMA} TO {ROLE}"""
 """They are given at each start, as a backup that was restored may lack them."""
 
-_CREATE_SERVER: Final = f"""
-CREATE TABLE server (version bigint NOT NULL, epoch bigint NOT NULL, batch bigint NOT NULL);
-INSERT INTO server VALUES ({VERSION}, 0, 0)"""
-"""``epoch`` counts the starts of servers, ``batch`` what the present one has written."""
+_CREATE_SERVER: Final = f"""CREATE TABLE server (version bigint NOT NULL);
+INSERT INTO server VALUES ({VERSION})"""
 
-_PROTECTION: Final = """ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
-CREATE POLICY of_workspace ON {table}
-USING (workspace = current_setting('invoice_sandbox.workspace', true))"""
-"""The role sees the rows of the workspace that a transaction names, and no others, even if a
-statement forgets its condition."""
+_PROTECTION: Final = f"""ALTER TABLE {{table}} ENABLE ROW LEVEL SECURITY;
+ALTER TABLE {{table}} FORCE ROW LEVEL SECURITY;
+CREATE POLICY of_workspace ON {{table}}
+USING (current_setting('invoice_sandbox.workspace', true) IN (workspace, '{EVERY}'))"""
+"""A transaction sees the rows of the workspace that it names, even if a statement forgets its
+condition. One that names {EVERY} looks for a workspace: by a digest, or because a step is due."""
+
+_NAME: Final = "SELECT set_config('invoice_sandbox.workspace', %s, true)"
 
 log = logging.getLogger("invoice_sandbox")
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # what it warns of is an error here, too
 
 
 class Database:
-    """The connection to a database. Methods may be called from any thread, by one at a time. They
-    raise StoreError."""
+    """The connections to a database, which any thread may use. Raises StoreError."""
 
-    beats: float | None = 1.0
-    """Seconds after which an empty ``write`` shows whether the database is still there."""
+    threads = CONNECTIONS
+    for_update = " FOR UPDATE"
 
     def __init__(self, dsn: str) -> None:
         """Connect, and create the tables in a new database. Raises StoreError."""
         self.place = shown(dsn)
         self._dsn = dsn
-        self._batch = 0
-        self._latest: Sequence[Change] = ()
-        with self._errors():
-            self._connection = self._connected(_SECONDS_FOR_THE_LOCK)
-            try:
-                self._prepare()
-                self._epoch = self._begin()
-            except BaseException:
-                self._connection.close()
-                raise
-
-    def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
-        """All rows of a table in the order of its key."""
-        with self._errors(), self._connection.transaction():
-            # an error, not an empty table, for a user whom the policies of the table concern
-            self._connection.execute("SET LOCAL row_security = off")
-            yield from self._connection.cursor(binary=True).stream(selection(table))
-
-    def write(self, changes: Sequence[Change]) -> None:
-        """Make all changes, in their order within a workspace, or none; once, even if it is called
-        again after an error."""
-        with self._errors():
-            if self._connection.closed and self._connect_again(changes):
-                return
-            if not changes:
-                self._connection.execute("SELECT 1")
-                return
-            self._latest = changes
-            self._write(changes)
-            self._batch += 1
-
-    def close(self) -> None:
-        """Disconnect."""
-        self._connection.close()
-
-    def _write(self, changes: Sequence[Change]) -> None:
-        with self._connection.pipeline(), self._connection.transaction():
-            cursor = self._connection.cursor()
-            cursor.execute(f"SET LOCAL ROLE {ROLE}")
-            cursor.execute("UPDATE server SET batch = %s", (self._batch + 1,))
-            for name, own in groupby(sorted(changes, key=_workspace), _workspace):
-                cursor.execute("SELECT set_config('invoice_sandbox.workspace', %s, true)", (name,))
-                for statement, times in statements(list(own), "%s"):
-                    for values in times:  # executemany would wait for the responses
-                        cursor.execute(statement, values)
-
-    def _connected(self, patience: float = 0) -> psycopg.Connection:
-        """A connection that holds the lock."""
-        connection = psycopg.connect(self._dsn, autocommit=True, **_OPTIONS)
-        try:
-            self._lock(connection, time.monotonic() + patience)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _lock(self, connection: psycopg.Connection, deadline: float) -> None:
-        is_first = True
-        while not _value(connection, f"SELECT pg_try_advisory_lock({_LOCK})"):
-            if time.monotonic() >= deadline:
-                raise StoreError(f"another server uses {self.place}; stop it, or name another one")
-            if is_first:
-                log.warning("Waiting for the server to end that uses %s", self.place)
-            is_first = False
-            time.sleep(_PAUSE)
-
-    def _connect_again(self, changes: Sequence[Change]) -> bool:
-        """Connect after the connection has ended. True if these changes were written by then."""
-        connection = self._connected()
-        try:
-            epoch, batch = connection.execute("SELECT epoch, batch FROM server").fetchone() or ()
-            if epoch != self._epoch:
-                raise StoreError(
-                    f"another server has used {self.place} meanwhile; start this one again"
-                )
-        except BaseException:
-            connection.close()
-            raise
-        self._connection = connection
-        is_written = batch > self._batch and changes is self._latest
-        self._batch = batch
-        return is_written
-
-    def _prepare(self) -> None:
-        """Create the tables in a new database. Raises StoreError for those of another version."""
-        with self._connection.transaction():
-            execute = self._connection.execute
-            execute(_ROLE_EXISTS)
-            find = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
-            tables = {name for (name,) in execute(find, (SCHEMA,)).fetchall()}
-            if tables:
-                self._check_version(is_known="server" in tables)
-            else:
-                self._create()
-            execute(_RIGHTS)
-
-    def _check_version(self, *, is_known: bool) -> None:
-        version = _value(self._connection, "SELECT version FROM server") if is_known else 1
-        if version != VERSION:
-            raise StoreError(
-                f"{self.place} was written by another version: its schema is {version}, this "
-                f"server uses {VERSION}. Use that version, or another database; DROP SCHEMA "
-                f"{SCHEMA} CASCADE deletes the state"
-            )
-
-    def _create(self) -> None:
-        if _value(self._connection, f"SELECT to_regnamespace('{SCHEMA}')") is None:
-            self._connection.execute(f"CREATE SCHEMA {SCHEMA}")
-        for statement in (_CREATE_SERVER, *definitions(_TYPES)):
-            self._connection.execute(statement)
-        for table in TABLES:
-            self._connection.execute(_PROTECTION.format(table=table))
-
-    def _begin(self) -> int:
-        """The number of this start: no server of an earlier one writes any more."""
-        statement = "UPDATE server SET epoch = epoch + 1, batch = 0 RETURNING epoch"
-        return int(_value(self._connection, statement))
+        self._idle: list[psycopg.Connection] = []
+        self._free = threading.BoundedSemaphore(CONNECTIONS + 1)
+        with self.alone(), self.errors(), self._connected(None) as connection:
+            _prepare(connection, self.place)
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Every error of the driver in the block is a StoreError."""
+    def alone(self) -> Iterator[None]:
+        """Let no other server begin, or create the first workspace, in the block."""
+        with self.errors():
+            connection = self._connected(None)
+        with connection:
+            with self.errors():
+                connection.execute(f"SELECT pg_advisory_lock({_LOCK})")
+            yield
+
+    def session(self, workspace: str) -> Session:
+        """Return a session that reaches the rows of a workspace."""
+        return Session(self, workspace)
+
+    def take(self) -> psycopg.Connection:
+        """Return a connection, once one is free."""
+        if not self._free.acquire(timeout=_MILLISECONDS_TO_WAIT / 1000):
+            raise StoreError(f"{self.place} is too slow: every connection is in use")
+        try:
+            with suppress(IndexError):
+                return self._idle.pop()
+            with self.errors():
+                return self._connected(ROLE)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def renewed(self) -> psycopg.Connection:
+        """Return a new connection after one was cut, as the idle ones may be, too."""
+        self.close()
+        return self._connected(ROLE)
+
+    def give(self, connection: psycopg.Connection) -> None:
+        """Take back a connection that is not used any more."""
+        if connection.closed:
+            self.close()
+        else:
+            self._idle.append(connection)
+        self._free.release()
+
+    def close(self) -> None:
+        """End the connections that nobody uses."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Make a StoreError of every error of the driver in the block."""
         try:
             yield
         except psycopg.Error as error:
+            if error.sqlstate is None and isinstance(error, psycopg.ProgrammingError):
+                raise  # a mistake of ours
             text = str(error).strip().partition("\n")[0] or type(error).__name__
             raise StoreError(f"{self.place} cannot be used: {text}") from None
 
+    def _connected(self, role: str | None) -> psycopg.Connection:
+        options = dict(_OPTIONS)
+        if role is not None:
+            options["options"] += f" -c role={role}"
+        return psycopg.connect(self._dsn, autocommit=True, prepare_threshold=2, **options)
+
+
+class Session:
+    """A transaction on a connection of its own, which begins with its first statement.
+
+    Statements that need no response are sent together with what follows.
+    """
+
+    __slots__ = ("_connection", "_cursor", "_database", "_has_begun", "_problem", "_workspace")
+
+    def __init__(self, database: Database, workspace: str) -> None:
+        self._database = database
+        self._workspace = workspace
+        self._problem: StoreError | None = None
+
+    def __enter__(self) -> Session:
+        self._use(self._database.take())
+        return self
+
+    def _use(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+        self._cursor = connection.cursor(binary=True)
+        self._has_begun = False
+
+    def __exit__(self, *_: object) -> None:
+        connection = self._connection
+        try:
+            if connection.info.transaction_status != TransactionStatus.IDLE:
+                connection.rollback()
+        except psycopg.Error:
+            connection.close()
+        finally:
+            self._database.give(connection)
+
+    def one(self, statement: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the first row, or None."""
+        self._execute(statement, values)
+        row: tuple[Any, ...] | None = self._cursor.fetchone()
+        return row
+
+    def all(self, statement: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Return all rows."""
+        self._execute(statement, values)
+        return self._cursor.fetchall()
+
+    def write(self, batch: Batch) -> None:
+        """Carry out statements, in one round trip."""
+        self._begin()
+        with self._errors(), self._connection.pipeline():
+            self._send(batch)
+
+    def commit(self, batch: Batch = ()) -> None:
+        """Carry out statements and end the transaction, in one round trip."""
+        if batch:
+            self._begin()
+        if self._has_begun:
+            with self._errors(), self._connection.pipeline():
+                self._send(batch)
+                self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Note an error: nothing of the transaction may take effect after it."""
+        if self._problem is not None:
+            raise self._problem
+        try:
+            with self._database.errors():
+                yield
+        except StoreError as error:
+            self._problem = error
+            raise
+
+    def _execute(self, statement: str, values: tuple[Any, ...]) -> None:
+        if not self._has_begun:
+            self._begin(statement, values)
+            return
+        with self._errors():
+            self._cursor.execute(marked(statement), values)
+
+    def _begin(self, statement: str = "", values: tuple[Any, ...] = ()) -> None:
+        """Begin the transaction, with the first statement; on another connection, if this one was
+        cut since it was used."""
+        if self._has_begun:
+            return
+        with self._errors():
+            try:
+                self._begin_here(statement, values)
+            except psycopg.OperationalError:
+                if not self._connection.closed:
+                    raise
+                self._use(self._database.renewed())
+                self._begin_here(statement, values)
+            self._has_begun = True
+
+    def _begin_here(self, statement: str, values: tuple[Any, ...]) -> None:
+        with self._connection.pipeline():
+            self._connection.execute("BEGIN")
+            self._connection.execute(_NAME, (self._workspace,))
+            if statement:
+                self._cursor.execute(marked(statement), values)
+
+    def _send(self, batch: Batch) -> None:
+        for statement, rows in batch:
+            for row in rows:  # executemany would wait for the responses
+                self._cursor.execute(marked(statement), row)
+
+
+@lru_cache(maxsize=512)
+def marked(statement: str) -> str:
+    """Return a statement with the marks for parameters that the driver has."""
+    return statement.replace("?", "%s")
+
+
+def _prepare(connection: psycopg.Connection, place: str) -> None:
+    """Create the tables in a new database. Raises StoreError for those of another version."""
+    with connection.transaction():
+        execute = connection.execute
+        execute(_ROLE_EXISTS)
+        find = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
+        tables = {name for (name,) in execute(find, (SCHEMA,)).fetchall()}
+        if tables:
+            _check_version(connection, place, is_known="server" in tables)
+        else:
+            _create(connection)
+        execute(_RIGHTS)
+
+
+def _check_version(connection: psycopg.Connection, place: str, *, is_known: bool) -> None:
+    version = _value(connection, "SELECT version FROM server") if is_known else 1
+    if version != VERSION:
+        raise StoreError(
+            f"{place} was written by another version: its schema is {version}, this server uses "
+            f"{VERSION}. Use that version, or another database; DROP SCHEMA {SCHEMA} CASCADE "
+            "deletes the state"
+        )
+
+
+def _create(connection: psycopg.Connection) -> None:
+    if _value(connection, f"SELECT to_regnamespace('{SCHEMA}')") is None:
+        connection.execute(f"CREATE SCHEMA {SCHEMA}")
+    connection.execute(_CREATE_SERVER)
+    for table, columns in TABLES.items():
+        connection.execute(f"CREATE TABLE {table} ({columns.format_map(_TYPES)})")
+        connection.execute(_PROTECTION.format(table=table))
+    for index in INDEXES:
+        connection.execute(index)
+
 
 def shown(dsn: str) -> str:
-    """The address without its password."""
+    """Return the address without its password."""
     try:
         parts = conninfo_to_dict(dsn)
     except psycopg.Error:
@@ -234,7 +320,3 @@ def shown(dsn: str) -> str:
 def _value(connection: psycopg.Connection, query: Any) -> Any:
     row = connection.execute(query).fetchone()
     return None if row is None else row[0]
-
-
-def _workspace(change: Change) -> str:
-    return str(change.key[0]) if isinstance(change, Row) else change.workspace

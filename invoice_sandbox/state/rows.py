@@ -1,136 +1,138 @@
-"""The state of a persistent store as rows of tables, the same in SQLite and in PostgreSQL.
-
-Everything that a snapshot saves has the name of a state in its key: ``LIVE``, or the id of a
-snapshot. So a snapshot is a copy of rows, and restoring one is a copy in the other direction.
-"""
+"""What rows have: workspaces, snapshots, credentials and records as JSON, and counters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
 
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.jsonio import Packed, packed, unpacked
 from invoice_sandbox.state import Credential, Fault, Record, Snapshot, Workspace
 
-VERSION: Final = 2
-"""The version of the tables and of what is in them. A server uses no other."""
-
-LIVE: Final = ""
-"""The state that requests read and change."""
-
-REQUESTS: Final = ""
-"""The name, among the counters of a state, of its number of requests."""
-
-
-class Table(NamedTuple):
-    """The columns of a table: those of its key, then the others. ``has_states``: the key has the
-    workspace and the state first; otherwise the workspace alone."""
-
-    key: tuple[str, ...]
-    values: tuple[str, ...]
-    has_states: bool = True
-
-
-TABLES: Final[Mapping[str, Table]] = {
-    "workspaces": Table(("workspace",), ("position", "last_used", "snapshots"), has_states=False),
-    "states": Table(("workspace", "state"), ("content", "snapshot")),
-    "records": Table(("workspace", "state", "collection", "position"), ("name", "content")),
-    "numbers": Table(("workspace", "state", "name"), ("value",)),
-    "steps": Table(("workspace", "state", "number"), ("due", "lane", "content")),
-    "credentials": Table(("workspace", "state", "digest"), ("content",)),
-    "logs": Table(("workspace", "log", "number"), ("content",), has_states=False),
-}
-"""``name`` of a record is its key in the collection. A record that was deleted has no content, and
-its row keeps its position. ``snapshot`` of the live state is null."""
-
-TYPES: Final[Mapping[str, type]] = {
-    **dict.fromkeys(("position", "snapshots", "value", "number"), int),
-    **dict.fromkeys(("name", "content", "snapshot"), bytes),
-}
-"""The types of columns; all others are texts. ``name`` and JSON may have characters that a text in
-PostgreSQL cannot have."""
-
 _AS_TEXT: Final = b"\n"
 """Begins JSON that was packed as ``str``: it has numbers that only a Decimal keeps."""
 
+_SHORT: Final = 200
+"""Characters of a key, or of an index term, that a row has as it is."""
 
-class StoreError(Exception):
-    """The database cannot be used; the message names it and the reason."""
-
-
-class Row(NamedTuple):
-    """A row to write, with values that ``encoded`` understands; None: to delete."""
-
-    table: str
-    key: tuple[str | int | bytes, ...]
-    values: tuple[Any, ...] | None
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-class CopyState(NamedTuple):
-    """Replace the state ``target`` of a workspace by the state ``source``, except users."""
+class Meters(msgspec.Struct):
+    """Counters of a state: the next position and the number of records of each ``collection``,
+    ``numbers`` by name, the bytes of everything, and steps: made, and waiting without and with a
+    lane."""
 
-    workspace: str
-    source: str
-    target: str
+    positions: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    numbers: dict[str, int] = {}
+    size: int = 0
+    steps_made: int = 0
+    waiting: int = 0
+    in_lanes: int = 0
+
+    def copy(self) -> Meters:
+        """Return an independent copy."""
+        return msgspec.structs.replace(
+            self,
+            positions=self.positions.copy(),
+            counts=self.counts.copy(),
+            numbers=self.numbers.copy(),
+        )
+
+    def move(self, name: str, other: Meters, size: int) -> None:
+        """Take a collection of ``size`` bytes from other counters."""
+        if name in other.positions:
+            self.positions[name], self.counts[name] = other.positions[name], other.counts[name]
+            self.size += size
+
+    def drop(self, name: str, size: int) -> None:
+        """Forget a collection of ``size`` bytes."""
+        if self.positions.pop(name, None) is not None:
+            del self.counts[name]
+            self.size -= size
 
 
-class DropState(NamedTuple):
-    """Delete a state of a workspace; None: the workspace with everything in it."""
-
-    workspace: str
-    state: str | None
+encoded_meters: Final = msgspec.json.Encoder().encode
+decoded_meters: Final = msgspec.json.Decoder(Meters).decode
 
 
-Change = Row | CopyState | DropState
+def short(text: str) -> str:
+    """Return a text that stands for this one in a column that an index has: itself, unless it is
+    long, or has characters that a column cannot have."""
+    if len(text) <= _SHORT and text.isprintable() and not text.startswith("#"):
+        return text
+    return f"#{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def encoded(row: Row) -> tuple[Any, ...]:
-    """The values of a row as numbers, texts and bytes."""
-    assert row.values is not None  # noqa: S101  a row to delete has no values
-    encode = _ENCODERS.get(row.table)
-    return row.values if encode is None else encode(*row.values)
+def terms_of(record: Mapping[str, Any], fields: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Return the index terms of a record: of each text, and of each text in a list."""
+    found = set()
+    for field in fields:
+        value = record.get(field)
+        if isinstance(value, str):
+            found.add((field, short(value)))
+        elif isinstance(value, list | tuple):
+            found |= {(f"{field}[]", short(item)) for item in value if isinstance(item, str)}
+    return frozenset(found)
 
 
-def in_bytes(content: Packed) -> bytes:
-    """Packed JSON as a column has it."""
+def milliseconds(instant: datetime) -> int:
+    """Return the milliseconds from 1970 to an instant."""
+    return (instant - _EPOCH) // _MILLISECOND
+
+
+def instant_of(value: int) -> datetime:
+    """Return the instant so many milliseconds after 1970."""
+    return _EPOCH + value * _MILLISECOND
+
+
+def encoded(value: Any) -> bytes:
+    """Return a JSON value as a column has it."""
+    content = packed(value)
     return _AS_TEXT + content.encode() if isinstance(content, str) else content
 
 
-def from_bytes(content: bytes) -> Packed:
-    """The packed JSON that a column has."""
-    return content[1:].decode() if content[:1] == _AS_TEXT else content
+def decoded(content: bytes) -> Any:
+    """Return the JSON value that a column has."""
+    text: Packed = content[1:].decode() if content[:1] == _AS_TEXT else content
+    return unpacked(text)
 
 
-def _encoded_state(workspace: Workspace, snapshot: Snapshot | None) -> tuple[bytes, bytes | None]:
-    content = _json({**asdict(workspace), "clock": _clock_record(workspace.clock)})
-    return content, None if snapshot is None else _json(_snapshot_record(snapshot))
+def encoded_workspace(workspace: Workspace) -> bytes:
+    """Return a workspace as a column has it."""
+    return encoded({**asdict(workspace), "clock": _clock_record(workspace.clock)})
 
 
+@lru_cache(maxsize=1024)
 def decoded_workspace(content: bytes) -> Workspace:
-    """The workspace of a row of ``states``."""
+    """Return the workspace that a column has."""
     record = decoded(content)
-    faults = tuple(Fault(**one) for one in record["faults"])
-    named = tuple(record["named"])
+    clock, faults = _clock(record["clock"]), tuple(Fault(**fault) for fault in record["faults"])
     return Workspace(
-        **{**record, "clock": _clock(record["clock"]), "faults": faults, "named": named}
+        **{**record, "clock": clock, "faults": faults, "named": tuple(record["named"])}
+    )
+
+
+def encoded_snapshot(snapshot: Snapshot) -> bytes:
+    """Return a snapshot as a column has it."""
+    taken_at = snapshot.taken_at.isoformat()
+    return encoded(
+        {"id": snapshot.id, "taken_at": taken_at, "clock": _clock_record(snapshot.clock)}
     )
 
 
 def decoded_snapshot(content: bytes) -> Snapshot:
-    """The snapshot of a row of ``states``."""
+    """Return the snapshot that a column has."""
     record = decoded(content)
     return Snapshot(record["id"], _instant(record["taken_at"]), _clock(record["clock"]))
-
-
-def _snapshot_record(snapshot: Snapshot) -> Record:
-    return {
-        "id": snapshot.id,
-        "taken_at": snapshot.taken_at.isoformat(),
-        "clock": _clock_record(snapshot.clock),
-    }
 
 
 def _clock_record(clock: ClockState) -> Record:
@@ -143,52 +145,30 @@ def _clock(record: Record) -> ClockState:
     return ClockState(record["mode"], _instant(record["at"]), shift)
 
 
-def _encoded_credential(credential: Credential) -> tuple[bytes]:
+def clock_columns(clock: ClockState) -> tuple[int, int | None]:
+    """Return what is due by: the shift of a live clock, and the instant of a frozen one."""
+    return clock.shift // _MILLISECOND, milliseconds(clock.at) if clock.mode == "frozen" else None
+
+
+def encoded_credential(credential: Credential) -> bytes:
+    """Return a credential as a column has it."""
     expires = credential.expires_at
-    record = {
-        **vars(credential),
-        "scopes": sorted(credential.scopes),
-        "expires_at": None if expires is None else expires.isoformat(),
-    }
-    return (_json(record),)
+    return encoded(
+        {
+            **vars(credential),
+            "scopes": sorted(credential.scopes),
+            "expires_at": None if expires is None else expires.isoformat(),
+        }
+    )
 
 
+@lru_cache(maxsize=1024)
 def decoded_credential(content: bytes) -> Credential:
-    """The credential of a row of ``credentials``."""
+    """Return the credential that a column has."""
     record = decoded(content)
     expires = record["expires_at"]
-    scopes = frozenset(record["scopes"])
     expires_at = None if expires is None else _instant(expires)
-    return Credential(**{**record, "scopes": scopes, "expires_at": expires_at})
-
-
-def _encoded_entry(entry: Any, shown: Callable[[Any], Record] | None) -> tuple[bytes]:
-    return (_json(entry if shown is None else shown(entry)),)
-
-
-def _encoded_record(key: str, content: Packed | None) -> tuple[bytes, bytes | None]:
-    return key.encode(), None if content is None else in_bytes(content)
-
-
-def _encoded_step(due: datetime, lane: str | None, content: Packed) -> tuple[Any, ...]:
-    return due.isoformat(), lane, in_bytes(content)
-
-
-def _json(value: Any) -> bytes:
-    return in_bytes(packed(value))
-
-
-def decoded(content: bytes) -> Any:
-    """The JSON value that a column has."""
-    return unpacked(from_bytes(content))
+    return Credential(**{**record, "scopes": frozenset(record["scopes"]), "expires_at": expires_at})
 
 
 _instant = datetime.fromisoformat
-
-_ENCODERS: Final[Mapping[str, Callable[..., tuple[Any, ...]]]] = {
-    "states": _encoded_state,
-    "records": _encoded_record,
-    "steps": _encoded_step,
-    "credentials": _encoded_credential,
-    "logs": _encoded_entry,
-}

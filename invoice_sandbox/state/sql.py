@@ -1,100 +1,280 @@
-"""The tables, and the changes of their rows, as SQL that SQLite and PostgreSQL understand."""
+"""The tables, and every statement, the same for SQLite and PostgreSQL. ``?`` is a parameter.
+
+A row belongs to a workspace and to one of its states: ``LIVE``, or the id of a snapshot. So a
+snapshot is a copy of rows, and restoring one is a copy in the other direction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
 
 from invoice_sandbox.state import USERS
-from invoice_sandbox.state.rows import (
-    TABLES,
-    TYPES,
-    Change,
-    CopyState,
-    DropState,
-    Row,
-    Table,
-    encoded,
+
+VERSION: Final = 3
+"""The version of the tables and of what is in them. A server uses no other."""
+
+LIVE: Final = ""
+"""The state that requests read and change."""
+
+EVERY: Final = "*"
+"""Stands for all workspaces, in a session that looks for one."""
+
+_STATE: Final = "workspace {text} NOT NULL, state {text} NOT NULL"
+
+TABLES: Final[Mapping[str, str]] = {
+    "workspace": f"{_STATE}, content {{bytes}} NOT NULL, meters {{bytes}} NOT NULL, "
+    "snapshot {bytes}, position BIGINT NOT NULL, last_used BIGINT NOT NULL, "
+    "requests BIGINT NOT NULL, snapshots BIGINT NOT NULL, next_due BIGINT, "
+    "shift BIGINT NOT NULL, frozen_at BIGINT, PRIMARY KEY (workspace, state)",
+    "record": f"{_STATE}, collection {{text}} NOT NULL, position BIGINT NOT NULL, "
+    "id {text} NOT NULL, content {bytes} NOT NULL, "
+    "PRIMARY KEY (workspace, state, collection, position)",
+    "term": f"{_STATE}, collection {{text}} NOT NULL, field {{text}} NOT NULL, "
+    "value {text} NOT NULL, position BIGINT NOT NULL, "
+    "PRIMARY KEY (workspace, state, collection, field, value, position)",
+    "step": f"{_STATE}, lane {{text}} NOT NULL, due BIGINT NOT NULL, number BIGINT NOT NULL, "
+    "content {bytes} NOT NULL, PRIMARY KEY (workspace, state, lane, due, number)",
+    "credential": f"{_STATE}, digest {{text}} NOT NULL, content {{bytes}} NOT NULL, "
+    "PRIMARY KEY (workspace, state, digest)",
+    "log": "workspace {text} NOT NULL, log {text} NOT NULL, number BIGINT NOT NULL, "
+    "size BIGINT NOT NULL, content {bytes} NOT NULL, PRIMARY KEY (workspace, log, number)",
+}
+"""The columns of each table. Instants are milliseconds since 1970; JSON is bytes, as it may have
+characters that a text of PostgreSQL cannot have. ``meters`` are counters, ``requests`` the numbers
+of requests that were given to a server; ``next_due`` is compared with real time and ``shift``, or
+with ``frozen_at``."""
+
+INDEXES: Final = (
+    "CREATE UNIQUE INDEX record_id ON record (workspace, state, collection, id)",
+    "CREATE INDEX step_due ON step (workspace, state, due)",
+    "CREATE INDEX credential_digest ON credential (digest)",
 )
 
-Statement = tuple[str, Sequence[tuple[Any, ...]]]
-"""SQL, and the values of each time that it is to be carried out."""
+_OF_STATE: Final = "WHERE workspace = ? AND state = ?"
+_OF_COLLECTION: Final = f"{_OF_STATE} AND collection = ?"
+
+OPEN: Final = f"SELECT content, meters, next_due FROM workspace {_OF_STATE}"
+CLOSE: Final = (
+    "UPDATE workspace SET content = ?, meters = ?, next_due = ?, shift = ?, frozen_at = ? "
+    f"{_OF_STATE}"
+)
+
+GET: Final = f"SELECT position, content FROM record {_OF_COLLECTION} AND id = ?"
+INSERT: Final = (
+    "INSERT INTO record (workspace, state, collection, position, id, content) "
+    "VALUES (?, ?, ?, ?, ?, ?)"
+)
+UPDATE: Final = f"UPDATE record SET content = ? {_OF_COLLECTION} AND position = ?"
+DELETE: Final = f"DELETE FROM record {_OF_COLLECTION} AND position = ?"
+ADD_TERM: Final = (
+    "INSERT INTO term (workspace, state, collection, field, value, position) "
+    "VALUES (?, ?, ?, ?, ?, ?)"
+)
+DELETE_TERM: Final = (
+    f"DELETE FROM term {_OF_COLLECTION} AND field = ? AND value = ? AND position = ?"
+)
+
+ADD_STEP: Final = (
+    "INSERT INTO step (workspace, state, lane, due, number, content) VALUES (?, ?, ?, ?, ?, ?)"
+)
+DELETE_STEP: Final = f"DELETE FROM step {_OF_STATE} AND lane = ? AND due = ? AND number = ?"
+_STEP: Final = f"SELECT due, number, content FROM step {_OF_STATE} AND lane = ?"
+STEPS: Final = f"{_STEP} ORDER BY due, number"
+FIRST_STEP: Final = f"{_STEP} AND due <= ? ORDER BY due, number LIMIT 1"
+STEP: Final = f"{_STEP} AND number = ?"
+NEXT_DUE: Final = f"SELECT min(due) FROM step {_OF_STATE}"
+NEXT_DUE_OF: Final = f"{NEXT_DUE} AND lane = ?"
+LANES: Final = f"SELECT lane, min(due) FROM step {_OF_STATE} AND lane > '' GROUP BY lane"
+
+READ: Final = f"SELECT content, meters, snapshot, requests FROM workspace {_OF_STATE}"
+WORKSPACE: Final = f"SELECT content, next_due, last_used FROM workspace {_OF_STATE}"
+WORKSPACES: Final = (
+    "SELECT workspace, content, last_used FROM workspace WHERE state = ? "
+    "ORDER BY position, workspace"
+)
+COUNT_WORKSPACES: Final = "SELECT count(*) FROM workspace WHERE state = ?"
+DUE_WORKSPACES: Final = (
+    "SELECT workspace FROM workspace WHERE state = ? AND next_due <= coalesce(frozen_at, ? + shift)"
+)
+CREATE: Final = (
+    "INSERT INTO workspace (workspace, state, content, meters, position, last_used, requests, "
+    "snapshots, shift, frozen_at) SELECT ?, ?, ?, ?, coalesce(max(position), 0) + 1, ?, 0, 0, ?, ? "
+    "FROM workspace WHERE state = '' ON CONFLICT (workspace, state) DO NOTHING RETURNING position"
+)
+DELETE_WORKSPACE: Final = tuple(f"DELETE FROM {table} WHERE workspace = ?" for table in TABLES)
+SNAPSHOTS: Final = (
+    "SELECT snapshot, meters FROM workspace WHERE workspace = ? AND state <> '' ORDER BY position"
+)
+SAVE: Final = (
+    "INSERT INTO workspace (workspace, state, content, meters, snapshot, position, last_used, "
+    "requests, snapshots, shift) SELECT workspace, ?, content, ?, ?, "
+    "(SELECT coalesce(max(position), 0) + 1 FROM workspace WHERE workspace = ? AND state <> ''), "
+    f"0, ?, 0, 0 FROM workspace {_OF_STATE}"
+)
+DROP: Final = f"DELETE FROM workspace {_OF_STATE}"
+RESTORE: Final = f"{CLOSE.partition(' WHERE')[0]}, requests = ? {_OF_STATE}"
+RESERVE: Final = f"UPDATE workspace SET requests = requests + ? {_OF_STATE} RETURNING requests"
+RETURN: Final = f"UPDATE workspace SET requests = ? {_OF_STATE} AND requests = ?"
+NUMBER_SNAPSHOT: Final = (
+    f"UPDATE workspace SET snapshots = snapshots + 1 {_OF_STATE} RETURNING snapshots"
+)
+USE: Final = f"UPDATE workspace SET last_used = ? {_OF_STATE} AND last_used < ?"
+SIZE_OF_USERS: Final = (
+    f"SELECT coalesce(sum(length(content) + length(id) + ?), 0) FROM record {_OF_COLLECTION}"
+)
+CONTENTS: Final = (
+    f"SELECT collection, content FROM record {_OF_STATE} ORDER BY collection, position"
+)
+FIND_CREDENTIAL: Final = "SELECT content FROM credential WHERE digest = ? AND state = ?"
+
+ADD_LOGGED: Final = (
+    "INSERT INTO log (workspace, log, number, size, content) SELECT ?, ?, 0, ?, ? "
+    f"WHERE EXISTS (SELECT 1 FROM workspace {_OF_STATE}) "
+    "ON CONFLICT (workspace, log, number) DO UPDATE SET size = log.size + excluded.size "
+    "RETURNING size"
+)
+"""The row with the number 0 counts the entries that a log has had."""
+
+ADD_ENTRY: Final = "INSERT INTO log (workspace, log, number, size, content) VALUES (?, ?, ?, ?, ?)"
+_OF_LOG: Final = "WHERE workspace = ? AND log = ?"
+LOGGED: Final = f"SELECT size FROM log {_OF_LOG} AND number = 0"
+ENTRIES: Final = f"SELECT number, content FROM log {_OF_LOG} AND number > ? ORDER BY number"
+TRIM: Final = f"DELETE FROM log {_OF_LOG} AND number BETWEEN 1 AND ?"
+TOO_LARGE: Final = (
+    "SELECT coalesce(max(number), 0) FROM (SELECT number, sum(size) OVER (ORDER BY number DESC) "
+    f"AS total FROM log {_OF_LOG} AND number > 0) AS entries WHERE total > ?"
+)
+
+TRY: Final = f"{ADD_ENTRY} ON CONFLICT (workspace, log, number) DO NOTHING"
+END_TRIAL: Final = "DELETE FROM log WHERE workspace = ?"
+"""What is written to know whether that is possible."""
+
+CREDENTIALS: Final = f"SELECT digest, content FROM credential {_OF_STATE} ORDER BY digest"
+GRANT: Final = (
+    "INSERT INTO credential (workspace, state, digest, content) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (workspace, state, digest) DO UPDATE SET content = excluded.content"
+)
+REVOKE: Final = f"DELETE FROM credential {_OF_STATE} AND digest = ?"
 
 
-def definitions(types: Mapping[type, str]) -> Iterator[str]:
-    """The statements that create the tables, with the names that a database has for ``types``."""
-    for name, table in TABLES.items():
-        columns = (f"{one} {types[TYPES.get(one, str)]}" for one in (*table.key, *table.values))
-        yield f"CREATE TABLE {name} ({', '.join(columns)}, PRIMARY KEY ({', '.join(table.key)}))"
+def get_many(count: int) -> str:
+    """Return the query of so many records by collection and id."""
+    marks = ", ".join(["(?, ?)"] * count)
+    return (
+        f"SELECT collection, id, position, content FROM record {_OF_STATE} "
+        f"AND (collection, id) IN (VALUES {marks})"
+    )
 
 
-def selection(name: str) -> str:
-    """The query of all rows of a table, in the order of their keys."""
-    table = TABLES[name]
-    columns = ", ".join((*table.key, *table.values))
-    return f"SELECT {columns} FROM {name} ORDER BY {', '.join(table.key)}"
+def page_query(values: int | None, *, oldest_first: bool) -> str:
+    """Return the query of records from a position on; with ``values``: those that have one of so
+    many terms of a field."""
+    order = "DESC" if not oldest_first else "ASC"
+    compare = ">=" if oldest_first else "<"
+    if values == 1:  # both indexes are in the order of positions
+        return (
+            "SELECT record.position, record.content FROM term JOIN record USING "
+            "(workspace, state, collection, position) WHERE term.workspace = ? AND term.state = ? "
+            f"AND term.collection = ? AND field = ? AND value = ? AND term.position {compare} ? "
+            f"ORDER BY term.position {order} LIMIT ?"
+        )
+    having = "" if values is None else f"AND position IN (SELECT position {_of_terms(values)}) "
+    return (
+        f"SELECT position, content FROM record {_OF_COLLECTION} "
+        f"{having}AND position {compare} ? ORDER BY position {order} LIMIT ?"
+    )
 
 
-def statements(changes: Sequence[Change], mark: str) -> Iterator[Statement]:
-    """SQL that makes the changes in their order; of several changes of a row the last one.
+def count_query(values: int) -> str:
+    """Return the query of how many records have one of so many terms of a field."""
+    return f"SELECT count(DISTINCT position) {_of_terms(values)}"
 
-    ``mark`` stands for a parameter.
+
+def _of_terms(values: int) -> str:
+    marks = ", ".join(["?"] * values)
+    return f"FROM term {_OF_COLLECTION} AND field = ? AND value IN ({marks})"
+
+
+_COPIED: Final[Mapping[str, str]] = {
+    "record": "collection, position, id, content",
+    "term": "collection, field, value, position",
+    "step": "lane, due, number, content",
+    "credential": "digest, content",
+}
+"""The columns of the tables that a snapshot copies, besides workspace and state."""
+
+
+def copies() -> Iterator[str]:
+    """Return statements that copy a state except its users: the target, workspace, source."""
+    for table, columns in _COPIED.items():
+        yield (
+            f"INSERT INTO {table} (workspace, state, {columns}) "
+            f"SELECT workspace, ?, {columns} FROM {table} {_OF_STATE}{_without_users(table)}"
+        )
+
+
+def drops(*, with_users: bool) -> Iterator[str]:
+    """Return statements that delete what a state has: workspace, state."""
+    for table in _COPIED:
+        yield f"DELETE FROM {table} {_OF_STATE}{'' if with_users else _without_users(table)}"
+
+
+def _without_users(table: str) -> str:
+    return f" AND collection <> '{USERS}'" if table in {"record", "term"} else ""
+
+
+Batch = Sequence[tuple[str, Sequence[tuple[Any, ...]]]]
+"""Statements, and the values of each time that one is to be carried out."""
+
+
+class Session(Protocol):
+    """A transaction of the database, which ends when it is committed or left. Raises StoreError."""
+
+    def one(self, statement: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the first row, or None."""
+        ...
+
+    def all(self, statement: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Return all rows."""
+        ...
+
+    def write(self, batch: Batch) -> None:
+        """Carry out statements."""
+        ...
+
+    def commit(self, batch: Batch = ()) -> None:
+        """Carry out statements and end the transaction, which takes effect."""
+        ...
+
+
+class Database(Protocol):
+    """What keeps the rows: ``sqlite`` and ``postgresql``. Raises StoreError.
+
+    ``place`` is how messages name it. 0 ``threads``: only the one that opened it may call it.
     """
-    rows: dict[str, dict[tuple[Any, ...], Row]] = {name: {} for name in TABLES}
-    for change in changes:
-        if isinstance(change, Row):
-            rows[change.table][change.key] = change
-            continue
-        yield from _of_rows(rows, mark)
-        rows = {name: {} for name in TABLES}
-        if isinstance(change, CopyState):
-            yield from _copy(change, mark)
-        else:
-            yield from _drop(change, mark)
-    yield from _of_rows(rows, mark)
 
+    place: str
 
-def _of_rows(rows: Mapping[str, Mapping[tuple[Any, ...], Row]], mark: str) -> Iterator[Statement]:
-    for name, changed in rows.items():
-        table = TABLES[name]
-        gone = [row.key for row in changed.values() if row.values is None]
-        if gone:
-            yield f"DELETE FROM {name} WHERE {_equal(table.key, mark)}", gone
-        written = [(*row.key, *encoded(row)) for row in changed.values() if row.values is not None]
-        if written:
-            yield _upsert(name, table, mark), written
+    @property
+    def threads(self) -> int:
+        """How many threads may call it at a time."""
+        ...
 
+    @property
+    def for_update(self) -> str:
+        """What locks the row that a query finds."""
+        ...
 
-def _upsert(name: str, table: Table, mark: str) -> str:
-    columns = (*table.key, *table.values)
-    marks = ", ".join([mark] * len(columns))
-    new = ", ".join(f"{one} = excluded.{one}" for one in table.values)
-    conflict = f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {new}"
-    return f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks}) {conflict}"
+    def session(self, workspace: str) -> AbstractContextManager[Session]:
+        """Return a session that reaches the rows of a workspace; ``EVERY``: all rows."""
+        ...
 
+    def alone(self) -> AbstractContextManager[None]:
+        """Let no other server begin in the block."""
+        ...
 
-def _copy(change: CopyState, mark: str) -> Iterator[Statement]:
-    workspace, source, target = change
-    of_state = _equal(("workspace", "state"), mark)
-    for name, table in TABLES.items():
-        if not table.has_states:
-            continue
-        where = f"{of_state} AND collection <> '{USERS}'" if name == "records" else of_state
-        yield f"DELETE FROM {name} WHERE {where}", [(workspace, target)]
-        rest = ", ".join((*table.key[2:], *table.values))
-        selected = f"SELECT workspace, {mark}, {rest} FROM {name} WHERE {where}"
-        into = f"INSERT INTO {name} (workspace, state, {rest})"
-        yield f"{into} {selected}", [(target, workspace, source)]
-
-
-def _drop(change: DropState, mark: str) -> Iterator[Statement]:
-    for name, table in TABLES.items():
-        if change.state is None:
-            yield f"DELETE FROM {name} WHERE {_equal(('workspace',), mark)}", [(change.workspace,)]
-        elif table.has_states:
-            where = _equal(("workspace", "state"), mark)
-            yield f"DELETE FROM {name} WHERE {where}", [tuple(change)]
-
-
-def _equal(columns: Iterable[str], mark: str) -> str:
-    return " AND ".join(f"{one} = {mark}" for one in columns)
+    def close(self) -> None:
+        """Nothing may be called afterwards."""
+        ...

@@ -1,47 +1,68 @@
-"""A file that keeps the rows of a persistent store: SQLite, of the standard library.
+"""A file that keeps the rows of a store: SQLite, of the standard library.
 
-A batch of changes is one transaction. It is in the file when ``write`` returns: the write-ahead log
-was flushed to the disk (``synchronous=FULL``). Another program may read the file meanwhile, for
-instance to copy it; a second server may not open it.
+What is committed is in the write-ahead log, which the operating system writes to the disk: it
+survives the end of the process. With ``full``, a commit waits for the disk (``synchronous=FULL``).
+Another program may read the file meanwhile, for instance to copy it; a second server may not open
+it. So nobody else writes, and a transaction begins when it writes.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from invoice_sandbox.state.rows import VERSION, Change, StoreError
-from invoice_sandbox.state.sql import definitions, selection, statements
+from invoice_sandbox.state import StoreError
+from invoice_sandbox.state.rows import (
+    decoded,
+    decoded_credential,
+    decoded_meters,
+    decoded_workspace,
+    instant_of,
+)
+from invoice_sandbox.state.sql import INDEXES, TABLES, VERSION, Batch
 
 _APPLICATION: Final = 0x494C5321
 """The ``application_id`` of our files."""
 
-_TYPES: Final = {str: "TEXT", int: "INTEGER", bytes: "BLOB"}
-
+_TYPES: Final = {"text": "TEXT", "bytes": "BLOB"}
 _SECONDS_TO_WAIT: Final = 2.0
 """For another program that writes to the file, before that is an error."""
 
+_CONTENT: Final[Mapping[str, Any]] = {
+    "SELECT content FROM workspace": decoded_workspace,
+    "SELECT meters FROM workspace": decoded_meters,
+    "SELECT content FROM record": decoded,
+    "SELECT content FROM step": decoded,
+    "SELECT due FROM step": instant_of,
+    "SELECT content FROM credential": decoded_credential,
+    "SELECT content FROM log WHERE number > 0": decoded,
+}
+"""What reads each column that may be damaged."""
+
 
 class Database:
-    """An open file. Its methods may be called from any thread, by one at a time."""
+    """An open file. Only the thread that opened it may use it."""
 
-    beats: float | None = None
+    threads = 0
+    for_update = ""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, full: bool = False) -> None:
         """Open the file, or create it. Raises StoreError."""
         self.path = path
         self.place = f"'{path}'"
+        self.open_sessions = 0
         if not path.parent.is_dir():
             raise StoreError(f"there is no folder '{path.parent}'")
         self._lock = _locked(path)
         try:
-            self._connection = _connection(path)
+            self.connection = _connection(path)
             try:
-                self._prepare()
+                self._prepare("FULL" if full else "NORMAL")
             except BaseException:
-                self._connection.close()
+                self.connection.close()
                 raise
         except sqlite3.Error as error:
             self._lock.close()
@@ -50,59 +71,44 @@ class Database:
             self._lock.close()
             raise
 
-    def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
-        """All rows of a table in the order of its key. Raises StoreError."""
-        try:
-            # not "yield from": that would close the cursor, maybe after the connection
-            for row in self._connection.execute(selection(table)):  # noqa: UP028
-                yield row
-        except sqlite3.Error as error:
-            raise StoreError(problem_of(self.path, error)) from None
+    def session(self, workspace: str) -> Session:  # noqa: ARG002  all are in the file
+        """Return a session. All rows are in its reach."""
+        return Session(self)
 
-    def write(self, changes: Sequence[Change]) -> None:
-        """Make all changes, in their order, or none. Raises StoreError."""
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            for statement, values in statements(changes, "?"):
-                self._connection.executemany(statement, values)
-            self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._roll_back()
-            raise StoreError(problem_of(self.path, error)) from None
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Return at once: no other server has the file."""
+        yield
 
     def limit_pages(self, most: int) -> None:
         """Let the file not grow beyond ``most`` pages, as on a disk that is full."""
-        self._connection.execute(f"PRAGMA max_page_count = {most}")
+        self.connection.execute(f"PRAGMA max_page_count = {most}")
 
     def close(self) -> None:
         """Close the file. Nothing may be written afterwards."""
-        self._connection.close()
+        self.connection.close()
         self._lock.close()
 
-    def _roll_back(self) -> None:
-        """End a transaction that SQLite has not ended itself because of an error."""
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-
-    def _prepare(self) -> None:
+    def _prepare(self, synchronous: Literal["FULL", "NORMAL"]) -> None:
         """Create the tables in a new file. A file that is not ours, or is damaged, is rejected
         before anything in it is changed."""
-        execute = self._connection.execute
+        execute = self.connection.execute
         is_new = execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
         if not is_new:
             self._check()
         execute("PRAGMA journal_mode = WAL")
-        execute("PRAGMA synchronous = FULL")
+        execute(f"PRAGMA synchronous = {synchronous}")
         if is_new:
             self._create()
         try:
             execute("BEGIN IMMEDIATE")
             execute(f"PRAGMA user_version = {VERSION}")  # fails where the file cannot be written
         finally:
-            self._roll_back()
+            if self.connection.in_transaction:
+                execute("ROLLBACK")
 
     def _check(self) -> None:
-        execute = self._connection.execute
+        execute = self.connection.execute
         if execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
             raise StoreError(f"'{self.path}' is a database of another program")
         (version,) = execute("PRAGMA user_version").fetchone()
@@ -114,22 +120,115 @@ class Database:
         (found,) = execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise StoreError(f"'{self.path}' is damaged ({found}); restore a copy of it")
+        self._check_content()
+
+    def _check_content(self) -> None:
+        """Raise StoreError for content that cannot be read, without showing it."""
+        try:
+            for query, read in _CONTENT.items():
+                for (value,) in self.connection.execute(query):
+                    read(value)
+        except sqlite3.Error:
+            raise
+        except Exception as error:
+            problem = type(error).__name__
+            message = f"'{self.path}' is damaged ({problem}); restore a copy of it"
+            raise StoreError(message) from None
 
     def _create(self) -> None:
         statements = [
             "BEGIN",
-            *definitions(_TYPES),
+            *(
+                f"CREATE TABLE {name} ({columns.format_map(_TYPES)}) WITHOUT ROWID"
+                for name, columns in TABLES.items()
+            ),
+            *INDEXES,
             f"PRAGMA application_id = {_APPLICATION}",
             f"PRAGMA user_version = {VERSION}",
             "COMMIT",
         ]
         for statement in statements:
-            self._connection.execute(statement)
+            self.connection.execute(statement)
+
+
+class Session:
+    """A transaction, which begins when it writes: nobody else can change what it reads."""
+
+    __slots__ = ("_connection", "_database", "_problem")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection = database.connection
+        self._problem: StoreError | None = None
+
+    def __enter__(self) -> Session:
+        self._database.open_sessions += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.open_sessions -= 1
+        if self._database.open_sessions == 0 and self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def one(self, statement: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the first row, or None."""
+        try:
+            row: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
+        return row
+
+    def all(self, statement: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Return all rows."""
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
+
+    def write(self, batch: Batch) -> None:
+        """Carry out statements."""
+        connection = self._connection
+        if self._database.open_sessions > 1:
+            raise RuntimeError("a transaction writes within another one")
+        try:
+            if not connection.in_transaction:
+                connection.execute("BEGIN IMMEDIATE")
+            for statement, rows in batch:
+                if rows == [()]:
+                    connection.execute(statement)
+                else:
+                    connection.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
+
+    def commit(self, batch: Batch = ()) -> None:
+        """Carry out statements and end the transaction."""
+        if self._problem is not None:
+            raise self._problem
+        if batch:
+            self.write(batch)
+        if self._connection.in_transaction and self._database.open_sessions == 1:
+            try:
+                self._connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise self._failed(error) from None
+
+    def _failed(self, error: sqlite3.Error) -> Exception:
+        """Note an error and return the one to raise: nothing may take effect after it. A mistake of
+        ours stays what it is."""
+        if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError):
+            return error
+        self._problem = StoreError(problem_of(self._database.path, error))
+        return self._problem
 
 
 def _connection(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(
-        path, timeout=_SECONDS_TO_WAIT, isolation_level=None, check_same_thread=False
+        path,
+        timeout=_SECONDS_TO_WAIT,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
     )
 
 

@@ -184,7 +184,6 @@ class Lanes:
 
     async def _send_attempt(self, workspace_id: str, attempt: Attempt) -> Outcome:
         assert attempt.request is not None  # noqa: S101  only a simulated failure has no request
-        await self._store.flush()
         SENT_AT.set(attempt.at)
         endpoint = (workspace_id, attempt.delivery["endpointId"])
         if endpoint in self._slow_endpoints:

@@ -259,7 +259,7 @@ def _happened(receiver: Receiver, step: str) -> set[str]:
 
 
 def _problems_of_events(receiver: Receiver, invoices: set[str]) -> list[str]:
-    """What came twice with other content; invoices whose events are not all there, in order."""
+    """What came twice with other content, out of order, or not at all."""
     problems: list[str] = []
     seen: dict[str, bytes] = {}
     steps = defaultdict(list)
@@ -268,6 +268,8 @@ def _problems_of_events(receiver: Receiver, invoices: set[str]) -> list[str]:
             problems += [f"{message.id} differs"] if seen[message.id] != message.body else []
             continue
         seen[message.id] = message.body
+        if int(message.id.rpartition("_")[2]) != len(seen):
+            problems.append(f"{message.id} comes after {len(seen) - 1} others")
         steps[message.event["data"]["id"]].append(message.kind.removeprefix("invoice."))
     return problems + [f"{one}: {steps[one]}" for one in invoices if steps[one] != [*STEPS]]
 

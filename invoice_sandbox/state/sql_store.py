@@ -1,0 +1,551 @@
+"""The store in a database. Everything that a request changes is there when its transaction ends.
+
+Only request numbers, which are reserved in blocks, times of last use and the entries of logs wait
+in memory: a crash may leave out numbers and lose what was logged in the last 50 milliseconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.errors import ApiError, reject
+from invoice_sandbox.state import (
+    MAX_CONTENTS,
+    USERS,
+    Capacity,
+    Contents,
+    Credential,
+    Instant,
+    Log,
+    NoWorkspaceError,
+    Record,
+    Snapshot,
+    StoreError,
+    Workspace,
+)
+from invoice_sandbox.state.collection import RECORD_BYTES
+from invoice_sandbox.state.memory import Indexes
+from invoice_sandbox.state.rows import (
+    Meters,
+    clock_columns,
+    decoded,
+    decoded_credential,
+    decoded_meters,
+    decoded_snapshot,
+    decoded_workspace,
+    encoded_credential,
+    encoded_meters,
+    encoded_snapshot,
+    encoded_workspace,
+    instant_of,
+    milliseconds,
+)
+from invoice_sandbox.state.sql import (
+    CONTENTS,
+    COUNT_WORKSPACES,
+    CREATE,
+    CREDENTIALS,
+    DELETE_WORKSPACE,
+    DROP,
+    DUE_WORKSPACES,
+    END_TRIAL,
+    EVERY,
+    FIND_CREDENTIAL,
+    GRANT,
+    LANES,
+    LIVE,
+    NEXT_DUE,
+    NEXT_DUE_OF,
+    NUMBER_SNAPSHOT,
+    OPEN,
+    READ,
+    RESERVE,
+    RESTORE,
+    RETURN,
+    SAVE,
+    SIZE_OF_USERS,
+    SNAPSHOTS,
+    TRY,
+    USE,
+    WORKSPACE,
+    WORKSPACES,
+    Database,
+    Session,
+    copies,
+    drops,
+)
+from invoice_sandbox.state.sql_logs import SqlLogs
+from invoice_sandbox.state.sql_transaction import NUMBERS, SqlTransaction
+
+_RESERVED: Final = 1000
+"""Numbers of requests that are reserved at a time: none is given twice, even after a crash."""
+
+_SECONDS_UNNOTED: Final = 60
+"""The time of last use is written when it has changed by this."""
+
+_SECONDS_TO_RETRY: Final = 0.5
+_TRIAL: Final = 256 * 1024
+"""Bytes that are written, and deleted, to try whether something can be written."""
+
+log = logging.getLogger("invoice_sandbox")
+
+
+class SqlStore:
+    """All workspaces of a database. ``threads`` may call it at a time, 0: only the event loop's."""
+
+    is_persistent = True
+
+    def __init__(self, database: Database, indexes: Indexes, capacity: Capacity) -> None:
+        self.database = database
+        self.threads = database.threads
+        self.capacity = capacity
+        self.indexes = {
+            name: tuple(field for field in fields if not isinstance(field, Instant))
+            for name, fields in indexes.items()
+        }
+        self._logs = SqlLogs(self.session, database.threads)
+        self._used: dict[str, datetime] = {}
+        self._noted: dict[str, datetime] = {}
+        self._numbers: dict[str, tuple[int, int]] = {}
+        self._claims: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+        self._problem: str | None = None
+        self._next_trial = 0.0
+
+    # --- whether it can be used
+
+    def check(self) -> None:
+        """Raise ApiError 503 while changes cannot be kept."""
+        if self._problem is not None and time.monotonic() >= self._next_trial:
+            self._next_trial = time.monotonic() + _SECONDS_TO_RETRY
+            self._try()
+        if self._problem is not None:
+            raise unavailable()
+
+    def is_ready(self) -> bool:
+        """Return True if something can be read and written."""
+        try:
+            self.check()
+            if self.threads:
+                self.count_workspaces()
+        except ApiError:
+            return False
+        return True
+
+    def _try(self) -> None:
+        """Write something and delete it, to know whether that is possible again."""
+        row = (EVERY, EVERY, 0, 0, bytes(_TRIAL))
+        try:
+            with self.database.session(EVERY) as session:
+                session.commit([(TRY, [row])])
+                session.commit([(END_TRIAL, [(EVERY,)])])
+        except StoreError:
+            return
+        self._problem = None
+        log.warning("The store can be written again")
+
+    def failed(self, error: StoreError) -> ApiError:
+        """Return the error for a request that the store could not serve."""
+        if self._problem is None:
+            log.error("The store cannot be used: %s", error)
+        self._problem = str(error)
+        return unavailable()
+
+    @contextmanager
+    def session(self, workspace_id: str) -> Iterator[Session]:
+        """Return a session of the database. Raises ApiError 503 for what it raises."""
+        self.check()
+        try:
+            with self.database.session(workspace_id) as session:
+                yield session
+        except StoreError as error:
+            raise self.failed(error) from error
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Let no other server create the first workspace in the block."""
+        return self.database.alone()
+
+    def close(self) -> None:
+        """Write what is left, then close the database."""
+        try:
+            self._logs.write()
+            for workspace_id, (number, last) in self._numbers.items():
+                with self.session(workspace_id) as session:
+                    used = self._use_row(workspace_id)
+                    rows = [(number, workspace_id, LIVE, last)]
+                    session.commit([(RETURN, rows), (USE, [used])])
+        except ApiError:
+            log.error("The last log entries were not written")
+        self.database.close()
+
+    # --- workspaces
+
+    def create_workspace(self, workspace: Workspace, now: datetime) -> None:
+        """Add an empty workspace, last used ``now``. Raises KeyError when its id is taken."""
+        clock = clock_columns(workspace.clock)
+        values = (
+            workspace.id,
+            LIVE,
+            encoded_workspace(workspace),
+            encoded_meters(Meters()),
+            milliseconds(now),
+            *clock,
+        )
+        with self.session(EVERY) as session:
+            session.write(())
+            if session.one(CREATE, values) is None:
+                raise KeyError(workspace.id)
+            session.commit()
+
+    def delete_workspace(self, workspace_id: str) -> None:
+        """Delete the workspace with everything in it."""
+        rows = [(workspace_id,)]
+        with self.session(workspace_id) as session:
+            session.one(OPEN + self.database.for_update, (workspace_id, LIVE))
+            session.commit([(statement, rows) for statement in DELETE_WORKSPACE])
+        for known in (self._used, self._noted, self._numbers):
+            known.pop(workspace_id, None)
+        self._logs.forget(workspace_id)
+
+    def workspace(self, workspace_id: str) -> Workspace | None:
+        """Return the workspace, or None."""
+        row = self._row(workspace_id)
+        return decoded_workspace(row[0]) if row else None
+
+    def _row(self, workspace_id: str) -> tuple[Any, ...] | None:
+        """Return the content of a workspace, when a step is due, and its last use."""
+        with self.session(workspace_id) as session:
+            return session.one(WORKSPACE, (workspace_id, LIVE))
+
+    def _known_row(self, workspace_id: str) -> tuple[Any, ...]:
+        row = self._row(workspace_id)
+        if row is None:
+            raise NoWorkspaceError(workspace_id)
+        return row
+
+    def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
+        """Return every workspace and when it was last used, in the order of creation."""
+        with self.session(EVERY) as session:
+            rows = session.all(WORKSPACES, (LIVE,))
+        return tuple(
+            (decoded_workspace(content), self._latest_use(workspace_id, used))
+            for workspace_id, content, used in rows
+        )
+
+    def count_workspaces(self) -> int:
+        """Return how many workspaces there are."""
+        with self.session(EVERY) as session:
+            row = session.one(COUNT_WORKSPACES, (LIVE,))
+        return row[0] if row else 0
+
+    def credential(self, digest: str) -> Credential | None:
+        """Return the valid credential with that digest."""
+        with self.session(EVERY) as session:
+            row = session.one(FIND_CREDENTIAL, (digest, LIVE))
+        return decoded_credential(row[0]) if row else None
+
+    def note_request(self, workspace_id: str, now: datetime) -> int:
+        """Count a request and return its number. After a crash, numbers may be left out."""
+        with self._lock:
+            self._used[workspace_id] = now
+            number, last = self._numbers.get(workspace_id, (0, 0))
+            noted = self._noted.setdefault(workspace_id, now)
+            if number == last:
+                number, last = self._reserve(workspace_id)
+            self._numbers[workspace_id] = number + 1, last
+        if (now - noted).total_seconds() >= _SECONDS_UNNOTED:
+            with self.session(workspace_id) as session:
+                session.commit([(USE, [self._use_row(workspace_id)])])
+        return number + 1
+
+    def _reserve(self, workspace_id: str) -> tuple[int, int]:
+        """Return the number before the first one that was reserved, and the last one."""
+        with self.session(workspace_id) as session:
+            session.write(())
+            row = session.one(RESERVE, (_RESERVED, workspace_id, LIVE))
+            session.commit()
+        if row is None:
+            raise NoWorkspaceError(workspace_id)
+        return row[0] - _RESERVED, row[0]
+
+    def _use_row(self, workspace_id: str) -> tuple[Any, ...]:
+        """Return what the statement needs that writes the last use of a workspace."""
+        self._noted[workspace_id] = self._used[workspace_id]
+        used = milliseconds(self._used[workspace_id])
+        return used, workspace_id, LIVE, used
+
+    def last_used(self, workspace_id: str) -> datetime:
+        """Return when the workspace received its last request, in real time."""
+        return self._latest_use(workspace_id, self._known_row(workspace_id)[2])
+
+    def _latest_use(self, workspace_id: str, used: int) -> datetime:
+        return max(instant_of(used), self._used.get(workspace_id, instant_of(used)))
+
+    def next_due(self, workspace_id: str) -> datetime | None:
+        """Return when the first step of any lane is due."""
+        due = self._known_row(workspace_id)[1]
+        return None if due is None else instant_of(due)
+
+    def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
+        """Return when the first step of each lane is due, and of those without a lane."""
+        with self.session(workspace_id) as session:
+            if session.one(WORKSPACE, (workspace_id, LIVE)) is None:
+                raise NoWorkspaceError(workspace_id)
+            first = session.one(NEXT_DUE_OF, (workspace_id, LIVE, ""))
+            lanes = session.all(LANES, (workspace_id, LIVE))
+        found: dict[str | None, datetime] = {lane: instant_of(due) for lane, due in lanes}
+        if first is not None and first[0] is not None:
+            found[None] = instant_of(first[0])
+        return found
+
+    def due_workspaces(self, now: datetime) -> tuple[str, ...]:
+        """Return the ids of the workspaces in which a step is due at the real instant ``now``."""
+        with self.session(EVERY) as session:
+            rows = session.all(DUE_WORKSPACES, (LIVE, milliseconds(now)))
+        return tuple(workspace_id for (workspace_id,) in rows)
+
+    def transaction(self, workspace_id: str) -> Opening:
+        """Return a transaction. Those of one workspace are serial."""
+        return Opening(self, workspace_id)
+
+    # --- snapshots
+
+    def next_snapshot_number(self, workspace_id: str) -> int:
+        """Return the number of the next snapshot."""
+        with self.session(workspace_id) as session:
+            session.write(())
+            row = session.one(NUMBER_SNAPSHOT, (workspace_id, LIVE))
+            session.commit()
+        if row is None:
+            raise NoWorkspaceError(workspace_id)
+        return int(row[0])
+
+    def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
+        """Save the workspace."""
+        with self.session(workspace_id) as session:
+            _, meters, _, requests = self._locked(session, workspace_id, LIVE)
+            saved = decoded_meters(meters)
+            kept = [decoded_meters(one).size for _, one in session.all(SNAPSHOTS, (workspace_id,))]
+            self.capacity.check(sum(kept), saved.size)
+            saved.drop(USERS, _size_of_users(session, workspace_id))
+            number = self._numbers.get(workspace_id, (requests, 0))[0]
+            values = (
+                snapshot.id,
+                encoded_meters(saved),
+                encoded_snapshot(snapshot),
+                workspace_id,
+                number,
+                workspace_id,
+                LIVE,
+            )
+            session.commit(
+                [
+                    *_dropped(workspace_id, snapshot.id),
+                    *_copied(workspace_id, LIVE, snapshot.id),
+                    (SAVE, [values]),
+                ]
+            )
+
+    def restore_snapshot(self, workspace_id: str, snapshot_id: str, clock: ClockState) -> None:
+        """Restore the workspace, with ``clock``."""
+        with self.session(workspace_id) as session:
+            _, live, _, _ = self._locked(session, workspace_id, LIVE)
+            content, meters, _, requests = self._locked(session, workspace_id, snapshot_id)
+            workspace = replace(decoded_workspace(content), clock=clock)
+            restored, size = decoded_meters(meters), _size_of_users(session, workspace_id)
+            restored.move(USERS, decoded_meters(live), size)
+            left = _after_restoring(session, workspace_id, snapshot_id)
+            due = session.one(NEXT_DUE, (workspace_id, snapshot_id)) or (None,)
+            values = (
+                encoded_workspace(workspace),
+                encoded_meters(restored),
+                *due,
+                *clock_columns(clock),
+                requests,
+                workspace_id,
+                LIVE,
+            )
+            drop = [(table, [(workspace_id, LIVE)]) for table in drops(with_users=False)]
+            rows = [(workspace_id, LIVE, one.digest, encoded_credential(one)) for one in left]
+            session.commit(
+                [
+                    *drop,
+                    *_copied(workspace_id, snapshot_id, LIVE),
+                    drop[-1],
+                    (GRANT, rows),
+                    (RESTORE, [values]),
+                ]
+            )
+        self._numbers.pop(workspace_id, None)
+
+    def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
+        """Delete a snapshot."""
+        with self.session(workspace_id) as session:
+            self._locked(session, workspace_id, snapshot_id)
+            session.commit(_dropped(workspace_id, snapshot_id))
+
+    def snapshots(self, workspace_id: str) -> tuple[Snapshot, ...]:
+        """Return every snapshot, oldest first."""
+        with self.session(workspace_id) as session:
+            rows = session.all(SNAPSHOTS, (workspace_id,))
+        return tuple(decoded_snapshot(content) for content, _ in rows)
+
+    def snapshot_credentials(self, workspace_id: str, snapshot_id: str) -> tuple[Credential, ...]:
+        """Return the credentials that are valid after restoring the snapshot."""
+        with self.session(workspace_id) as session:
+            self._locked(session, workspace_id, snapshot_id)
+            return _after_restoring(session, workspace_id, snapshot_id)
+
+    def contents(self, workspace_id: str, snapshot_id: str | None = None) -> Contents:
+        """Return what the workspace holds, or held when the snapshot was taken."""
+        state = snapshot_id or LIVE
+        with self.session(workspace_id) as session:
+            content, meters, _, _ = self._locked(session, workspace_id, state)
+            records: dict[str, list[Record]] | None = None
+            if decoded_meters(meters).size <= MAX_CONTENTS:
+                names = sorted(decoded_meters(meters).positions.keys() - {NUMBERS})
+                records = {name: [] for name in names}
+                for name, text in session.all(CONTENTS, (workspace_id, state)):
+                    if name != NUMBERS:
+                        records[name].append(decoded(text))
+        return Contents(decoded_workspace(content), records)
+
+    def _locked(self, session: Session, workspace_id: str, state: str) -> tuple[Any, ...]:
+        """Return the row of a state, which nobody changes until the session ends."""
+        row = session.one(READ + self.database.for_update, (workspace_id, state))
+        if row is None:
+            raise NoWorkspaceError(workspace_id) if state == LIVE else KeyError(state)
+        return row
+
+    # --- logs and names
+
+    def append(
+        self,
+        workspace_id: str,
+        log: str,
+        entry: Any,
+        size: int = 0,
+        shown: Callable[[Any], Record] | None = None,
+    ) -> None:
+        """Add an entry of about ``size`` bytes to a bounded log."""
+        self._logs.append(workspace_id, log, entry, size, shown)
+
+    def log(self, workspace_id: str, log: str) -> Log:
+        """Return the entries of a log."""
+        return self._logs.log(workspace_id, log)
+
+    def count_logged(self, workspace_id: str, log: str) -> int:
+        """Return how many entries a log has had."""
+        return self._logs.count_logged(workspace_id, log)
+
+    async def tail(self, workspace_id: str, after: Mapping[str, int]) -> Mapping[str, Log]:
+        """Wait until one of these logs has entries after a number; the new entries of each log."""
+        return await self._logs.tail(workspace_id, after)
+
+    def claim(self, workspace_id: str, name: str) -> bool:
+        """Reserve a name. False: it is reserved already."""
+        with self._lock:
+            is_free = (workspace_id, name) not in self._claims
+            self._claims.add((workspace_id, name))
+        return is_free
+
+    def release(self, workspace_id: str, name: str) -> None:
+        """Release a reserved name."""
+        self._claims.discard((workspace_id, name))
+
+
+def open_store(
+    place: Path | str, indexes: Indexes, capacity: Capacity, *, full: bool = False
+) -> SqlStore:
+    """Return a store on a file, or on the database at an address. It is created if it is not
+    there. ``full``: each change of a file waits for the disk. Raises StoreError."""
+    if isinstance(place, str):
+        from invoice_sandbox.state import postgresql  # the driver is imported when it is needed
+
+        return SqlStore(postgresql.Database(place), indexes, capacity)
+    from invoice_sandbox.state import sqlite
+
+    return SqlStore(sqlite.Database(place, full=full), indexes, capacity)
+
+
+def unavailable() -> ApiError:
+    """Return the error while the store cannot be used."""
+    return reject("store_unavailable", ("Retry-After", "1"))
+
+
+class Opening:
+    """Opens a transaction and ends it. A generator would take five times as long."""
+
+    __slots__ = ("_session", "_store", "_transaction", "_workspace_id")
+
+    def __init__(self, store: SqlStore, workspace_id: str) -> None:
+        self._store = store
+        self._workspace_id = workspace_id
+
+    def __enter__(self) -> SqlTransaction:
+        store = self._store
+        store.check()
+        try:
+            self._session = store.database.session(self._workspace_id)
+            session = self._session.__enter__()
+        except StoreError as error:
+            raise store.failed(error) from error
+        try:
+            row = session.one(OPEN + store.database.for_update, (self._workspace_id, LIVE))
+            if row is None:
+                raise NoWorkspaceError(self._workspace_id)
+        except BaseException as error:
+            self._session.__exit__(None, None, None)
+            raise self._shown(error) from None
+        self._transaction = SqlTransaction(
+            session, self._workspace_id, (row[0], row[1], row[2]), store.indexes, store.capacity
+        )
+        return self._transaction
+
+    def __exit__(self, _type: Any, error: BaseException | None, _traceback: Any) -> None:
+        try:
+            if error is None:
+                self._transaction.commit()
+        except StoreError as problem:
+            raise self._store.failed(problem) from problem
+        finally:
+            self._session.__exit__(None, None, None)
+        if isinstance(error, StoreError):
+            raise self._store.failed(error) from error
+
+    def _shown(self, error: BaseException) -> BaseException:
+        return self._store.failed(error) if isinstance(error, StoreError) else error
+
+
+def _size_of_users(session: Session, workspace_id: str) -> int:
+    row = session.one(SIZE_OF_USERS, (RECORD_BYTES, workspace_id, LIVE, USERS))
+    return int(row[0]) if row else 0
+
+
+def _dropped(workspace_id: str, state: str) -> list[tuple[str, list[tuple[Any, ...]]]]:
+    """Return the statements that delete a state."""
+    return [(one, [(workspace_id, state)]) for one in (*drops(with_users=True), DROP)]
+
+
+def _copied(workspace_id: str, source: str, target: str) -> list[tuple[str, list[tuple[Any, ...]]]]:
+    """Return the statements that copy a state, except its users."""
+    return [(one, [(target, workspace_id, source)]) for one in copies()]
+
+
+def _after_restoring(
+    session: Session, workspace_id: str, snapshot_id: str
+) -> tuple[Credential, ...]:
+    """Return the credentials of a snapshot, without sessions that have ended since then."""
+    saved = dict(session.all(CREDENTIALS, (workspace_id, snapshot_id)))
+    live = dict(session.all(CREDENTIALS, (workspace_id, LIVE)))
+    found = {digest: decoded_credential(content) for digest, content in saved.items()}
+    return tuple(one for one in found.values() if one.type != "session" or one.digest in live)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.base.later import Later
 from invoice_sandbox.http.declared_errors import error_reply
@@ -98,7 +98,8 @@ class Leaf:
             raise
         except Exception as error:
             request.endpoint = None  # what its document shows may be the reason
-            reply = error_reply(self._engine, request, internal_error(request, error))
+            shown = error if isinstance(error, ApiError) else internal_error(request, error)
+            reply = error_reply(self._engine, request, shown)
             return with_common_headers(self._engine, request, reply)
 
     def _begin(self, target: Target, request: Request) -> Outcome:

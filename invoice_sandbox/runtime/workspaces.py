@@ -190,7 +190,7 @@ class Workspaces:
 
     def count(self, workspace: Workspace, operation: str, status: int) -> None:
         """Count a response for the workspace and for those that it was created from."""
-        for counted in self._line(workspace.id):
+        for counted in (workspace, *self._line(workspace.made_by)):
             self.responses.setdefault(counted.id, Counter())[operation, status] += 1
 
     def counted(self, workspace: Workspace) -> Mapping[tuple[str, int], int]:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
-from urllib.parse import urlsplit
 
 import click
 import httpx
@@ -28,27 +27,24 @@ _LONGEST_SHOWN: Final = 100
 
 
 def checked_target(text: str) -> str:
-    """The URL to forward to, from a text such as ``3000`` or ``localhost:3000/hooks``: the same for
-    other spellings of it.
+    """Return the URL to forward to, from a text such as ``3000`` or ``localhost:3000/hooks``: the
+    same for other spellings of it.
 
     Raises click.BadParameter. Its message does not repeat a text that may hold a password.
     """
     url = f"localhost:{text}" if text.isascii() and text.isdigit() else text
-    url = url if "://" in url else f"http://{url}"
     try:
-        parts = urlsplit(url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        host = str(parts.hostname)
-        usable = usable and not host.isdigit()  # 3000/hooks
-        names_host = "." in host or parts.port is not None or is_loopback(host)
-        usable = usable and ("://" in text or names_host)  # foo
-        found = httpx.URL(url)
-    except (ValueError, httpx.InvalidURL):
-        usable, found = False, httpx.URL()
-    if not usable or not url.isprintable() or " " in url:
+        target = httpx.URL(url if "://" in url else f"http://{url}")
+    except httpx.InvalidURL:
+        target = httpx.URL()
+    host, port = target.host, target.port
+    names_host = "://" in url or "." in host or port is not None or is_loopback(host)
+    is_usable = host and not host.isdigit() and (port is None or port in range(1, 2**16))
+    is_plain = url.isprintable() and " " not in url and target.scheme in {"http", "https"}
+    if not (names_host and is_usable and is_plain):
         typed = "" if "@" in text else f"{text[:_LONGEST_SHOWN]!r}: "
         raise click.BadParameter(f"{typed}use a port, or a URL such as http://localhost:3000/hooks")
-    return str(found).removesuffix("/") if found.raw_path == b"/" else str(found)
+    return str(target).removesuffix("/") if target.raw_path == b"/" else str(target)
 
 
 def checked_secret(text: str) -> str:

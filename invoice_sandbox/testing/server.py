@@ -125,7 +125,7 @@ def _process(log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     if find_spec("uvicorn") is None:
         raise SandboxError(f"there is no sandbox to start: {ONLY_CLIENT}, or {_ADVICE}")
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "invoice_sandbox.testing.child"],
+        [sys.executable, "-P", "-m", "invoice_sandbox.testing.server_process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,

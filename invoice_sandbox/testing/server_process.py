@@ -1,4 +1,4 @@
-"""The server of a test run as a separate process: ``python -m invoice_sandbox.testing.child``.
+"""The process of a test server: ``python -m invoice_sandbox.testing.server_process``.
 
 It stops at the end of its input. The operating system closes that when the process that started it
 ends, even if it is killed, so no test run leaves a server behind.

@@ -168,19 +168,15 @@ def members_for_tools(
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _without_conventions(folder: Path) -> Iterator[str]:
+def project_warnings(
+    folder: Path, read: ReadContract, contract: Contract, handlers: Collection[str]
+) -> Iterator[str]:
+    """Yield what the contract and the conventions of a project folder leave without effect."""
     if not (folder / CONVENTIONS_FILE).exists():
         yield (
             f"{folder}: there is no {CONVENTIONS_FILE}, so bodies have no envelope "
             "and every credential is accepted (access: any)"
         )
-
-
-def project_warnings(
-    folder: Path, read: ReadContract, contract: Contract, handlers: Collection[str]
-) -> Iterator[str]:
-    """Yield what the contract and the conventions of a project folder leave without effect."""
-    yield from _without_conventions(folder)
     yield from contract_warnings(read, contract, handlers)
 
 

@@ -7,7 +7,7 @@ combinations, decide which of them are numbers, lists or objects.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, partial
@@ -17,7 +17,7 @@ from typing import Any, Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import did_you_mean
 from invoice_sandbox.openapi.load.pointers import named
-from invoice_sandbox.openapi.schema.annotations import Mark, marked_members, parts
+from invoice_sandbox.openapi.schema.annotations import Mark, all_parts, marked_members, parts
 from invoice_sandbox.openapi.schema.compile import Schema, Schemas
 
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)", re.ASCII)
@@ -158,11 +158,11 @@ class Shape:
 
     @cached_property
     def _applicable(self) -> tuple[Mapping[str, Any], ...]:
-        return tuple(_applicable(self.schema, self._schemas, set(), _choices))
+        return tuple(_applicable(self.schema, self._schemas, set()))
 
     @cached_property
     def _certain(self) -> tuple[Mapping[str, Any], ...]:
-        return tuple(_applicable(self.schema, self._schemas, set(), lambda _: ()))
+        return tuple(all_parts(self.schema, partial(_referred, self._schemas)))
 
 
 _OTHERS: Final = "additionalProperties"
@@ -247,19 +247,17 @@ def _choices(schema: Mapping[str, Any]) -> Iterator[list[Schema]]:
     yield from (schema[key] for key in ("anyOf", "oneOf") if schema.get(key))
 
 
-def _applicable(
-    schema: Schema, schemas: Schemas, seen: set[int], choices: Callable[[Any], Iterable[Any]]
-) -> Iterator[Mapping[str, Any]]:
-    """Yield every schema that applies to a value at its own place, with those of ``choices``."""
+def _applicable(schema: Schema, schemas: Schemas, seen: set[int]) -> Iterator[Mapping[str, Any]]:
+    """Yield every schema that may apply to a value at its own place."""
     if not isinstance(schema, Mapping) or id(schema) in seen:
         return
     seen.add(id(schema))
     yield schema
     for part in (
         *parts(schema, partial(_referred, schemas)),
-        *(choice for some in choices(schema) for choice in some),
+        *(choice for some in _choices(schema) for choice in some),
     ):
-        yield from _applicable(part, schemas, seen, choices)
+        yield from _applicable(part, schemas, seen)
 
 
 def _referred(schemas: Schemas, reference: str) -> Schema:

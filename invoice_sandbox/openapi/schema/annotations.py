@@ -20,7 +20,7 @@ Mark = Literal["readOnly", "writeOnly"]
 OF_THE_SERVER: Final[Mark] = "readOnly"
 OF_THE_CLIENT: Final[Mark] = "writeOnly"
 
-_MAX_STEPS: Final = 40
+_MARKS: Final = frozenset({OF_THE_SERVER, OF_THE_CLIENT})
 
 Resolve = Callable[[str], Any]
 """The schema that a ``$ref`` names; ValueError or LookupError if there is none."""
@@ -33,7 +33,12 @@ def is_marked_anywhere(document: Mapping[str, Any], mark: Mark) -> bool:
 
 def marked_members(schema: Any, mark: Mark, resolve: Resolve) -> frozenset[str]:
     """Return the names of members of ``schema``, and of all of its ``allOf``, with ``mark``."""
-    return frozenset(_marked(schema, mark, resolve, 0))
+    found = set[str]()
+    for part in all_parts(schema, resolve):
+        properties = part.get("properties")
+        members = properties.items() if isinstance(properties, Mapping) else ()
+        found |= {name for name, member in members if _has(member, mark, resolve)}
+    return frozenset(found)
 
 
 def without(required: Any, names: frozenset[str]) -> Any:
@@ -43,26 +48,20 @@ def without(required: Any, names: frozenset[str]) -> Any:
     return [name for name in required if not isinstance(name, str) or name not in names]
 
 
-def _marked(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> Iterator[str]:
-    if not isinstance(schema, Mapping) or steps > _MAX_STEPS:
-        return
-    properties = schema.get("properties")
-    for name, member in properties.items() if isinstance(properties, Mapping) else ():
-        if _has(member, mark, resolve, steps):
-            yield name
-    for part in parts(schema, resolve):
-        yield from _marked(part, mark, resolve, steps + 1)
+def _has(schema: Any, mark: Mark, resolve: Resolve) -> bool:
+    """True if the first part with a mark has this one: a schema goes before its ``allOf``."""
+    marked = (part for part in all_parts(schema, resolve) if _MARKS & part.keys())
+    return next(marked, {}).get(mark) is True
 
 
-def _has(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> bool:
-    if not isinstance(schema, Mapping) or steps > _MAX_STEPS:
-        return False
-    for own in (mark, OF_THE_SERVER, OF_THE_CLIENT):  # its own mark goes before those of its parts
-        if schema.get(own) is True:
-            return own == mark
-    if mark in schema:
-        return False
-    return any(_has(part, mark, resolve, steps + 1) for part in parts(schema, resolve))
+def all_parts(schema: Any, resolve: Resolve) -> Iterator[Mapping[str, Any]]:
+    """Yield the schema, all that it refers to, and all of its ``allOf``, each once."""
+    waiting, seen = [schema], set[int]()
+    for part in waiting:
+        if isinstance(part, Mapping) and id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            waiting += parts(part, resolve)
 
 
 def parts(schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Any]:

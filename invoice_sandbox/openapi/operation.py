@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import marshal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -169,173 +169,143 @@ def compile_contract(document: dict[str, Any]) -> Contract:
         text = jsonio.dumps(document)
         own = marshal.loads(marshal.dumps(document))  # noqa: S302 - a copy, faster than deepcopy's
     except (TypeError, ValueError, RecursionError):  # what JSON cannot hold
-        return _compile(document)
+        return _Compiler(document).contract()
     key = hashlib.sha256(text).hexdigest()
     if key not in _compiled:
-        compiled = _compile(own)
+        compiled = _Compiler(own).contract()
         while len(_compiled) >= _MAX_COMPILED:
             del _compiled[next(iter(_compiled))]
         _compiled[key] = compiled
     return _compiled[key]
 
 
-def _compile(document: dict[str, Any]) -> Contract:
-    try:
-        of_requests, schemas = request_response_schemas(document)
-        named = named_operations(document)
-        passwords = Passwords(schemas.identified)
-        schemes = {
-            name: compile_scheme(raw) for name, raw in _component(document, "securitySchemes")
+class _Compiler:
+    """Compiles the operations of one document."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        """Raises ContractError."""
+        self._document = document
+        self._of_requests, self._schemas = request_response_schemas(document)
+        self._passwords = Passwords(self._schemas.identified)
+
+    def contract(self) -> Contract:
+        """Return the contract. Raises ContractError."""
+        document, components = self._document, self._document.get("components", {})
+        try:
+            schemes = {
+                name: compile_scheme(self._behind(raw))
+                for name, raw in components.get("securitySchemes", {}).items()
+            }
+            operations = {
+                name: self._operation(name, *declared)
+                for name, declared in named_operations(document).items()
+            }
+            webhooks = {
+                event: self._webhook(event, self._behind(item))
+                for event, item in document.get("webhooks", {}).items()
+            }
+            invalid = [*self._schemas.check(document)]
+        except SchemaError as error:
+            raise ContractError(str(error)) from None
+        if invalid:
+            raise UncompilableError(invalid)
+        at = base_path(document)
+        return Contract(document, at, operations, schemes, self._schemas, webhooks)
+
+    def _behind(self, raw: Any) -> Any:
+        return dereference(self._document, raw)
+
+    def _operation(self, name: str, path: str, method: str, raw: Mapping[str, Any]) -> Operation:
+        responses = {
+            status: self._response(response, f"{name} {status}")
+            for status, response in raw.get("responses", {}).items()
         }
-        operations = {
-            name: _operation(document, (of_requests, schemas), passwords, name, *declared)
-            for name, declared in named.items()
-        }
-        webhooks = {
-            event: _webhook(document, schemas, event, dereference(document, item))
-            for event, item in document.get("webhooks", {}).items()
-        }
-        invalid = [*schemas.check(document)]
-    except SchemaError as error:
-        raise ContractError(str(error)) from None
-    if invalid:
-        raise UncompilableError(invalid)
-    at = base_path(document)
-    return Contract(document, at, operations, schemes, schemas, webhooks)
-
-
-def _component(document: Mapping[str, Any], section: str) -> list[tuple[str, Any]]:
-    components = document.get("components", {}).get(section, {})
-    return [(name, dereference(document, raw)) for name, raw in components.items()]
-
-
-def _operation(
-    document: Mapping[str, Any],
-    schemas: tuple[Schemas, Schemas],
-    passwords: Passwords,
-    name: str,
-    path: str,
-    method: str,
-    raw: Mapping[str, Any],
-) -> Operation:
-    of_requests, of_responses = schemas
-    responses = {
-        status: _response(document, of_responses, response, f"{name} {status}")
-        for status, response in raw.get("responses", {}).items()
-    }
-    success = next((status for status in responses if status.startswith("2")), None)
-    if success is None:
-        success = next(iter(responses), "default")
-    parameters = _parameters(document, of_requests, passwords, path, method, name, raw)
-    return Operation(
-        id=name,
-        method=method.upper(),
-        path=path,
-        tag=next(iter(raw.get("tags", [])), ""),
-        security=compile_security(raw.get("security", document.get("security", []))),
-        parameters=parameters,
-        body=_body(document, of_requests, name, raw),
-        responses=responses,
-        success=success,
-        secrets=passwords.of(raw),
-        is_secret=_has_secret_body(passwords, raw),
-        lifecycle=raw.get("x-lifecycle"),
-        capability=_capability(document, path, raw),
-    )
-
-
-def _has_secret_body(passwords: Passwords, raw: Mapping[str, Any]) -> bool:
-    bodies = [("requestBody", raw.get("requestBody"))]
-    bodies += [("response", response) for response in raw.get("responses", {}).values()]
-    return any(passwords.is_secret(body, type_) for type_, body in bodies)
-
-
-def _capability(
-    document: Mapping[str, Any], path: str, raw: Mapping[str, Any]
-) -> tuple[str, str] | None:
-    parameters = (parameter for _, parameter in _raw_parameters(document, path, "", raw))
-    declared = (row for row in parameters if row["in"] == "query" and "x-capability" in row)
-    return next(((row["name"], str(row["x-capability"])) for row in declared), None)
-
-
-def _parameters(
-    document: Mapping[str, Any],
-    schemas: Schemas,
-    passwords: Passwords,
-    path: str,
-    method: str,
-    name: str,
-    raw: Mapping[str, Any],
-) -> tuple[Parameter, ...]:
-    declared = _raw_parameters(document, path, method, raw)
-    merged = {parameter_key(parameter): (pointer, parameter) for pointer, parameter in declared}
-    queries = {given for location, given in merged if location == "query"}
-    return tuple(
-        replace(
-            compile_parameter(
-                parameter, schemas, f"{name}, parameter {parameter['name']}", queries - {given}
-            ),
-            secret=passwords.is_secret(parameter, "parameter"),
-            schema_pointer=pointer_text((*pointer, *_steps_to_schema(parameter))),
+        success = next((status for status in responses if status.startswith("2")), None)
+        parameters = [*self._raw_parameters(path, method, raw)]
+        return Operation(
+            id=name,
+            method=method.upper(),
+            path=path,
+            tag=next(iter(raw.get("tags", [])), ""),
+            security=compile_security(raw.get("security", self._document.get("security", []))),
+            parameters=tuple(self._parameters(name, parameters)),
+            body=self._body(name, raw),
+            responses=responses,
+            success=success or next(iter(responses), "default"),
+            secrets=self._passwords.of(raw),
+            is_secret=self._has_secret_body(raw),
+            lifecycle=raw.get("x-lifecycle"),
+            capability=_capability(row for _, row in parameters),
         )
-        for (location, given), (pointer, parameter) in merged.items()
-        if location != "header" or given not in IGNORED_HEADERS
-    )
+
+    def _has_secret_body(self, raw: Mapping[str, Any]) -> bool:
+        bodies = [("requestBody", raw.get("requestBody"))]
+        bodies += [("response", response) for response in raw.get("responses", {}).values()]
+        return any(self._passwords.is_secret(body, type_) for type_, body in bodies)
+
+    def _raw_parameters(
+        self, path: str, method: str, raw: Mapping[str, Any]
+    ) -> Iterator[tuple[Pointer, Mapping[str, Any]]]:
+        """Yield the parameters of an operation, those of its path first, and where they are."""
+        document = self._document
+        pointer, item = located(document, ("paths", path), document["paths"][path])
+        for place, holder in ((pointer, item), ((*pointer, method), raw)):
+            for index, declared in enumerate(holder.get("parameters", [])):
+                yield located(document, (*place, "parameters", index), declared)
+
+    def _parameters(
+        self, name: str, declared: Sequence[tuple[Pointer, Mapping[str, Any]]]
+    ) -> Iterator[Parameter]:
+        merged = {parameter_key(raw): (pointer, raw) for pointer, raw in declared}
+        queries = {key for location, key in merged if location == "query"}
+        for (location, key), (pointer, raw) in merged.items():
+            if location == "header" and key in IGNORED_HEADERS:
+                continue
+            place = f"{name}, parameter {raw['name']}"
+            yield replace(
+                compile_parameter(raw, self._of_requests, place, queries - {key}),
+                secret=self._passwords.is_secret(raw, "parameter"),
+                schema_pointer=pointer_text((*pointer, *_steps_to_schema(raw))),
+            )
+
+    def _body(self, name: str, raw: Mapping[str, Any]) -> RequestBody | None:
+        if "requestBody" not in raw:
+            return None
+        body = self._behind(raw["requestBody"])
+        return compile_body(body, self._of_requests, f"{name}, request body")
+
+    def _webhook(self, event: str, item: Mapping[str, Any]) -> WebhookEvent:
+        raw, published = item.get("post", {}), bool(item.get(PUBLISHED, True))
+        media = self._behind(raw.get("requestBody", {})).get("content", {}).get(JSON)
+        if media is None:
+            return WebhookEvent(event, published)
+        checker = self._schemas.checker(media.get("schema", True), f"webhook {event}")
+        return WebhookEvent(event, published, checker, media.get("example"))
+
+    def _response(self, raw: Mapping[str, Any], place: str) -> DeclaredResponse:
+        response = self._behind(raw)
+        content = {name.lower(): media for name, media in response.get("content", {}).items()}
+        headers = response.get("headers", {})
+        return DeclaredResponse(
+            content={
+                media_type: self._schemas.checker(media["schema"], f"{place}, {media_type}")
+                if "schema" in media
+                else None
+                for media_type, media in content.items()
+            },
+            media=content,
+            headers={name: self._behind(header) for name, header in headers.items()},
+        )
+
+
+def _capability(parameters: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
+    declared = (raw for raw in parameters if raw["in"] == "query" and "x-capability" in raw)
+    return next(((raw["name"], str(raw["x-capability"])) for raw in declared), None)
 
 
 def _steps_to_schema(raw: Mapping[str, Any]) -> tuple[str, ...]:
-    """The members that lead to the schema of a parameter, or to its ``content`` without one."""
+    """Return the members that lead to the schema of a parameter, else to its ``content``."""
     if "schema" in raw:
         return ("schema",)
     media_type, media = next(iter(raw["content"].items()))
     return ("content", media_type, "schema") if "schema" in media else ("content",)
-
-
-def _raw_parameters(
-    document: Mapping[str, Any], path: str, method: str, raw: Mapping[str, Any]
-) -> Iterator[tuple[Pointer, Mapping[str, Any]]]:
-    """Yield the parameters of an operation, those of its path first, and where they are."""
-    pointer, item = located(document, ("paths", path), document["paths"][path])
-    for place, holder in ((pointer, item), ((*pointer, method), raw)):
-        for index, declared in enumerate(holder.get("parameters", [])):
-            yield located(document, (*place, "parameters", index), declared)
-
-
-def _body(
-    document: Mapping[str, Any], schemas: Schemas, name: str, raw: Mapping[str, Any]
-) -> RequestBody | None:
-    if "requestBody" not in raw:
-        return None
-    body = dereference(document, raw["requestBody"])
-    return compile_body(body, schemas, f"{name}, request body")
-
-
-def _webhook(
-    document: Mapping[str, Any], schemas: Schemas, event: str, item: Mapping[str, Any]
-) -> WebhookEvent:
-    raw, published = item.get("post", {}), bool(item.get(PUBLISHED, True))
-    body = _body(document, schemas, f"webhook {event}", raw)
-    if body is None or JSON not in body.checkers:
-        return WebhookEvent(event, published)
-    media = dereference(document, raw["requestBody"])["content"].get(JSON, {})
-    return WebhookEvent(event, published, body.checkers[JSON], media.get("example"))
-
-
-def _response(
-    document: Mapping[str, Any], schemas: Schemas, raw: Mapping[str, Any], place: str
-) -> DeclaredResponse:
-    response = dereference(document, raw)
-    content = response.get("content", {})
-    return DeclaredResponse(
-        content={
-            media_type.lower(): schemas.checker(media["schema"], f"{place}, {media_type}")
-            if "schema" in media
-            else None
-            for media_type, media in content.items()
-        },
-        media={media_type.lower(): media for media_type, media in content.items()},
-        headers={
-            name: dereference(document, header)
-            for name, header in response.get("headers", {}).items()
-        },
-    )

@@ -49,6 +49,10 @@ RULES: dict[str, tuple[Any, Any]] = {
     ),
     "exclusive of nothing": ({"exclusiveMinimum": True}, {}),
     "example": ({"type": "string", "example": "a"}, {"type": "string", "examples": ["a"]}),
+    "a discriminator with other members": (
+        {"discriminator": {"propertyName": "kind", "type": "string"}},
+        {"discriminator": {"propertyName": "kind"}},
+    ),
     "bytes in base64": (
         {"type": "string", "format": "byte"},
         {"type": "string", "format": "byte", "contentEncoding": "base64"},

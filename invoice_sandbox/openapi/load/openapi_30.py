@@ -6,6 +6,7 @@ OpenAPI 3.0 has schemas of its own; 3.1 has JSON Schema 2020-12. Where they diff
   list null, it has no effect (OpenAPI 3.0.3, Schema Object, and its clarification of nullable);
 - ``exclusiveMinimum: true`` becomes the bound itself, and so does ``exclusiveMaximum``;
 - ``example`` becomes ``examples``;
+- a discriminator may have members that mean nothing, which are left out;
 - ``format: byte`` is ``contentEncoding: base64``, ``format: binary`` is bytes;
 - what stands beside ``$ref`` has no effect, and is left out.
 """
@@ -52,6 +53,8 @@ def _members(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             continue
         elif key == "example":
             yield "examples", [value]
+        elif key == "discriminator" and isinstance(value, Mapping):
+            yield key, {name: value[name] for name in ("propertyName", "mapping") if name in value}
         else:
             yield key, value
     if raw.get("type") == "string" and raw.get("format") == "byte":

@@ -29,11 +29,7 @@ def audit(
         "actor": {"type": origin.actor_type, "id": origin.actor_id},
         "targets": [{"type": type_, "id": target_id} for type_, target_id in targets],
         "outcome": outcome,
-        "context": {
-            **origin.cause,
-            "ip": origin.ip,
-            "userAgent": origin.user_agent,
-        },
+        "context": {**origin.cause, "ip": origin.ip, "userAgent": origin.user_agent},
         "metadata": metadata,
     }
     filters = {
@@ -47,6 +43,6 @@ def audit(
 
 
 def public_audit_event(record: Record) -> Record:
-    """An audit event as the API shows it."""
+    """Return an audit event as the API shows it."""
     event: Record = record["event"]
     return event

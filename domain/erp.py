@@ -42,7 +42,7 @@ _ITEM: Final = _INPUT | {"externalId", "erpStatus", "outstandingAmount", "docume
 
 
 def pushed_items(body: Mapping[str, Any]) -> list[Any]:
-    """The batch of a push, else the body itself if it has members of an item."""
+    """Return the batch of a push, else the body itself if it has members of an item."""
     if "invoices" in body:
         return list(body["invoices"])
     item = {name: value for name, value in body.items() if name in _ITEM}
@@ -50,7 +50,7 @@ def pushed_items(body: Mapping[str, Any]) -> list[Any]:
 
 
 def limit_problems_of_items(step: Step, body: Mapping[str, Any]) -> Iterator[str]:
-    """One clause for each limit of a strict platform that an item violates which is registered."""
+    """Yield a clause for each limit of a strict platform that an item to register violates."""
     for index, item in enumerate(pushed_items(body)):
         if _reason_to_skip(item) is None and not _problems(step, item):
             place = f"invoices[{index}]." if "invoices" in body else ""
@@ -106,11 +106,11 @@ def audit_failure(step: Step, reason: str) -> None:
 
 
 _Report = tuple[str, dict[str, Any]]
-"""What became of an item, and the details of its audit event."""
+"""The result of an item, and the details of its audit event."""
 
 
 def _report(step: Step, item: Any) -> _Report | None:
-    """Why an item is not to be registered; None if it may be."""
+    """Return why an item is not registered; None if it may be."""
     reason = _reason_to_skip(item)
     if reason is not None:
         return "skipped", {"erpStatus": item["erpStatus"], "reason": reason}
@@ -119,7 +119,7 @@ def _report(step: Step, item: Any) -> _Report | None:
 
 
 def _audit_items(step: Step, result: str, indexes: list[int], **details: Any) -> None:
-    """Audit what became of items: ``rejected``, ``skipped`` or ``unchanged``."""
+    """Audit the result of items: ``rejected``, ``skipped`` or ``unchanged``."""
     if len(indexes) > 1:
         details["indexes"] = indexes
     audit(step, f"erp_item.{result}", _target(step), index=indexes[0], **details)
@@ -139,7 +139,7 @@ def _reason_to_skip(item: Any) -> str | None:
 
 
 def _reading(item: Mapping[str, Any]) -> dict[str, Any]:
-    """How the ERP status of a registered item was read, if it is no known word."""
+    """Return how the ERP status of a registered item was read, if its word is unknown."""
     known = item.get("erpStatus") is None or _word(item, "erpStatus") in _OPEN
     return {} if known else {"erpStatus": item["erpStatus"], "readAs": "OPEN"}
 
@@ -152,7 +152,7 @@ def _problems(step: Step, item: Any) -> list[str]:
 
 
 def _trade_problems(item: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with an item that the contract would accept as an invoice."""
+    """Yield the problems of an item that the contract would accept as an invoice."""
     amount = Decimal(item["amount"])
     outstanding: Any = item.get("outstandingAmount")
     if amount < 0 or _word(item, "documentType") in _CREDIT_NOTES:
@@ -176,19 +176,19 @@ def _pick(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _word(item: Mapping[str, Any], name: str) -> str:
-    """The letters of a word in upper case: ``Partially paid`` is PARTIALLYPAID."""
+    """Return the letters of a word in upper case: ``Partially paid`` is PARTIALLYPAID."""
     word = item.get(name)
     return "".join(filter(str.isalpha, word)).upper() if isinstance(word, str) else ""
 
 
 def _key(item: Any, system: str | None) -> str | None:
-    """The key of an item with an external id, which is unique in its ERP system."""
+    """Return the key of an item with an external id, which is unique in its ERP system."""
     external_id = item.get("externalId") if isinstance(item, dict) else None
     return dump_json([system, external_id]).decode() if isinstance(external_id, str) else None
 
 
 def _system(source: Any) -> str | None:
-    """What stands for the ERP system that pushed, however long its name is."""
+    """Return the name of the ERP system that pushed, or the digest of a long one."""
     system = source.get("system") if isinstance(source, Mapping) else source
     if not isinstance(system, str) or len(system) <= _LONGEST_SYSTEM:
         return system if isinstance(system, str) else None

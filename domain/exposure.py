@@ -30,14 +30,14 @@ _NONE: Final = Decimal(0)
 
 @dataclass(frozen=True)
 class Exposure:
-    """What a partner has financed in one currency: of one debtor, and in all."""
+    """The amounts that a partner has financed in a currency: of a debtor, and in all."""
 
     debtor: Decimal = _NONE
     total: Decimal = _NONE
 
 
 def exposure_of(context: Context, partner_id: str, currency: str, debtor_id: str) -> Exposure:
-    """The exposure of a partner to a debtor."""
+    """Return the exposure of a partner to a debtor."""
     total = _amount(context, _key(partner_id, currency))
     debtor = _amount(context, _key(partner_id, currency, debtor_id)) if total else _NONE
     return Exposure(debtor, total)
@@ -46,7 +46,8 @@ def exposure_of(context: Context, partner_id: str, currency: str, debtor_id: str
 def with_exposure(
     context: Context, invoice: Record, trigger: str, offer: Mapping[str, Any] | None
 ) -> Record:
-    """The invoice with what the partner is exposed to after ``trigger``, and the totals changed.
+    """Return the invoice with what the partner is exposed to after ``trigger``, and the totals
+    changed.
 
     ``offer`` is the one that the trigger is about.
     """

@@ -38,7 +38,8 @@ _DEFAULT_ADVANCE_RATE: Final = Decimal("0.85")
 
 
 def public_request(record: Mapping[str, Any], partner_id: str | None = None) -> Record:
-    """A financing request as the API shows it; to ``partner_id`` it names no other partner."""
+    """Return a financing request as the API shows it; to ``partner_id`` it names no other
+    partner."""
     if partner_id is not None:
         record = {**record, "routedPartnerIds": [partner_id], "unmatched": []}
     return {name: value for name, value in record.items() if name not in _INTERNAL}
@@ -53,7 +54,7 @@ def move_request(context: Context, request: Record, trigger: str) -> Record:
 
 
 def open_request(context: Context, request_id: str) -> Record:
-    """The request of that id, if it accepts offers. Raises ApiError 404 and 409."""
+    """Return the request of that id, if it accepts offers. Raises ApiError 404 and 409."""
     request = context.state.get(REQUESTS, request_id)
     if request is None:
         raise reject("unknown_resource", kind="financing request", member="id", value=request_id)
@@ -67,18 +68,18 @@ def open_request(context: Context, request_id: str) -> Record:
 
 
 def newest_open_request(context: Context, invoice_id: str) -> Record | None:
-    """The newest request for an invoice that accepts offers."""
+    """Return the newest request for an invoice that accepts offers."""
     return _newest(context, invoice_id, OPEN)
 
 
 def newest_request_for_offers(context: Context, partner_id: str | None = None) -> Record | None:
-    """The newest open request of a client whose invoice, if it has one, can receive an offer.
+    """Return the newest open request of a client whose invoice, if any, can receive an offer.
 
     With ``partner_id`` only requests count that were routed to that partner.
     """
     routed = () if partner_id is None else (Condition("routedPartnerIds", "has", partner_id),)
     where = (Condition("source", "=", CLIENT), Condition("status", "in", OPEN), *routed)
-    for request in (context.state.page(REQUESTS, limit=100, where=where)).records:
+    for request in context.state.page(REQUESTS, limit=100, where=where).records:
         invoice = invoice_of(context, request)
         if invoice is None or allows_trigger(context, INVOICE, invoice, "receive-offer"):
             return request
@@ -86,24 +87,26 @@ def newest_request_for_offers(context: Context, partner_id: str | None = None) -
 
 
 def unfinished_request(context: Context, invoice_id: str) -> Record | None:
-    """The newest request for an invoice that neither of them has left or ended."""
+    """Return the newest request that has not ended and that the invoice has not left."""
     return _newest(context, invoice_id, unfinished_statuses(context, REQUEST))
 
 
 def invoice_of(context: Context, request: Record) -> Record | None:
-    """The first invoice of a request that can receive an offer, else its first one.
+    """Return the first invoice of a request that can receive an offer, else its first one.
 
     None is the synthetic invoice.
     """
-    invoices = [load_invoice(context, one) for one in request["invoiceIds"]]
-    able = (one for one in invoices if allows_trigger(context, INVOICE, one, "receive-offer"))
-    return next(able, invoices[0] if invoices else None)
+    invoices = [load_invoice(context, invoice_id) for invoice_id in request["invoiceIds"]]
+    for invoice in invoices:
+        if allows_trigger(context, INVOICE, invoice, "receive-offer"):
+            return invoice
+    return invoices[0] if invoices else None
 
 
 def invoice_for_offer(
     context: Context, request: Record | None, invoice_id: str | None
 ) -> Record | None:
-    """The named invoice of a request, else the one of ``invoice_of``; None is the synthetic one."""
+    """Return the named invoice of a request, else that of ``invoice_of``; None: synthetic."""
     if request is None or invoice_id is None:
         return None if request is None else invoice_of(context, request)
     return load_invoice(context, invoice_id)
@@ -121,14 +124,14 @@ def check_financeable(context: Context, invoice: Record) -> None:
 
 
 def invoices_to_finance(context: Context, body: Mapping[str, Any]) -> list[Record]:
-    """The named invoices, else the newest one that can be financed, if any.
+    """Return the named invoices, else the newest one that can be financed, if any.
 
     Raises ApiError 404 for an unknown invoice, 409 for one that cannot be financed, and for an
     ``invoiceId`` that is not one of ``invoiceIds``.
     """
     named, alias = body.get("invoiceIds", []), body.get("invoiceId")
     ids = list(dict.fromkeys([*named, *([] if alias is None else [alias])]))
-    invoices = [load_invoice(context, one) for one in ids]
+    invoices = [load_invoice(context, invoice_id) for invoice_id in ids]
     if named and alias not in (None, *named):
         raise reject(
             "conflict",
@@ -141,13 +144,13 @@ def invoices_to_finance(context: Context, body: Mapping[str, Any]) -> list[Recor
         return invoices
     today = context.now.date()
     verified = newest_invoices(context, "Verified")
-    return [one for one in verified if tenor_days(one, today) >= 0][:1]
+    return [invoice for invoice in verified if tenor_days(invoice, today) >= 0][:1]
 
 
 def invoice_to_route(
     context: Context, body: Mapping[str, Any]
 ) -> tuple[Record | None, dict[str, Any]]:
-    """The invoice that ``routePartners`` is about, and the facts that its body overrides.
+    """Return the invoice that ``routePartners`` is about, and the facts that its body overrides.
 
     The invoice is the one of ``invoiceId``, else that of ``financingRequestId``, else the newest,
     if any. Members that are invalid are ignored.
@@ -187,7 +190,7 @@ def request_financing(
     request |= {"routedPartnerIds": matched, "unmatched": unmatched}
     if matched:
         return move_request(context, request, "route")
-    moved = _apply(context, [one for one, _ in moved], "decline-financing", request)
+    moved = _apply(context, [invoice for invoice, _ in moved], "decline-financing", request)
     request = move_request(context, {**request, "openInvoiceIds": []}, "find-no-match")
     _emit(context, moved, request)
     return request
@@ -201,7 +204,7 @@ def _apply(
     context: Context, invoices: Sequence[Record], trigger: str, request: Record
 ) -> list[_Moved]:
     about = {"financingRequestId": request["id"]}
-    return [apply_invoice_trigger(context, one, trigger, **about) for one in invoices]
+    return [apply_invoice_trigger(context, invoice, trigger, **about) for invoice in invoices]
 
 
 def _emit(context: Context, moved: Sequence[_Moved], request: Record) -> None:
@@ -213,7 +216,7 @@ def _submit(context: Context, invoices: Sequence[Record], options: Mapping[str, 
     currency = (invoices or [SYNTHETIC_INVOICE])[0]["currency"]
     rate = options.get("requestedAdvanceRate", _DEFAULT_ADVANCE_RATE)
     advance = multiply_exactly(_total(invoices or [SYNTHETIC_INVOICE], currency), Decimal(rate))
-    ids = [one["id"] for one in invoices]
+    ids = [invoice["id"] for invoice in invoices]
     request: Record = {
         "id": context.new_id("freq_sandbox"),
         "status": context.lifecycle.machines[REQUEST].initial,
@@ -239,12 +242,12 @@ def _submit(context: Context, invoices: Sequence[Record], options: Mapping[str, 
 def _verdicts(
     context: Context, invoices: Sequence[Record], request: Record, options: Mapping[str, Any]
 ) -> dict[str, list[tuple[str, str]]]:
-    """For each partner the filters that the request fails with any of its invoices."""
+    """Return for each partner the filters that the request fails with any of its invoices."""
     financed = invoices or [SYNTHETIC_INVOICE]
     failed: dict[str, list[tuple[str, str]]] = {}
     for invoice in financed:
         currency = invoice["currency"]
-        of_debtor = [one for one in financed if one["debtorId"] == invoice["debtorId"]]
+        of_debtor = [other for other in financed if other["debtorId"] == invoice["debtorId"]]
         deal = deal_for(
             context,
             invoice,
@@ -256,7 +259,7 @@ def _verdicts(
         )
         for verdict in route(context, deal, options.get("partnerIds", ())):
             known = failed.setdefault(verdict.partner["id"], [])
-            known += [one for one in verdict.failed if one not in known]
+            known += [reason for reason in verdict.failed if reason not in known]
     return failed
 
 
@@ -269,7 +272,7 @@ def _preferences(request: Record) -> dict[str, Any]:
 
 
 def _total(invoices: Sequence[Record], currency: str) -> Decimal:
-    """The amount of those of the invoices that are in the currency."""
+    """Return the total of the invoices that are in the currency."""
     total = Decimal(0)
     for invoice in invoices:
         if invoice["currency"].upper() == currency.upper():

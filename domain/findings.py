@@ -13,10 +13,10 @@ _FINDINGS: Final = "findings"
 
 
 def load_findings(context: Context, invoice_id: str) -> dict[str, Finding]:
-    """The prepared results of an invoice, by the code of the item."""
+    """Return the prepared results of an invoice, by the code of the item."""
     stored = context.state.get(_FINDINGS, invoice_id)
     items = {} if stored is None else stored["items"]
-    return {code: (one[0], one[1]) for code, one in items.items()}
+    return {code: (state, detail) for code, (state, detail) in items.items()}
 
 
 def prepare_finding(
@@ -24,23 +24,19 @@ def prepare_finding(
 ) -> None:
     """Give an item this result in every later verification of the invoice."""
     findings = load_findings(context, invoice_id)
-    _store(context, invoice_id, {**findings, code: (state, detail)})
+    items = {**findings, code: (state, detail)}
+    context.state.put(_FINDINGS, invoice_id, {"items": {name: [*items[name]] for name in items}})
 
 
 def clear_manual_reviews(context: Context, invoice_id: str) -> None:
     """Pass every item that needs a manual review, because a reviewer approved the invoice."""
-    for code, (state, _) in (load_findings(context, invoice_id)).items():
+    for code, (state, _) in load_findings(context, invoice_id).items():
         if state == "ManualReview":
             prepare_finding(context, invoice_id, code, "Passed", "Reviewed")
 
 
 def pass_required_documents(context: Context, invoice_id: str) -> None:
     """Pass every item that requires a document of the seller, because a document arrived."""
-    for code, (state, _) in (load_findings(context, invoice_id)).items():
+    for code, (state, _) in load_findings(context, invoice_id).items():
         if state == "ActionRequired":
             prepare_finding(context, invoice_id, code, "Passed", "DocumentReceived")
-
-
-def _store(context: Context, invoice_id: str, findings: dict[str, Finding]) -> None:
-    items = {code: list(one) for code, one in findings.items()}
-    context.state.put(_FINDINGS, invoice_id, {"items": items})

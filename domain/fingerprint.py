@@ -61,14 +61,23 @@ class RegistryKeys:
 
 
 def registry_keys(invoice: Mapping[str, Any]) -> RegistryKeys:
-    """What the registry finds an invoice by. Raises like `canonical_text`."""
+    """Return the keys by which the registry finds an invoice.
+
+    `similar` is `("s1:<hex>",)`, or `("s1:<hex>", "s2:<hex>")` for an invoice with a `dueDate`. Two
+    invoices are similar exactly if they share a key. S1: the same seller, debtor, currency and
+    loose number, with any amount: letters and digits only, and every run of digits without leading
+    zeros. S2: the same seller, debtor, currency, amount and due date, with any number. Invoices
+    with one fingerprint share S1 as well: compare fingerprints first. Raises like `canonical_text`.
+
+    Source: fingerprint scheme ilf1, similarity.
+    """
     members = _canonical_members(invoice)
     digest = hashlib.sha256(_canonical(members)).hexdigest()
     return RegistryKeys(digest, _similarity_keys(members, invoice))
 
 
 def canonical_text(invoice: Mapping[str, Any]) -> str:
-    """The text that is hashed: an RFC 8785 object of `v` and the five required members.
+    """Return the text that is hashed: an RFC 8785 object of `v` and the five required members.
 
     `{"amount":"12500.50","currency":"EUR","debtorId":...,"invoiceNumber":...,"sellerId":...,
     "v":"ilf1"}`, every value a string. White space is what `str.isspace` takes for it.
@@ -82,7 +91,7 @@ def canonical_text(invoice: Mapping[str, Any]) -> str:
 
 
 def fingerprint(invoice: Mapping[str, Any]) -> str:
-    """SHA-256 of the canonical text in UTF-8, as 64 lower-case hex digits.
+    """Return the SHA-256 of the canonical text in UTF-8, as 64 lower-case hex digits.
 
     Raises like `canonical_text`.
 
@@ -91,22 +100,8 @@ def fingerprint(invoice: Mapping[str, Any]) -> str:
     return hashlib.sha256(_canonical(_canonical_members(invoice))).hexdigest()
 
 
-def similarity_keys(invoice: Mapping[str, Any]) -> tuple[str, ...]:
-    """`("s1:<hex>",)`, or `("s1:<hex>", "s2:<hex>")` for an invoice with a `dueDate`.
-
-    Two invoices are similar exactly if they share a key. S1: the same seller, debtor,
-    currency and loose number, with any amount: letters and digits only, and every run of digits
-    without leading zeros. S2: the same seller, debtor, currency, amount and
-    due date, with any number. Invoices with one fingerprint share S1 as well: compare fingerprints
-    first. Raises like `canonical_text`.
-
-    Source: fingerprint scheme ilf1, similarity.
-    """
-    return _similarity_keys(_canonical_members(invoice), invoice)
-
-
 def _canonical_members(invoice: Mapping[str, Any]) -> dict[str, str]:
-    """What is hashed, in the order of RFC 8785."""
+    """Return the members that are hashed, in the order of RFC 8785."""
     currency = _currency(invoice)
     return {
         "amount": _amount(invoice["amount"], currency),
@@ -128,7 +123,7 @@ def _similarity_keys(members: Mapping[str, str], invoice: Mapping[str, Any]) -> 
 
 
 def minor_units(currency: str) -> int:
-    """The number of decimal digits of `currency`: JPY 0, EUR 2, BHD 3, CLF 4.
+    """Return the number of decimal digits of `currency`: JPY 0, EUR 2, BHD 3, CLF 4.
 
     Case does not matter. The specification accepts any string as a currency, so one that ISO 4217
     (list one) does not have counts 2, and so does one that it lists without a minor unit, such as
@@ -142,7 +137,7 @@ def minor_units(currency: str) -> int:
 def round_to_minor_units(
     amount: Decimal, currency: str, rounding: str = ROUND_HALF_EVEN
 ) -> Decimal:
-    """`amount` with exactly the digits of `currency`; zero is never negative.
+    """Return `amount` with exactly the digits of `currency`; zero is never negative.
 
     Rounds half to even unless `rounding` is another mode of `decimal`.
 
@@ -166,7 +161,7 @@ def _rounded(amount: Decimal, currency: str, rounding: str) -> Decimal:
 
 
 def round_half_up(amount: Decimal, currency: str) -> Decimal:
-    """`amount` with the digits of `currency`, half up: the rounding of offers and payments.
+    """Return `amount` with the digits of `currency`, half up: the rounding of offers and payments.
 
     What is calculated may be beyond 1E+309: the interest of many years on such an amount.
     """
@@ -174,12 +169,12 @@ def round_half_up(amount: Decimal, currency: str) -> Decimal:
 
 
 def multiply_exactly(amount: Decimal, share: Decimal) -> Decimal:
-    """The product, exact for any amount that a double can hold."""
+    """Return the product, exact for any amount that a double can hold."""
     return EXACT.multiply(amount, share)
 
 
 def amount_text(amount: Decimal, currency: str) -> str:
-    """`amount` as plain decimal text: `"12500.50"`, JPY `"12500"`; no exponent, no `"-0.00"`.
+    """Return `amount` as plain decimal text: `"12500.50"`, JPY `"12500"`; never `"-0.00"`.
 
     Raises ValueError like `round_to_minor_units`.
 
@@ -189,7 +184,7 @@ def amount_text(amount: Decimal, currency: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text has nothing but white space and zero-width characters."""
+    """True if a text has nothing but white space and zero-width characters."""
     return not _visible(text).strip()
 
 
@@ -198,7 +193,7 @@ def _visible(text: str) -> str:
 
 
 def canonical_party(identifier: str) -> str:
-    """`sellerId` or `debtorId` in canonical form."""
+    """Return `sellerId` or `debtorId` in canonical form."""
     if identifier.isascii():
         return identifier.strip()
     return unicodedata.normalize("NFC", _visible(identifier)).strip()
@@ -211,7 +206,7 @@ def _number(invoice_number: str) -> str:
 
 
 def _loose_number(number: str) -> str:
-    """A canonical number as similar invoices have it."""
+    """Return a canonical number as similar invoices have it."""
     return "".join(filter(str.isalnum, _LEADING_ZEROS.sub("", number)))
 
 
@@ -238,7 +233,7 @@ def _key(tier: str, *parts: str) -> str:
 
 
 def _canonical(value: Any) -> bytes:
-    """RFC 8785 for texts, the members of an object being in order already."""
+    """Return RFC 8785 for texts, the members of an object being in order already."""
     try:
         return dump_json(value)
     except TypeError:
@@ -249,4 +244,4 @@ def _canonical(value: Any) -> bytes:
 def _minor_units() -> Mapping[str, int]:
     from iso4217 import Currency  # reading its table takes longer than the rest of the start
 
-    return {one.code: one.exponent for one in Currency if one.exponent is not None}
+    return {unit.code: unit.exponent for unit in Currency if unit.exponent is not None}

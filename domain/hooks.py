@@ -16,16 +16,11 @@ from invoice_sandbox.project.api import (
 )
 
 from .audit import audit
-from .disputes import suspend
 from .erp import PROCESS_ITEMS, audit_failure
 from .financing import REQUESTS
-from .invoices import (
-    FOREIGN_REGISTRATIONS,
-    INVOICES,
-    store_fixture,
-    store_foreign_registration,
-)
+from .invoices import FOREIGN_REGISTRATIONS, INVOICES, store_fixture, store_foreign_registration
 from .tenor import due_date
+from .transitions import suspend_step
 from .webhooks import audit_endpoint
 
 _LONGEST: Final = 256
@@ -46,7 +41,7 @@ def record_fixture(state: Transaction, collection: str, record: Mapping[str, Any
 
 
 def find_subject(state: Transaction, subject: str) -> Record | None:
-    """The invoice of that id, with the due date that its scenario counts from."""
+    """Return the invoice of that id, with the due date that its scenario counts from."""
     invoice = state.get(INVOICES, subject)
     return invoice and {**invoice, "dueDate": due_date(invoice, date.min)}
 
@@ -79,4 +74,4 @@ def on_step_failed(step: Step, action: str, reason: str) -> None:
 
 def on_step_skipped(step: Step, action: str, _reason: str) -> None:
     """Keep a step that falls due in a dispute for the end of the dispute."""
-    suspend(step, action)
+    suspend_step(step, action)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Literal
@@ -88,12 +88,12 @@ class Match:
 
 
 def public_invoice(record: Mapping[str, Any]) -> Record:
-    """An invoice as the API shows it: the members of the specification and no others."""
+    """Return an invoice as the API shows it: the members of the specification and no others."""
     return {name: record[name] for name in PUBLIC_MEMBERS if name in record}
 
 
 def seller_of(context: Context) -> str | None:
-    """The seller that the caller's session is bound to, or None for a caller that sees all."""
+    """Return the seller that the caller's session is bound to; None: the caller sees all."""
     caller = context.caller if isinstance(context, Call) else None
     if caller is None or caller.type != "session":
         return None
@@ -103,21 +103,22 @@ def seller_of(context: Context) -> str | None:
 
 def check_seller(call: Call) -> None:
     """Raise ApiError 403 for an invoice of another seller than that of the caller's session."""
-    if (seller_of(call)) not in {None, call.body["sellerId"]}:
+    if seller_of(call) not in {None, call.body["sellerId"]}:
         raise reject(OTHER_SELLER)
 
 
 def load_invoice(context: Context, invoice_id: str, kind: str = "invoice") -> Record:
-    """The invoice of that id. Raises ApiError 404, also for one of another seller than that of the
-    caller's session. ``kind`` is what the error says that there is none of."""
+    """Return the invoice of that id. Raises ApiError 404, also for one of another seller than that
+    of the caller's session. ``kind`` is the noun in the message of the error."""
     invoice = context.state.get(INVOICES, invoice_id)
-    if invoice is None or (seller_of(context)) not in {None, invoice["sellerId"]}:
+    if invoice is None or seller_of(context) not in {None, invoice["sellerId"]}:
         raise reject("unknown_resource", kind=kind, member="id", value=invoice_id)
     return invoice
 
 
-def newest_invoices(context: Context, *statuses: str, limit: int = 100) -> tuple[Record, ...]:
-    """The newest invoices of clients in one of ``statuses``, or in any status if none is given.
+def newest_invoices(context: Context, *statuses: str, limit: int = 100) -> Sequence[Record]:
+    """Return the newest invoices of clients in one of ``statuses``, or in any status if none is
+    given.
 
     A session that is bound to a seller gets those of that seller.
     """
@@ -125,11 +126,11 @@ def newest_invoices(context: Context, *statuses: str, limit: int = 100) -> tuple
     seller = seller_of(context)
     own = () if seller is None else (Condition("sellerId", "=", seller),)
     where = (Condition("source", "=", CLIENT), Condition("status", "in", statuses), *own)
-    return tuple((context.state.page(INVOICES, limit=limit, where=where)).records)
+    return context.state.page(INVOICES, limit=limit, where=where).records
 
 
 def newest_invoice(context: Context, *statuses: str) -> Record | None:
-    """The first of ``newest_invoices``, or None."""
+    """Return the first of ``newest_invoices``, or None."""
     return next(iter(newest_invoices(context, *statuses, limit=1)), None)
 
 
@@ -178,7 +179,7 @@ def store_foreign_registration(state: Transaction, record: Record) -> None:
 
 
 def find_duplicate(state: Transaction, digest: str, exclude: str | None = None) -> Match | None:
-    """The most serious registration with that fingerprint; ``exclude`` is an id to ignore.
+    """Return the most serious registration with that fingerprint; ``exclude`` is an id.
 
     The order is: financed on another platform, financed here, registered here. A registration that
     was withdrawn, rejected or expired does not count.
@@ -198,7 +199,7 @@ def find_duplicate(state: Transaction, digest: str, exclude: str | None = None) 
 
 
 def find_matches(state: Transaction, keys: RegistryKeys, exclude: str | None = None) -> list[Match]:
-    """At most ten registrations with that fingerprint, then similar ones; most serious first."""
+    """Return at most ten registrations: those with that fingerprint, then similar ones."""
     foreign = state.get(FOREIGN_REGISTRATIONS, keys.fingerprint)
     found = {} if foreign is None else {"": Match("Exact", foreign, own=False)}
     exact = [(level, keys.fingerprint) for level in _LEVELS]
@@ -218,7 +219,7 @@ def prepare_duplicate_finding(context: Context, invoice_id: str, match: Match) -
 
 
 def registry_state(match: Match | None) -> str:
-    """The state in which an invoice with that match would be registered."""
+    """Return the state in which an invoice with that match would be registered."""
     if match is None or match.type != "Exact":
         return "RegisteredUnique"
     financed = not match.own or is_financed(match.invoice)
@@ -226,7 +227,7 @@ def registry_state(match: Match | None) -> str:
 
 
 def public_match(match: Match) -> Record:
-    """A match as the API shows it; one of another platform shows nothing but its type."""
+    """Return a match as the API shows it; of another platform's only the type."""
     if not match.own:
         return {"matchType": match.type, "ownRegistration": False}
     return {
@@ -238,7 +239,7 @@ def public_match(match: Match) -> Record:
 
 
 def limit_problems(invoice: Mapping[str, Any]) -> Iterator[str]:
-    """One clause for each limit of a strict platform that an invoice violates, with the member.
+    """Yield a clause with the member for each limit of a strict platform that is violated.
 
     The contract does not have these limits. Amounts are those of European e-invoices (EN 16931 as
     the European Commission uses it).
@@ -289,30 +290,30 @@ def emit_move(context: Context, event_type: str | None, invoice: Record, **relat
 
 
 def _with_due_date(context: Context, invoice: Record) -> Record:
-    """The invoice as the steps of a scenario count from it."""
+    """Return the invoice as the steps of a scenario count from it."""
     due = invoice.get("dueDate")
     return {**invoice, "dueDate": due or due_date(invoice, context.now.date())}
 
 
-def _registered(state: Transaction, level: str, key: str, limit: int) -> tuple[Record, ...]:
+def _registered(state: Transaction, level: str, key: str, limit: int) -> Sequence[Record]:
     where = (Condition("registryKeys", "has", f"{level} {key[:_KEY_LENGTH]}"),)
-    return tuple((state.page(INVOICES, limit=limit, where=where)).records)
+    return state.page(INVOICES, limit=limit, where=where).records
 
 
 def _with_registry_keys(record: Record, keys: RegistryKeys, level: str) -> Record:
-    """The record with the keys by which the registry finds it: the beginning of each, which is
-    enough to find an invoice by, after its level."""
+    """Return the record with the keys by which the registry finds it: the level, then the beginning
+    of each key, which is long enough."""
     every = (keys.fingerprint, *keys.similar)
     found_by = [f"{level} {key[:_KEY_LENGTH]}" for key in every] if level else []
     return {**record, "registryKeys": found_by}
 
 
 def _with_level(record: Record) -> Record:
-    """The record after a move, which may have made it more serious, or of no consequence."""
+    """Return the record after a move, which may have changed its level."""
     level, before = _level(record), record.get("registryKeys", [])
     if before and before[0].startswith(f"{level} "):
         return record
-    keys = [f"{level} {one.partition(' ')[2]}" for one in before] if level else []
+    keys = [f"{level} {key.partition(' ')[2]}" for key in before] if level else []
     return {**record, "registryKeys": keys}
 
 

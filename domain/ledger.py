@@ -41,7 +41,7 @@ class LedgerError(ValueError):
 
 @dataclass(frozen=True)
 class Purchase:
-    """What an accepted offer agrees on. ``late_rate`` is the interest per year of 360 days,
+    """The terms of an accepted offer. ``late_rate`` is the interest per year of 360 days,
     ``recourse_share`` the seller's share of what the debtor in default leaves unpaid."""
 
     currency: str
@@ -54,7 +54,7 @@ class Purchase:
 
 @dataclass(frozen=True)
 class Posting:
-    """What one step posts: ``amounts`` by account, debits positive, credits negative."""
+    """The posting of a step: ``amounts`` by account, debits positive, credits negative."""
 
     step: str
     amounts: Mapping[str, Decimal]
@@ -84,11 +84,11 @@ class Ledger:
     @property
     def fees(self) -> Decimal:
         """The fees for the advance drawn so far."""
-        one = self.purchase
-        if self.drawn == one.advance:
-            return one.fees
-        share = EXACT.divide(multiply_exactly(one.fees, self.drawn), one.advance)
-        return round_half_up(share, one.currency)
+        purchase = self.purchase
+        if self.drawn == purchase.advance:
+            return purchase.fees
+        share = EXACT.divide(multiply_exactly(purchase.fees, self.drawn), purchase.advance)
+        return round_half_up(share, purchase.currency)
 
     @property
     def outstanding(self) -> Decimal:
@@ -106,7 +106,7 @@ class Ledger:
 
     @property
     def surplus(self) -> Decimal:
-        """What is held for the seller and does not cover the funded part."""
+        """The amount held for the seller that does not cover the funded part."""
         return EXACT.add(_minus(self["held"], self["receivable"]), self.outstanding)
 
     @property
@@ -124,13 +124,15 @@ class Outcome:
 
 
 def open_ledger(purchase: Purchase) -> Ledger:
-    """The books when the offer is accepted: nothing is paid out, all is held for the seller."""
+    """Open the books when the offer is accepted: nothing is paid out, all is held for the
+    seller."""
     face = purchase.face_value
     return _post(Ledger(purchase, {}), "purchase", receivable=face, held=_negative(face))
 
 
 def carried_forward(ledger: Ledger) -> Ledger:
-    """The ledger with its postings as one opening balance, because their times are not known."""
+    """Return the ledger with its postings as one opening balance, because their times are not
+    known."""
     amounts = {name: _signed(name, ledger[name]) for name in ACCOUNTS if ledger[name]}
     return replace(ledger, postings=(Posting("opening-balance", amounts),))
 
@@ -150,12 +152,12 @@ def pay_out(ledger: Ledger, percent: int = WHOLE) -> Outcome:
 
 
 def credit(ledger: Ledger, percent: int) -> Outcome:
-    """A credit note over ``percent`` of the face value, at most what the debtor owes.
+    """Apply a credit note over ``percent`` of the face value, at most what the debtor owes.
 
     It lowers what is held for the seller; the seller owes what is beyond that.
     """
-    one = ledger.purchase
-    amount = share(one.face_value, ledger["receivable"], percent, one.currency)
+    purchase = ledger.purchase
+    amount = share(purchase.face_value, ledger["receivable"], percent, purchase.currency)
     covered = min(amount, ledger["held"])
     rest = _minus(amount, covered)
     after = _post(
@@ -165,7 +167,7 @@ def credit(ledger: Ledger, percent: int) -> Outcome:
 
 
 def receive(ledger: Ledger, percent: int = WHOLE) -> Outcome:
-    """The debtor pays ``percent`` of what it owes."""
+    """Receive ``percent`` of what the debtor owes."""
     owed = ledger["receivable"]
     amount = share(owed, owed, percent, ledger.purchase.currency)
     after = _post(ledger, "payment", receivable=_negative(amount), debtorPaid=amount)
@@ -178,8 +180,8 @@ def accrue(ledger: Ledger, due_day: int, today: int) -> Ledger:
     start = max(due_day, ledger.interest_day or due_day)
     if today <= start:
         return ledger
-    one = ledger.purchase
-    amount = interest(ledger.outstanding, one.late_rate, today - start, one.currency)
+    terms = ledger.purchase
+    amount = interest(ledger.outstanding, terms.late_rate, today - start, terms.currency)
     after = _post(ledger, "interest", interestDue=amount, result=_negative(amount))
     return replace(after, interest_day=today)
 
@@ -202,13 +204,13 @@ def settle(ledger: Ledger) -> Outcome:
 
 
 def repurchase(ledger: Ledger) -> Outcome:
-    """The seller buys the receivable back: outstanding advance, fees, credit notes, interest.
+    """Sell the receivable back to the seller: outstanding advance, fees, credit notes, interest.
 
     Of all but the credit notes it pays the share of the purchase; the partner bears the rest.
     """
-    one = ledger.purchase
+    purchase = ledger.purchase
     whole, released = EXACT.add(ledger.outstanding, ledger["interestDue"]), ledger.surplus
-    claim = round_half_up(multiply_exactly(whole, one.recourse_share), one.currency)
+    claim = round_half_up(multiply_exactly(whole, purchase.recourse_share), purchase.currency)
     amount, loss = EXACT.add(claim, ledger["dilutionDue"]), _minus(whole, claim)
     cash = {"sellerRepaid": amount, "sellerReceived": _negative(released)}
     after = _clear(ledger, "repurchase", result=loss, **cash)
@@ -226,7 +228,7 @@ def repurchase(ledger: Ledger) -> Outcome:
 
 
 def write_off(ledger: Ledger) -> Outcome:
-    """The partner bears the loss; the seller owes no more than its credit notes."""
+    """Charge the loss to the partner; the seller owes no more than its credit notes."""
     loss = EXACT.add(ledger.outstanding, ledger["interestDue"])
     dilution, released = ledger["dilutionDue"], ledger.surplus
     cash = {"sellerReceived": _negative(released), "sellerRepaid": dilution}
@@ -236,13 +238,13 @@ def write_off(ledger: Ledger) -> Outcome:
 
 
 def share(whole: Decimal, left: Decimal, percent: int, currency: str) -> Decimal:
-    """``percent`` of ``whole`` in the digits of the currency, at most ``left``."""
+    """Return ``percent`` of ``whole`` in the digits of the currency, at most ``left``."""
     part = round_half_up(multiply_exactly(whole, Decimal(percent) / WHOLE), currency)
     return min(max(part, NOTHING), left)
 
 
 def as_record(ledger: Ledger) -> Record:
-    """The ledger as it is stored; its purchase is that of the offer."""
+    """Return the ledger as it is stored; its purchase is that of the offer."""
     return {
         "balances": dict(ledger.balances),
         "drawn": ledger.drawn,
@@ -251,7 +253,7 @@ def as_record(ledger: Ledger) -> Record:
 
 
 def from_record(purchase: Purchase, record: Mapping[str, Any]) -> Ledger:
-    """The ledger that was stored."""
+    """Return the ledger that was stored."""
     return Ledger(purchase, record["balances"], Decimal(record["drawn"]), record["interestDay"])
 
 
@@ -276,14 +278,14 @@ def _post(ledger: Ledger, step: str, **amounts: Decimal) -> Ledger:
 
 
 def _signed(account: str, amount: Decimal) -> Decimal:
-    """A balance as an amount of a posting, and back: credits are negative there."""
+    """Return a balance as an amount of a posting, and back: credits are negative there."""
     return amount if account in DEBITS else _negative(amount)
 
 
 def _negative(amount: Decimal) -> Decimal:
-    """``-amount``, which would round to the 28 digits of Python's default."""
+    """Return the negated amount; ``-amount`` would round to the 28 digits of Python's default."""
     return amount.copy_negate()
 
 
-def _minus(one: Decimal, other: Decimal) -> Decimal:
-    return EXACT.subtract(one, other)
+def _minus(amount: Decimal, less: Decimal) -> Decimal:
+    return EXACT.subtract(amount, less)

@@ -27,22 +27,22 @@ class Guard(NamedTuple):
 
 
 def is_funded(invoice: Mapping[str, Any]) -> bool:
-    """Whether an advance was ever paid out. A dispute does not change that."""
+    """True if an advance was ever paid out. A dispute does not change that."""
     return undisputed_status(invoice) in FUNDED
 
 
 def is_fully_funded(invoice: Mapping[str, Any]) -> bool:
-    """Whether the whole advance was paid out, as far as the status shows."""
+    """True if the whole advance was paid out, as far as the status shows."""
     return is_funded(invoice) and undisputed_status(invoice) != "PartiallyFunded"
 
 
 def is_financed(invoice: Mapping[str, Any]) -> bool:
-    """Whether an offer was accepted or an advance was ever paid out."""
+    """True if an offer was accepted or an advance was ever paid out."""
     return is_funded(invoice) or undisputed_status(invoice) == "OfferAccepted"
 
 
 def undisputed_status(invoice: Mapping[str, Any]) -> str | None:
-    """The status, or that before the dispute."""
+    """Return the status, or that before the dispute."""
     disputed = invoice["status"] == "Disputed"
     return invoice.get("previousStatus") if disputed else invoice["status"]
 
@@ -52,11 +52,11 @@ def _may_write_off(invoice: Mapping[str, Any]) -> bool:
 
 
 GUARDS: Final[Mapping[str, Guard]] = {
-    "uphold-dispute-before-funding": Guard(lambda one: not is_funded(one), "was funded"),
+    "uphold-dispute-before-funding": Guard(lambda invoice: not is_funded(invoice), "was funded"),
     "uphold-dispute-after-funding": Guard(is_funded, "was not funded"),
     "write-off": Guard(_may_write_off, "was sold with recourse"),
     "invoke-recourse": Guard(
-        lambda one: one.get("recourse") != "NonRecourse", "was sold without recourse"
+        lambda invoice: invoice.get("recourse") != "NonRecourse", "was sold without recourse"
     ),
 }
 """By trigger of an invoice. ``recourse`` of its record is that of the accepted offer, or full
@@ -116,20 +116,20 @@ def check_trigger(context: Context, machine: str, record: Record, trigger: str) 
 
 
 def allows_trigger(context: Context, machine: str, record: Record, trigger: str) -> bool:
-    """Whether a record allows ``trigger``."""
+    """True if a record allows ``trigger``."""
     return trigger in legal_triggers(context, machine, record)
 
 
 def unfinished_statuses(context: Context, machine: str) -> tuple[str, ...]:
-    """The statuses of a machine that are not end states."""
+    """Return the statuses of a machine that are not end states."""
     states = context.lifecycle.machines[machine]
-    return tuple(one for one in states.states if one not in states.terminal)
+    return tuple(state for state in states.states if state not in states.terminal)
 
 
 def legal_triggers(context: Context, machine: str, record: Record) -> tuple[str, ...]:
-    """The triggers that a record allows, in the order of the lifecycle."""
+    """Return the triggers that a record allows, in the order of the lifecycle."""
     legal = context.lifecycle.machines[machine].legal[record["status"]]
-    return tuple(one for one in legal if one not in GUARDS or GUARDS[one].holds(record))
+    return tuple(name for name in legal if name not in GUARDS or GUARDS[name].holds(record))
 
 
 def _step(context: Context, machine: str, record: Record, trigger: str) -> Move:
@@ -140,7 +140,7 @@ def _step(context: Context, machine: str, record: Record, trigger: str) -> Move:
             return states.step(status, trigger, record.get("previousStatus"))
     elif trigger in states.legal[status]:
         because = f" and {GUARDS[trigger].otherwise}"
-    possible = tuple(one for one in legal if one != trigger)
+    possible = tuple(other for other in legal if other != trigger)
     raise reject(
         "conflict",
         legal=possible,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -46,7 +46,7 @@ _RECOURSE_LIMIT: Final = Decimal("0.5")
 
 
 def public_offer(record: Mapping[str, Any]) -> Record:
-    """An offer as the API shows it."""
+    """Return an offer as the API shows it."""
     return {name: value for name, value in record.items() if name not in _INTERNAL}
 
 
@@ -56,23 +56,22 @@ def move_offer(context: Context, offer: Record, trigger: str) -> Record:
 
 
 def load_offer(context: Context, offer_id: str) -> Record:
-    """The offer of that id. Raises ApiError 404."""
+    """Return the offer of that id. Raises ApiError 404."""
     offer = context.state.get(OFFERS, offer_id)
     if offer is None:
         raise reject("unknown_resource", kind="offer", member="id", value=offer_id)
     return offer
 
 
-def unfinished_offers(context: Context, invoice_id: str) -> tuple[Record, ...]:
-    """All offers on an invoice that are in no end state, newest first."""
+def unfinished_offers(context: Context, invoice_id: str) -> Sequence[Record]:
+    """Return all offers on an invoice that are in no end state, newest first."""
     statuses = unfinished_statuses(context, OFFER)
     where = (Condition("status", "in", statuses), Condition("invoiceId", "=", invoice_id))
-    limit = context.state.count(OFFERS, where)
-    return tuple((context.state.page(OFFERS, limit=limit, where=where)).records)
+    return context.state.page(OFFERS, where=where).records
 
 
 def accepted_offer(context: Context, invoice: Record) -> Record:
-    """The accepted offer on an invoice. Raises ApiError 409 when there is none."""
+    """Return the accepted offer on an invoice. Raises ApiError 409 when there is none."""
     offer = find_accepted_offer(context, invoice)
     if offer is None:
         raise reject(
@@ -84,7 +83,7 @@ def accepted_offer(context: Context, invoice: Record) -> Record:
 
 
 def find_accepted_offer(context: Context, invoice: Record) -> Record | None:
-    """The accepted offer on an invoice, if there is one."""
+    """Return the accepted offer on an invoice, if there is one."""
     where = (Condition("status", "=", "Accepted"), Condition("invoiceId", "=", invoice["id"]))
     page = context.state.page(OFFERS, limit=1, where=where)
     return next(iter(page.records), None)
@@ -96,7 +95,7 @@ def request_for_offer(
     invoice_id: str | None,
     partner_id: str | None = None,
 ) -> Record | None:
-    """The financing request for a new offer, or None when no client has an open one.
+    """Return the financing request for a new offer; None: no client has an open one.
 
     Without ids it is the newest open request, for ``partner_id`` the newest that was routed to that
     partner. Raises ApiError 404 for an unknown id, 409 for a request that is not open or that is
@@ -170,12 +169,12 @@ def _receive(
 
 
 def is_expired(context: Context, offer: Record) -> bool:
-    """Whether the validity of an offer has ended."""
+    """True if the validity of an offer has ended."""
     return parse_instant(offer["validUntil"]) <= context.now
 
 
 def make_default_offer(context: Context, invoice: Record, partner_id: str = "") -> Record:
-    """A partner's offer, with its own pricing, on the newest open request for the invoice.
+    """Make a partner's offer, with its own pricing, on the newest open request for the invoice.
 
     It is the named partner if the request was routed to it, else a routed one without an offer on
     the invoice. Without an open request the offer refers to the invoice only. Raises ApiError 404
@@ -194,15 +193,15 @@ def _routed_partner(
     routed = request["routedPartnerIds"]
     if is_named and partner["id"] in routed:
         return partner
-    made = {one["partnerId"] for one in unfinished_offers(context, invoice["id"])}
-    preferred = sorted(routed, key=lambda one: (one in made, one != partner["id"]))
+    made = {offer["partnerId"] for offer in unfinished_offers(context, invoice["id"])}
+    preferred = sorted(routed, key=lambda name: (name in made, name != partner["id"]))
     return load_partner(context, preferred[0]) if preferred else partner
 
 
 def _outside_mandate(
     context: Context, partner: Record, invoice: Record, offer: Record
 ) -> list[Record]:
-    """The filters of the partner's mandate that an offer fails, with reasons."""
+    """Return the filters of the partner's mandate that an offer fails, with reasons."""
     terms = {name: offer[name] for name in ("product", "recourse", "disclosure")}
     return outside_mandate(context, partner, deal_for(context, invoice, **terms))
 

@@ -37,11 +37,12 @@ _STEPS: Final[Mapping[str, Callable[[Ledger], Outcome]]] = {
     "repurchase": books.repurchase,
     "write-off": books.write_off,
 }
-"""What a trigger posts that comes without an amount: everything that is left, or half of it."""
+"""The posting of a trigger without an amount: everything that is left, or half of it."""
 
 
 def trigger_payment(context: Context, invoice: Record, trigger: str) -> Record:
-    """The invoice after ``trigger``, with its payment posted, if it is one. Raises ApiError 409."""
+    """Return the invoice after ``trigger``, with its payment posted, if it is one. Raises ApiError
+    409."""
     check_trigger(context, INVOICE, invoice, trigger)
     offer = find_accepted_offer(context, invoice)
     if trigger not in _STEPS or offer is None:  # some fixtures have no offer
@@ -95,14 +96,14 @@ def resolve_default(context: Context, invoice: Record) -> None:
 
 
 def days_until_default(context: Context, invoice: Record) -> int:
-    """Days until the day after the recourse period; zero or less when it has ended. 409."""
+    """Return the days until the day after the recourse period; zero or less after it. 409."""
     offer = accepted_offer(context, invoice)
     period = int(offer["recoursePeriodDays"])
     return tenor_days(invoice, context.now.date()) + period + 1
 
 
 def read_ledger(context: Context, invoice: Record) -> Record:
-    """The ledger of an invoice as the control API shows it, with interest up to now.
+    """Return the ledger of an invoice as the control API shows it, with interest up to now.
 
     An invoice without an accepted offer has an empty ledger.
     """
@@ -118,8 +119,8 @@ def read_ledger(context: Context, invoice: Record) -> Record:
     if offer is None or ledger is None:
         return {**shown, "postings": []}
     where = (Condition("offerId", "=", offer["id"]),)
-    stored = (context.state.page(_POSTINGS, where=where, oldest_first=True)).records
-    kept = [_without_offer(one) for one in stored]
+    stored = context.state.page(_POSTINGS, where=where, oldest_first=True).records
+    kept = [_without_offer(posting) for posting in stored]
     return {**shown, "postings": kept + _posting_rows(context, invoice, ledger, {})}
 
 
@@ -132,7 +133,7 @@ def _move(
 
 
 def _load(context: Context, invoice: Record, offer: Record) -> Ledger:
-    """The ledger, with interest up to today.
+    """Return the ledger, with interest up to today.
 
     A fixture has no postings: its status says what was paid out, and whether the debtor has paid.
     """
@@ -163,18 +164,18 @@ def _store(context: Context, invoice: Record, ledger: Ledger) -> None:
 
 
 def _posting_rows(context: Context, invoice: Record, ledger: Ledger, cause: Record) -> list[Record]:
-    """The new postings of a ledger, with the members of their ``cause``. A purchase is that of the
-    acceptance. An opening balance has neither time nor cause: it is that of a fixture."""
+    """Return the new postings of a ledger with the members of their ``cause``. A purchase is that
+    of the acceptance. An opening balance has neither time nor cause: it is that of a fixture."""
     times = {"purchase": invoice.get("acceptedAt"), "opening-balance": None}
     causes = {"purchase": invoice.get("acceptance", {}), "opening-balance": {}}
     return [
         {
-            "at": times.get(one.step, context.timestamp),
-            "step": one.step,
-            **causes.get(one.step, cause),
-            "entries": [_entry(account, amount) for account, amount in one.amounts.items()],
+            "at": times.get(posting.step, context.timestamp),
+            "step": posting.step,
+            **causes.get(posting.step, cause),
+            "entries": [_entry(account, amount) for account, amount in posting.amounts.items()],
         }
-        for one in ledger.postings
+        for posting in ledger.postings
     ]
 
 

@@ -38,7 +38,8 @@ class Figures:
 
 
 def terms_of(partner: Mapping[str, Any], options: Mapping[str, Any]) -> Terms:
-    """The rates in ``options`` (the body of an offer), else those of the partner's pricing."""
+    """Return the rates in ``options`` (the body of an offer), else those of the partner's
+    pricing."""
     pricing = partner["pricing"]
     discount, service = options.get("discountFee", {}), options.get("serviceFee", {})
     return Terms(
@@ -49,14 +50,14 @@ def terms_of(partner: Mapping[str, Any], options: Mapping[str, Any]) -> Terms:
 
 
 def interest(principal: Decimal, annual_rate: Decimal, days: int, currency: str) -> Decimal:
-    """Simple interest on ``principal`` for ``days`` of a year of 360 days."""
+    """Return the simple interest on ``principal`` for ``days`` of a year of 360 days."""
     yearly = EXACT.multiply(principal, annual_rate)
     share = EXACT.divide(EXACT.multiply(yearly, Decimal(days)), Decimal(DAYS_OF_A_YEAR))
     return round_half_up(share, currency)
 
 
 def price(amount: Decimal, currency: str, tenor_days: int, terms: Terms) -> Figures:
-    """The figures of an offer on an invoice over ``amount`` that is due in ``tenor_days``.
+    """Return the figures of an offer on an invoice over ``amount`` that is due in ``tenor_days``.
 
     The face value is ``amount`` in the digits of the currency, so that advance and reserve are
     exactly the face value.
@@ -96,7 +97,7 @@ def check_offer(partner: Mapping[str, Any], tenor_days: int, figures: Figures) -
 
 
 def pricing_members(figures: Figures, terms: Terms, tenor_days: int) -> Record:
-    """The terms and amounts as an offer shows them."""
+    """Return the terms and amounts as an offer shows them."""
     return {
         "faceValue": figures.face_value,
         "advanceRate": terms.advance_rate,

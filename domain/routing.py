@@ -63,7 +63,7 @@ class Verdict:
 
 
 def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: Any) -> Deal:
-    """The deal for an invoice, with countries and sector from its organisations."""
+    """Return the deal for an invoice, with countries and sector from its organisations."""
     seller = load_organisation(context, invoice["sellerId"])
     debtor = load_organisation(context, invoice["debtorId"])
     return Deal(
@@ -81,18 +81,18 @@ def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: Any) -> 
 
 
 def partners(context: Context) -> list[Record]:
-    """All partners, in the order of the fixture file."""
-    return [*(context.state.page(PARTNERS, limit=1000, oldest_first=True)).records]
+    """Return all partners, in the order of the fixture file."""
+    return list(context.state.page(PARTNERS, oldest_first=True).records)
 
 
 def largest_amount(context: Context, invoice: Mapping[str, Any]) -> Decimal:
-    """The largest of the amount of an invoice and those that the mandates allow."""
+    """Return the largest of the amount of an invoice and those that the mandates allow."""
     limits = [partner["mandate"].get("maxAmount", 0) for partner in partners(context)]
     return max(Decimal(invoice["amount"]), *map(Decimal, limits))
 
 
 def load_partner(context: Context, partner_id: str) -> Record:
-    """The partner of that id. Raises ApiError 404."""
+    """Return the partner of that id. Raises ApiError 404."""
     partner = context.state.get(PARTNERS, partner_id)
     if partner is None:
         raise reject("unknown_resource", kind="partner", member="id", value=partner_id)
@@ -106,7 +106,7 @@ def check_partners(context: Context, partner_ids: Sequence[str]) -> None:
 
 
 def default_partner(context: Context) -> Record:
-    """The first partner of the fixture file. Raises ApiError 409 when there is none."""
+    """Return the first partner of the fixture file. Raises ApiError 409 when there is none."""
     configured = partners(context)
     if not configured:
         raise reject(
@@ -118,14 +118,13 @@ def default_partner(context: Context) -> Record:
 
 
 def route(context: Context, deal: Deal, partner_ids: Sequence[str] = ()) -> list[Verdict]:
-    """The verdicts of the named partners, else of all.
+    """Return the verdicts of the named partners, else of all.
 
     A partner that is ``onlyWhenNamed`` matches only if it is named.
     """
-    every = partners(context)
     return [
         _judged(context, partner, deal, is_named=bool(partner_ids))
-        for partner in every
+        for partner in partners(context)
         if not partner_ids or partner["id"] in partner_ids
     ]
 
@@ -138,13 +137,14 @@ def _judged(context: Context, partner: Record, deal: Deal, *, is_named: bool) ->
 
 
 def outside_mandate(context: Context, partner: Record, deal: Deal) -> list[Record]:
-    """The filters of the partner's mandate that a deal fails, with reasons."""
+    """Return the filters of the partner's mandate that a deal fails, with reasons."""
     verdict = judge(partner, deal, _exposure(context, partner, deal), _MANDATE)
     return reasons(verdict.failed)
 
 
 def _exposure(context: Context, partner: Record, deal: Deal) -> Exposure:
-    """The exposure that the mandate limits; it is not read for a mandate without such limits."""
+    """Return the exposure that the mandate limits; it is not read for a mandate without such
+    limits."""
     if partner["mandate"].keys() & {"debtorConcentrationMax", "debtorLimitRequired"}:
         return exposure_of(context, partner["id"], deal.currency, deal.debtor_id)
     return Exposure()
@@ -166,24 +166,25 @@ def judge(
 
 
 def country_code(text: str) -> str:
-    """``de`` is DE and UK is GB. Text that is not ASCII is returned unchanged."""
+    """Return a country code in upper case: ``de`` is DE, UK is GB. Text that is not ASCII is
+    returned unchanged."""
     code = text.upper() if text.isascii() else text
     return _COUNTRY_ALIASES.get(code, code)
 
 
 def public_verdict(verdict: Verdict) -> Record:
-    """A verdict as the API shows it."""
+    """Return a verdict as the API shows it."""
     shown: Record = {"partnerId": verdict.partner["id"], "passedFilters": list(verdict.passed)}
     return {**shown, "failedFilters": reasons(verdict.failed)} if verdict.failed else shown
 
 
 def reasons(failed: Iterable[tuple[str, str]]) -> list[Record]:
-    """Failed filters with their reasons as the API shows them."""
+    """Return failed filters with their reasons as the API shows them."""
     return [{"filter": name, "reason": reason} for name, reason in failed]
 
 
 def load_organisation(context: Context, organisation_id: str) -> Record:
-    """The company of that id; one that is not configured is German."""
+    """Return the company of that id; one that is not configured is German."""
     organisation = context.state.get(_ORGANISATIONS, organisation_id)
     return organisation or {"country": _DEFAULT_COUNTRY, "sector": _UNKNOWN_SECTOR}
 
@@ -226,10 +227,8 @@ def _debtor_limit(partner: Record, deal: Deal, exposure: Exposure) -> str | None
         return None
     for limit in partner.get("debtorLimits", []):
         if (limit["debtorId"], limit["currency"]) == (deal.debtor_id, deal.currency):
-            exceeded = (
-                EXACT.add(exposure.debtor, _or_amount(deal.debtor_total, deal)) > limit["amount"]
-            )
-            return "DEBTOR_LIMIT_EXCEEDED" if exceeded else None
+            total = EXACT.add(exposure.debtor, _or_amount(deal.debtor_total, deal))
+            return "DEBTOR_LIMIT_EXCEEDED" if total > limit["amount"] else None
     return "DEBTOR_LIMIT_MISSING"
 
 
@@ -238,7 +237,7 @@ def _concentration(partner: Record, deal: Deal, exposure: Exposure) -> str | Non
     if most is None:
         return None
     portfolio = partner.get("portfolio", [])
-    amounts = (one["amount"] for one in portfolio if one["currency"] == deal.currency)
+    amounts = (row["amount"] for row in portfolio if row["currency"] == deal.currency)
     others = reduce(EXACT.add, map(Decimal, amounts), Decimal(0))
     debtor = EXACT.add(exposure.debtor, _or_amount(deal.debtor_total, deal))
     whole = EXACT.add(EXACT.add(exposure.total, _or_amount(deal.request_total, deal)), others)

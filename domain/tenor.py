@@ -16,19 +16,19 @@ _LAST_DAY: Final = date.max.toordinal()
 
 
 def day_number(day: str) -> int:
-    """The number of a day of the years 0 to 9999; that of 0001-01-01 is 1."""
+    """Return the number of a day of the years 0 to 9999; that of 0001-01-01 is 1."""
     if day.startswith("0000"):  # a leap year, as the year 400 is
         return date.fromisoformat(f"0400{day[4:]}").toordinal() - _DAYS_OF_400_YEARS
     return date.fromisoformat(day).toordinal()
 
 
 def tenor_days(invoice: Mapping[str, Any], today: date) -> int:
-    """Days until the due day, negative for an invoice past due."""
+    """Return the days until the due day, negative for an invoice past due."""
     return _due_day(invoice, today) - today.toordinal()
 
 
 def due_date(invoice: Mapping[str, Any], today: date) -> str:
-    """The due date; without one the last day of the term, as far as it is in the years 1 to 9999.
+    """Return the due date; without one the last day of the term, within the years 1 to 9999.
 
     The term of a registered invoice never changes, because it does not count from ``today``.
     """

@@ -1,13 +1,18 @@
-"""Coordinated moves: an invoice, its financing request and its offers change status together."""
+"""Coordinated moves: an invoice, its financing request and its offers change status together.
+
+A dispute suspends the scenario of its invoice. The steps that fall due meanwhile are skipped, and
+done in their order when the seller has won, so that the invoice goes on as its dates say. By
+analogy with article 27 of FCI's General Rules for International Factoring, where a dispute suspends
+the approval of the debt.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from invoice_sandbox.project.api import Context, Record, reject
+from invoice_sandbox.project.api import Context, Record, Step, reject
 
-from .disputes import resume
 from .exposure import with_exposure
 from .financing import (
     REQUEST,
@@ -65,10 +70,12 @@ _LEAVING: Final = frozenset({"decline-financing", "cancel-financing", "expire", 
 
 _FORWARD: Final = frozenset({"accept-offer", "fund-partially", "fund"})
 _ENDS_REVIEW: Final = ("release-hold", "clear-duplicate")
+_SUSPENDED: Final = "suspended_steps"
+"""The collection of the steps that each disputed invoice waits for, by its id."""
 
 
 def trigger_invoice(context: Context, invoice: Record, trigger: str, **metadata: Any) -> Record:
-    """The invoice after ``trigger``, with its request and offers moved along. ApiError 409.
+    """Return the invoice after ``trigger``, with its request and offers moved along. ApiError 409.
 
     ``request-financing`` creates a request and ``receive-offer`` an offer. The audit event of any
     other trigger gets ``metadata``.
@@ -83,12 +90,12 @@ def trigger_invoice(context: Context, invoice: Record, trigger: str, **metadata:
             _check_acceptable(context, invoice, offers[:1])
         _move_together(context, invoice, trigger, offers, **metadata)
         if trigger == "resolve-dispute":
-            _go_on(context, load_invoice(context, invoice["id"]))
+            _end_dispute(context, load_invoice(context, invoice["id"]))
     return load_invoice(context, invoice["id"])
 
 
 def trigger_offer(context: Context, offer: Record, trigger: str) -> Record:
-    """The offer after ``accept``, ``decline`` or ``withdraw``. Raises ApiError 409.
+    """Return the offer after ``accept``, ``decline`` or ``withdraw``. Raises ApiError 409.
 
     The invoice moves too if the offer is or becomes the accepted one, or is the last live one.
     """
@@ -103,18 +110,45 @@ def trigger_offer(context: Context, offer: Record, trigger: str) -> Record:
     if trigger == "accept":
         _check_acceptable(context, invoice, [offer])
     unfinished = unfinished_offers(context, invoice["id"])
-    others = [one for one in unfinished if one["id"] != offer["id"]]
+    others = [other for other in unfinished if other["id"] != offer["id"]]
     if others and trigger != "accept":
         return move_offer(context, offer, trigger)
     _move_together(context, invoice, invoice_trigger, [offer, *others], offerId=offer["id"])
     return load_offer(context, offer["id"])
 
 
-def _go_on(context: Context, invoice: Record) -> None:
-    """Do what the dispute of an invoice held up: its last offer may have expired meanwhile."""
+def suspend_step(step: Step, action: str) -> None:
+    """Keep a step of a scenario that was skipped, if its invoice is disputed."""
+    invoice = step.state.get(INVOICES, str(step.arguments.get("subject")))
+    if invoice is None or invoice["status"] != "Disputed":
+        return
+    kept = {
+        "action": action,
+        "arguments": dict(step.arguments),
+        "scenario": step.scenario,
+        "place": step.place,
+    }
+    steps = [*_suspended_steps(step, invoice["id"]), kept]
+    step.state.put(_SUSPENDED, invoice["id"], {"steps": steps})
+
+
+def _suspended_steps(context: Context, invoice_id: str) -> list[Record]:
+    stored = context.state.get(_SUSPENDED, invoice_id)
+    return [] if stored is None else stored["steps"]
+
+
+def _end_dispute(context: Context, invoice: Record) -> None:
+    """Run the suspended steps of an invoice now, unless it has another scenario by now.
+
+    Its last offer may have expired during the dispute.
+    """
     if invoice["status"] == "Offered" and not unfinished_offers(context, invoice["id"]):
         _move_together(context, invoice, "expire-offers", [])
-    resume(context, invoice["id"])
+    scenario = context.scenarios.for_record(context.state, invoice["id"])
+    for kept in _suspended_steps(context, invoice["id"]):
+        if kept["scenario"] == scenario.name:
+            context.state.schedule(context.now, **kept)
+    context.state.put(_SUSPENDED, invoice["id"], {"steps": []})
 
 
 def expire_offer(context: Context, offer: Record) -> None:
@@ -184,14 +218,14 @@ def _move_together(
 def _follow_request(
     context: Context, request: Record, invoice: Record, following: Following | None
 ) -> Record:
-    """The request after a move of one of its invoices.
+    """Return the request after a move of one of its invoices.
 
     It follows a step forward when all of its invoices have made it, and ends with the last one.
     """
     if following is None:
         return request
-    others = [one for one in request["openInvoiceIds"] if one != invoice["id"]]
-    invoices = [load_invoice(context, one) for one in others]
+    others = [other for other in request["openInvoiceIds"] if other != invoice["id"]]
+    invoices = [load_invoice(context, other) for other in others]
     trigger = following.request
     if trigger in _LEAVING:
         request = {**request, "openInvoiceIds": others}
@@ -200,7 +234,7 @@ def _follow_request(
             possible = allows_trigger(context, REQUEST, request, trigger)
             return _try_request(context, request, trigger if possible else "close")
     elif trigger not in _FORWARD:
-        waits = any(one["status"] == "Offered" for one in invoices)
+        waits = any(other["status"] == "Offered" for other in invoices)
         return request if waits else _try_request(context, request, trigger)
     else:
         invoices.append(invoice)
@@ -225,7 +259,8 @@ def _try_request(context: Context, request: Record, trigger: str) -> Record:
 def _follow_offers(
     context: Context, offers: Sequence[Record], following: Following | None
 ) -> list[Record]:
-    """The offers after the triggers that follow; the first is the one that the move is about."""
+    """Return the offers after the triggers that follow; the first is the one that the move is
+    about."""
     if following is None:
         return list(offers)
     moved = []

@@ -131,7 +131,7 @@ def _problem(upload: Record, media_type: str, file: bytes, digest: str) -> str |
 def _invoice_id(call: Call) -> str | None:
     value = call.body.get("invoiceId")
     invoice = call.state.get(INVOICES, value) if isinstance(value, str) else None
-    is_visible = invoice and (seller_of(call)) in {None, invoice["sellerId"]}
+    is_visible = invoice and seller_of(call) in {None, invoice["sellerId"]}
     return str(value) if is_visible else None
 
 

@@ -3,24 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
-from invoice_sandbox.project.api import (
-    DISABLED_USER,
-    USERS,
-    Call,
-    Condition,
-    Context,
-    Record,
-    WorkThenRespond,
-    end_access,
-    is_disabled,
-    reject,
-)
-
-from .audit import audit
-from .routing import load_partner
+from invoice_sandbox.project.api import USERS, Call, Condition, Context, Record
 
 MAX_USERS: Final = 1000
 """Users of a workspace, disabled ones included."""
@@ -44,26 +29,20 @@ _SELLER_SCOPES: Final = frozenset(
     {"invoices:read", "invoices:write", "verification:run", "financing:read", "financing:write"}
     | {"offers:read", "partners:read", "assignment:read"}
 )
-"""What the session of a partner, or of a bound seller, can be allowed: what shows nothing of other
-partners or sellers."""
+"""The scopes that the session of a partner, or of a bound seller, can have: they show nothing of
+other partners or sellers."""
 
 _SECRET: Final = ("password", "passwordHash")
 
 
-def users(call: Call) -> list[Record]:
-    """All users, newest first."""
-    found = (call.state.page(USERS)).records
-    return [public_user(one) for one in found]
-
-
 def public_user(user: Record) -> Record:
-    """A user without password and hash."""
+    """Return a user without password and hash."""
     shown = {name: value for name, value in user.items() if name not in _SECRET}
     return {**shown, "status": user.get("status", "Active"), "scopes": scopes_of(user)}
 
 
 def scopes_of(user: Record) -> list[str]:
-    """The scopes of a session of the user."""
+    """Return the scopes of a session of the user."""
     if partner_id(user) is not None:
         return [scope for scope in user["scopes"] if scope in _PARTNER_SCOPES]
     if "sellerId" in user:
@@ -72,88 +51,17 @@ def scopes_of(user: Record) -> list[str]:
 
 
 def partner_id(user: Record) -> str | None:
-    """The partner that the user works for; "" for a partner's user without one, who sees nothing;
-    None for a user who works for none."""
+    """Return the partner that the user works for; "" for a partner's user without one, who sees
+    nothing; None for a user who works for none."""
     return user.get("partnerId", "" if user["role"] in _PARTNER_ROLES else None)
 
 
-def add_user(call: Call) -> WorkThenRespond:
-    """Add a user, or enable one again who is disabled, with a new password.
-
-    Raises ApiError 404 for an unknown partner, 409 for an address that another user has.
-    """
-    _check_new(call)
-    call.passwords.count(call.workspace.id)
-    return WorkThenRespond(partial(call.passwords.hashed, call.body["password"]), _store)
-
-
-def _store(call: Call, hashed: str) -> Record:
-    earlier = _check_new(call)
-    body, email = call.body, str(call.body["email"]).lower()
-    user: Record = {
-        "id": earlier["id"] if earlier else _new_id(call),
-        "email": email,
-        "passwordHash": hashed,
-        "role": body["role"],
-        "displayName": body.get("displayName", email),
-        **{name: body[name] for name in ("partnerId", "sellerId") if name in body},
-        "scopes": list(ROLES[body["role"]]),
-        "status": "Active",
-        "createdAt": call.timestamp,
-    }
-    call.state.put(USERS, user["id"], user)
-    audit(call, "user.added", ("user", user["id"]), role=user["role"])
-    return public_user(user)
-
-
-def _check_new(call: Call) -> Record | None:
-    """The disabled user whose place the new one takes, if any. Raises ApiError 404 and 409."""
-    if "partnerId" in call.body:
-        load_partner(call, call.body["partnerId"])
-    earlier = user_of_address(call, call.body["email"])
-    if earlier is not None and not is_disabled(earlier):
-        raise reject(
-            "conflict",
-            problem="A user with this e-mail address exists already",
-            advice="Disable that user first; then add the user with a new password.",
-        )
-    if earlier is None and call.state.count(USERS) >= MAX_USERS:
-        raise reject(
-            "conflict",
-            problem=f"The workspace has {MAX_USERS:,} users, which is its limit",
-            advice="Use another workspace.",
-        )
-    return earlier
-
-
-def _new_id(call: Call) -> str:
-    """An id that no user has: the counter goes back when a snapshot is restored."""
-    while True:
-        found = call.new_id("usr_sandbox")
-        if call.state.get(USERS, found) is None:
-            return found
-
-
-def disable_user(call: Call, name: str) -> Record:
-    """The user of that id or address, who has no access from the next request on: sessions end, and
-    keys that were made in them are revoked. Raises ApiError 404."""
-    user = call.state.get(USERS, name) or user_of_address(call, name)
-    if user is None:
-        raise reject("unknown_resource", kind="user", member="id or e-mail address", value=name)
-    if not is_disabled(user):
-        user = {**user, "status": DISABLED_USER, "disabledAt": call.timestamp}
-        call.state.put(USERS, user["id"], user)
-        audit(call, "user.disabled", ("user", user["id"]))
-    end_access(call.state, user["id"], call.timestamp)
-    return public_user(user)
-
-
 def user_of_address(context: Context, email: str) -> Record | None:
-    """The user with that e-mail address, however it is written, or None."""
+    """Return the user with that e-mail address, however it is written, or None."""
     where = (Condition("email", "=", email.lower()),)
-    return next(iter((context.state.page(USERS, limit=1, where=where)).records), None)
+    return next(iter(context.state.page(USERS, limit=1, where=where).records), None)
 
 
 def has_passwords(call: Call) -> bool:
     """True if a user has a password that is not public."""
-    return any("passwordHash" in user for user in (call.state.page(USERS)).records)
+    return any("passwordHash" in user for user in call.state.page(USERS).records)

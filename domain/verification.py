@@ -83,7 +83,7 @@ State = Literal[
 
 @dataclass(frozen=True)
 class Seen:
-    """What verification looks at besides the invoice: the instant and the day, the most serious
+    """The facts for a verification besides the invoice: the instant and the day, the most serious
     other registration of the invoice, the debtor's country and whether claims are assignable there.
     """
 
@@ -113,7 +113,7 @@ _OUTCOMES: Final[Mapping[str, str]] = {
 
 
 def invoice_to_verify(context: Context, invoice_id: str | None) -> Record | None:
-    """The invoice of that id, else the newest one that is in no end state, if any.
+    """Return the invoice of that id, else the newest one that is in no end state, if any.
 
     Raises ApiError 404, and 409 for an invoice in an end state.
     """
@@ -167,7 +167,7 @@ def _conclude(context: Context, invoice: Record, result: Record) -> None:
 
 
 def run_checklist(context: Context, invoice: Record) -> Record:
-    """The result for the invoice in its present state; nothing is stored."""
+    """Return the result for the invoice in its present state; nothing is stored."""
     prepared = load_findings(context, invoice["id"])
     rows = checklist(invoice, prepared, _look(context, invoice))
     return {
@@ -183,7 +183,8 @@ def run_checklist(context: Context, invoice: Record) -> Record:
 def checklist(
     invoice: Mapping[str, Any], prepared: Mapping[str, Finding], seen: Seen
 ) -> list[Record]:
-    """The items with their states. A prepared result takes precedence over the item's own rule.
+    """Return the items with their states. A prepared result takes precedence over the item's own
+    rule.
 
     An invoice on hold without a prepared result waits for the seller's KYB.
     """
@@ -205,8 +206,8 @@ def checklist(
 
 
 def _look(context: Context, invoice: Record) -> Seen:
-    """What the rules of the items look at besides the invoice."""
-    country = (load_organisation(context, invoice["debtorId"]))["country"]
+    """Return the facts for the rules of the items besides the invoice."""
+    country = load_organisation(context, invoice["debtorId"])["country"]
     rule = context.state.get(ASSIGNMENT_RULES, country)
     return Seen(
         at=context.timestamp,
@@ -218,7 +219,7 @@ def _look(context: Context, invoice: Record) -> Seen:
 
 
 def run_status(invoice_status: str, rows: list[Record]) -> str:
-    """The status of a run: that of a blocked invoice, else the one that the items give.
+    """Return the status of a run: that of a blocked invoice, else the one that the items give.
 
     An item that requires action keeps the run open, even if the item is not mandatory.
     """
@@ -248,7 +249,7 @@ def _data(invoice: Mapping[str, Any], seen: Seen) -> Finding:
 
 
 def _duplicate(invoice: Mapping[str, Any], seen: Seen) -> Finding:
-    """An unverified invoice is stopped by a registration that is financed in the meantime."""
+    """Stop an unverified invoice whose other registration was financed in the meantime."""
     state = registry_state(seen.duplicate)
     if invoice["status"] == "DuplicateSuspected":
         return "ManualReview", state if seen.duplicate else "RegisteredDuplicate"
@@ -276,7 +277,7 @@ def _eligibility(invoice: Mapping[str, Any], seen: Seen) -> Finding:
 
 
 def _assignability(_invoice: Mapping[str, Any], seen: Seen) -> Finding:
-    """By the rule of the debtor's country; without one a reviewer decides."""
+    """Apply the rule of the debtor's country; without one a reviewer decides."""
     state = {"Restricted": "Failed", "Unknown": "ManualReview"}.get(seen.assignable, "Passed")
     return state, f"{seen.country}:{seen.assignable}"
 

@@ -18,7 +18,6 @@ from invoice_sandbox.project.api import (
     DeliverThenRespond,
     Record,
     Transaction,
-    all_endpoints,
     check_endpoints,
     is_own_address,
     is_rotating,
@@ -81,7 +80,7 @@ _SAMPLE_INVOICE: Final[Record] = {
 
 
 def load_endpoint(state: Transaction, endpoint_id: str) -> Record:
-    """The endpoint of that id. Raises ApiError 404."""
+    """Return the endpoint of that id. Raises ApiError 404."""
     endpoint = state.get(ENDPOINTS, endpoint_id)
     if endpoint is None:
         raise reject("unknown_resource", kind="webhook endpoint", member="id", value=endpoint_id)
@@ -122,14 +121,14 @@ def register_endpoint(call: Call) -> Record:
 
 
 def address_problem(call: Call, url: Any) -> str | None:
-    """Why the server may not call ``url``, or None. The server's own address is allowed."""
+    """Return why the server may not call ``url``, or None. The server's own address is allowed."""
     if is_own_address(url, call.base_url):
         return None
     return url_problem(url, local=call.local, opened=call.webhook_networks)
 
 
 def rotate_secret(context: Context, endpoint: Record) -> Record:
-    """The endpoint with a new secret. Raises ApiError 409 while the previous one still signs."""
+    """Give the endpoint a new secret. Raises ApiError 409 while the previous one still signs."""
     if is_rotating(endpoint, context.now):
         raise reject(
             "conflict",
@@ -142,32 +141,22 @@ def rotate_secret(context: Context, endpoint: Record) -> Record:
     return endpoint
 
 
-def rotate_all_secrets(context: Context) -> None:
-    """Rotate the secret of every endpoint whose previous secret no longer signs.
-
-    The other endpoints keep theirs, so that an endpoint never has three secrets in use.
-    """
-    for endpoint in all_endpoints(context.state):
-        if not is_rotating(endpoint, context.now):
-            rotate_secret(context, endpoint)
-
-
-def audit_endpoint(context: Context, what: str, endpoint: Record, **metadata: Any) -> None:
+def audit_endpoint(context: Context, change: str, endpoint: Record, **metadata: Any) -> None:
     """Append one audit event about an endpoint."""
     target = ("webhook_endpoint", endpoint["id"])
-    audit(context, f"webhook_endpoint.{what}", target, **metadata)
+    audit(context, f"webhook_endpoint.{change}", target, **metadata)
 
 
 def _unknown_events(context: Context, events: list[str]) -> list[str]:
-    """The entries that match no event type; ``*`` and ``invoice.*`` are patterns."""
+    """Return the entries that match no event type; ``*`` and ``invoice.*`` are patterns."""
     known = context.lifecycle.events
     patterns = {"*", *(f"{_resource(event_type)}.*" for event_type in known)}
-    return [one for one in events if one not in known and one not in patterns]
+    return [name for name in events if name not in known and name not in patterns]
 
 
 def _denied_events(events: list[str], scopes: Collection[str]) -> list[str]:
-    """The entries for a resource that ``scopes`` do not allow to read."""
-    return [one for one in events if missing_scope(scopes, _scopes_of(one)) is not None]
+    """Return the entries for a resource that ``scopes`` do not allow to read."""
+    return [name for name in events if missing_scope(scopes, _scopes_of(name)) is not None]
 
 
 def _scopes_of(event_type: str) -> tuple[str, ...]:
@@ -181,14 +170,14 @@ def _scopes_of(event_type: str) -> tuple[str, ...]:
 
 
 def event_data(call: Call, event_type: str, subject: str | None) -> Record:
-    """The data of an event of this type: the newest such resource, as the API shows it.
+    """Return the data of an event of this type: the newest such resource, as the API shows it.
 
     Invoices of clients come before those of the fixtures. ``subject`` is the id of the resource, or
     of the invoice that it belongs to. Raises ApiError 404 when there is none.
     """
     resource = _resource(event_type)
     if resource not in _SOURCES:
-        return _invoice_data(call, event_type, subject)
+        return _invoice_data(call, subject)
     collection, view = _SOURCES[resource]
     kind = resource.replace("_", " ")
     if subject is not None:
@@ -203,16 +192,13 @@ def event_data(call: Call, event_type: str, subject: str | None) -> Record:
     return data
 
 
-def _invoice_data(call: Call, event_type: str, invoice_id: str | None) -> Record:
+def _invoice_data(call: Call, invoice_id: str | None) -> Record:
     if invoice_id is not None:
         return public_invoice(load_invoice(call, invoice_id))
-    data = _newest_data(call, event_type, None)
-    if data is None:
-        page = call.state.page(INVOICES, limit=1)
-        data = public_invoice(page.records[0]) if page.records else None
-    if data is None:
+    invoice = newest_invoice(call) or _newest(call, INVOICES)
+    if invoice is None:
         raise reject(NO_SUBJECT, kind="invoice")
-    return data
+    return public_invoice(invoice)
 
 
 def send_test_event(call: Call) -> Record | DeliverThenRespond:
@@ -232,16 +218,14 @@ def send_test_event(call: Call) -> Record | DeliverThenRespond:
 
 
 def _endpoint_to_test(call: Call) -> Record | None:
-    named = call.body.get("endpointId")
-    found = call.state.get(ENDPOINTS, named) if isinstance(named, str) else None
-    if found is not None:
-        return found
-    page = call.state.page(ENDPOINTS, limit=1)
-    return page.records[0] if page.records else None
+    endpoint_id = _text(call.body.get("endpointId"))
+    named = None if endpoint_id is None else call.state.get(ENDPOINTS, endpoint_id)
+    return named or _newest(call, ENDPOINTS)
 
 
 def _sample_event(call: Call, event_type: str, invoice_id: str | None) -> Record:
-    """An event that nothing caused, with the newest data or else the example of the contract."""
+    """Return an event that nothing caused, with the newest data or else the example of the
+    contract."""
     data = _newest_data(call, event_type, invoice_id)
     if data is None:
         declared = call.contract.webhooks.get(event_type)
@@ -254,12 +238,15 @@ def _newest_data(call: Call, event_type: str, invoice_id: str | None) -> Record 
     resource = _resource(event_type)
     if resource in _SOURCES:
         collection, view = _SOURCES[resource]
-        where = _of_invoice(collection, invoice_id)
-        page = call.state.page(collection, limit=1, where=where)
-        return view(page.records[0]) if page.records else None
+        newest = _newest(call, collection, _of_invoice(collection, invoice_id))
+        return newest and view(newest)
     invoice = None if invoice_id is None else call.state.get(INVOICES, invoice_id)
     invoice = invoice or newest_invoice(call)
     return public_invoice(invoice) if invoice else None
+
+
+def _newest(call: Call, collection: str, where: tuple[Condition, ...] = ()) -> Record | None:
+    return next(iter(call.state.page(collection, limit=1, where=where).records), None)
 
 
 def _report_delivery(call: Call, event: Record, delivery_id: str) -> Record:
@@ -308,5 +295,5 @@ def _text(value: Any) -> str | None:
 
 
 def _texts(value: Any) -> list[str]:
-    texts = [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
-    return list(dict.fromkeys(texts))
+    items = value if isinstance(value, list) else []
+    return list(dict.fromkeys(item for item in items if isinstance(item, str)))

@@ -9,13 +9,15 @@ from ..domain.credentials import granted_scopes, load_key, revoke
 
 
 def list_api_keys(call: Call) -> Response:
-    """Key metadata, newest first; never a secret or its digest."""
+    """Return the metadata of all keys, newest first; never a secret or its digest."""
     return call.page(KEYS)
 
 
 def create_api_key(call: Call) -> Record:
-    """A key with the requested scopes. Its secret is shown only here. 403 for a scope that the
-    caller does not have."""
+    """Create a key with the requested scopes. Its secret is shown only here.
+
+    Raises ApiError 403 for a scope that the caller does not have.
+    """
     scopes = granted_scopes(call)
     secret = new_key(call.conventions.key_prefix)
     metadata = issue_key(

@@ -12,7 +12,7 @@ _DISCLAIMER: Final = "Sandbox placeholder, not legal advice"
 
 
 def get_assignment_rules(call: Call) -> Record:
-    """The placeholder for a country; an unknown country is reported as not supported."""
+    """Return the placeholder for a country; an unknown country is reported as not supported."""
     country = country_code(call.path["country"])
     rule = call.state.get(ASSIGNMENT_RULES, country)
     if rule is None:

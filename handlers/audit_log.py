@@ -8,7 +8,7 @@ from ..domain.audit import AUDIT_EVENTS, public_audit_event
 
 
 def list_audit_events(call: Call) -> Response:
-    """The audit events of the workspace, newest first."""
+    """Return the audit events of the workspace, newest first."""
     query = call.query
     where = (
         *(Condition(name, "=", query[name]) for name in ("action", "actorId") if name in query),

@@ -64,7 +64,7 @@ def remove_endpoint(call: Call) -> Record:
 
 
 def rotate_endpoint_secret(call: Call) -> Record:
-    """The endpoint with its new secret, which is shown only here. 404; 409 within a day."""
+    """Give the endpoint a new secret, which is shown only here. 404; 409 within a day."""
     endpoint = rotate_secret(call, load_endpoint(call.state, call.path["id"]))
     shown = {**published_endpoint(endpoint), "secret": endpoint["secret"]}
     return {**shown, "previousSecretUntil": endpoint["previousSecretUntil"]}

@@ -12,7 +12,7 @@ from ..domain.routing import check_partners
 
 
 def list_financing_requests(call: Call) -> Response:
-    """The caller's financing requests, newest first; of a partner's session, those routed to it."""
+    """Return the caller's financing requests, newest first; for a partner, those routed to it."""
     present = partial(public_request, partner_id=partner_of(call))
     return call.page(REQUESTS, where=visible_requests(call), present=present)
 

@@ -1,4 +1,4 @@
-"""Whether the sandbox is up."""
+"""The health of the service."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from invoice_sandbox.project.api import Call, Record
 
 
 def get_health(call: Call) -> Record:
-    """The state of the service. Needs no credential."""
+    """Return the state of the service. Needs no credential."""
     return {
         "status": "ok",
         "service": "invoice-liquidity-sandbox",

@@ -13,7 +13,7 @@ _FILTERS: Final = ("status", "sellerId", "debtorId", "currency")
 
 
 def list_invoices(call: Call) -> Response:
-    """The caller's invoices, newest first."""
+    """Return the caller's invoices, newest first."""
     where = (
         *(Condition(name, "=", call.query[name]) for name in _FILTERS if name in call.query),
         *instant_filter("createdAt", call.query.get("createdFrom"), call.query.get("createdTo")),
@@ -32,5 +32,5 @@ def create_invoice(call: Call) -> Record:
 
 
 def get_invoice(call: Call) -> Record:
-    """One invoice. An unknown id and an id of another workspace both give 404."""
+    """Return an invoice. An unknown id and an id of another workspace both give 404."""
     return public_invoice(load_visible_invoice(call, call.path["id"]))

@@ -12,35 +12,35 @@ from ..domain.transitions import trigger_offer
 
 
 def transition_invoice(call: Call) -> Record:
-    """The invoice after the trigger; its request and offers move along. 404; 409 if illegal."""
+    """Apply a trigger to an invoice; its request and offers move along. 404; 409 if illegal."""
     invoice = load_invoice(call, call.path["id"])
     return public_invoice(trigger_payment(call, invoice, call.body["trigger"]))
 
 
 def list_transitions(call: Call) -> Record:
-    """The status of an invoice, and the triggers that are legal. 404."""
+    """Return the status of an invoice, and the triggers that are legal. 404."""
     invoice = load_invoice(call, call.path["id"])
     return {"status": invoice["status"], "triggers": legal_triggers(call, INVOICE, invoice)}
 
 
 def get_ledger(call: Call) -> Record:
-    """The ledger of an invoice: its balances and postings. 404."""
+    """Return the ledger of an invoice: its balances and postings. 404."""
     return read_ledger(call, load_invoice(call, call.path["id"]))
 
 
 def accept_offer(call: Call) -> Record:
-    """The offer, Accepted; all other live offers on the invoice become Superseded. 404, 409."""
+    """Accept the offer; all other live offers on the invoice become Superseded. 404, 409."""
     offer = load_offer(call, call.path["id"])
     return public_offer(trigger_offer(call, offer, "accept"))
 
 
 def decline_offer(call: Call) -> Record:
-    """The offer, Declined by the seller. 404, 409."""
+    """Decline the offer, as the seller. 404, 409."""
     offer = load_offer(call, call.path["id"])
     return public_offer(trigger_offer(call, offer, "decline"))
 
 
 def withdraw_offer(call: Call) -> Record:
-    """The offer, Withdrawn by the partner before anything is paid out. 404, 409."""
+    """Withdraw the offer, as the partner, before anything is paid out. 404, 409."""
     offer = load_offer(call, call.path["id"])
     return public_offer(trigger_offer(call, offer, "withdraw"))

@@ -14,7 +14,7 @@ _FILTERS: Final = ("status", "invoiceId", "financingRequestId")
 
 
 def list_offers(call: Call) -> Response:
-    """The offers that the caller may see, newest first."""
+    """Return the offers that the caller may see, newest first."""
     where = tuple(Condition(name, "=", call.query[name]) for name in _FILTERS if name in call.query)
     where += visible_offers(call)
     return call.page(OFFERS, where=where, present=public_offer)

@@ -12,7 +12,8 @@ from ..domain.routing import PARTNERS, deal_for, public_verdict, route
 
 
 def list_partners(call: Call) -> Response:
-    """The configured partners with their demo mandates; of a partner's session, that partner."""
+    """Return the configured partners with their demo mandates; of a partner's session, that
+    partner."""
     return call.page(PARTNERS, where=visible_partners(call))
 
 
@@ -24,8 +25,8 @@ def route_partners(call: Call) -> Record:
     invoice, overrides = invoice_to_route(call, call.body)
     deal = deal_for(call, invoice or SYNTHETIC_INVOICE, **overrides)
     named = call.body.get("partnerIds")
-    partner_ids = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
-    verdicts = route(call, deal, partner_ids)
+    names = named if isinstance(named, list) else []
+    verdicts = route(call, deal, [name for name in names if isinstance(name, str)])
     routing_id = call.new_id("rte_sandbox")
     invoice_id = invoice["id"] if invoice else None
     audit(call, "partners.routed", ("routing", routing_id), invoiceId=invoice_id)

@@ -9,7 +9,8 @@ from ..domain.invoices import find_matches, public_match, registry_state
 
 
 def generate_fingerprint(call: Call) -> Record:
-    """The invoice's SHA-256 under scheme ilf1, with the earlier registrations that it matches.
+    """Return the invoice's SHA-256 under scheme ilf1, with the earlier registrations that it
+    matches.
 
     Registers nothing. ``registryState`` is the state in which such an invoice would be registered.
     """

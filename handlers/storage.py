@@ -8,5 +8,6 @@ from ..domain.uploads import create_upload
 
 
 def create_upload_url(call: Call) -> Record:
-    """A signed address for one PUT within 15 minutes. The file's name is never part of a path."""
+    """Return a signed address for one PUT within 15 minutes. The file's name is never part of a
+    path."""
     return create_upload(call)

@@ -16,7 +16,7 @@ from ..domain.webhooks import register_endpoint, send_test_event
 
 
 def list_webhooks(call: Call) -> Record:
-    """The endpoints, without their secrets, and their deliveries; both newest first."""
+    """Return the endpoints, without their secrets, and their deliveries; both newest first."""
     endpoints = call.state.page(ENDPOINTS, limit=1000)
     deliveries = call.state.page(DELIVERIES, limit=1000)
     return {

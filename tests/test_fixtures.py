@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import invoice_sandbox
-from domain.fingerprint import fingerprint, similarity_keys
+from domain.fingerprint import fingerprint, registry_keys
 from domain.pricing import price, terms_of
 from domain.routing import Deal, judge
 from invoice_sandbox.openapi.load.documents import load_document
@@ -156,7 +156,7 @@ def test_the_dates_of_an_invoice_fit_its_status(invoice: dict[str, Any]) -> None
 def test_an_invoice_equals_or_resembles_another_only_where_it_is_suspected() -> None:
     seen: set[str] = set()
     for invoice in FIXTURES["invoices"]:
-        keys = {fingerprint(invoice), *similarity_keys(invoice)}
+        keys = {fingerprint(invoice), *registry_keys(invoice).similar}
         assert bool(keys & seen) == (invoice["status"] == "DuplicateSuspected")
         seen |= keys
 

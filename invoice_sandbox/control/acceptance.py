@@ -29,7 +29,7 @@ _PREFIX: Final = "acr_sandbox"
 def list_acceptance_runs(call: ControlCall) -> list[Record]:
     """The runs of the workspace, newest first."""
     with call.engine.store.transaction(call.workspace.id) as state:
-        return [_shown(call, one) for one in (state.page(_RUNS)).records]
+        return [_shown(call, one) for one in state.page(_RUNS).records]
 
 
 def create_acceptance_run(call: ControlCall) -> Record:
@@ -45,7 +45,7 @@ def create_acceptance_run(call: ControlCall) -> Record:
             **call.body,
         }
         state.put(_RUNS, run["id"], run)
-        for old in (state.page(_RUNS)).records[MAX_RUNS:]:
+        for old in state.page(_RUNS).records[MAX_RUNS:]:
             state.delete(_RUNS, old["id"])
             state.delete(BUNDLES, old["id"])
     return _shown(call, run)
@@ -92,7 +92,7 @@ def report_acceptance_task(call: ControlCall) -> Record:
 def get_acceptance_report(call: ControlCall) -> Record:
     """The report of a run. Raises ApiError 404 for no run, and for one without a report."""
     with call.engine.store.transaction(call.workspace.id) as state:
-        report: Record | None = (_named(state, call))["report"]
+        report: Record | None = _named(state, call)["report"]
     if report is None:
         raise reject("unknown_resource", kind="report yet of a run", member="id")
     return report

@@ -72,13 +72,13 @@ def list_events(call: ControlCall) -> list[Record]:
     where = () if subject is None else (Condition("subjects", "has", subject),)
     with call.engine.store.transaction(call.workspace.id) as state:
         limit = call.query.get("limit", _DEFAULT_LIMIT)
-        events = (state.page(EVENTS, limit=limit, where=where)).records
+        events = state.page(EVENTS, limit=limit, where=where).records
         return [_with_deliveries(state, one) for one in events]
 
 
 def _with_deliveries(state: Transaction, event: Record) -> Record:
     where = (Condition("eventId", "=", event["id"]),)
-    found = (state.page(DELIVERIES, where=where)).records
+    found = state.page(DELIVERIES, where=where).records
     return {**event, "deliveries": [published_delivery(one) for one in found]}
 
 

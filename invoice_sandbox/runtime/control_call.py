@@ -102,7 +102,7 @@ class ControlCall(PublicControlCall):
     def clock_of(self, workspace: Workspace) -> Record:
         """A workspace's clock as the control API shows it."""
         now = workspace.clock.now(self.engine.system_clock)
-        queues = (self.engine.store.due_times(workspace.id)).items()
+        queues = self.engine.store.due_times(workspace.id).items()
         due = min((at for lane, at in queues if lane is None or at > now), default=None)
         return {
             "mode": workspace.clock.mode,
@@ -127,7 +127,7 @@ class ControlCall(PublicControlCall):
     def _dropped(self, workspace: Workspace) -> Record:
         """How many records of each collection were dropped, if any were."""
         with self.engine.store.transaction(workspace.id) as state:
-            records = (state.page(DROPPED)).records
+            records = state.page(DROPPED).records
         found = {one["name"]: one["count"] for one in records}
         return {"dropped": found} if found else {}
 

@@ -142,7 +142,7 @@ class Workspaces:
 
     def reset(self, workspace: Workspace, caller: Credential) -> None:
         """Restore the workspace as it was created. Raises ApiError 409 like ``restore``."""
-        clock = (self._snapshot(workspace, BEGINNING)).clock
+        clock = self._snapshot(workspace, BEGINNING).clock
         self._restore(workspace, BEGINNING, clock, caller)
 
     def restore(self, workspace: Workspace, snapshot_id: str, caller: Credential) -> None:

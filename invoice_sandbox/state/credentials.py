@@ -193,7 +193,7 @@ def is_disabled(user: Record) -> bool:
 
 def end_access_of_disabled(state: Transaction, ended_at: str) -> None:
     """End the access of all disabled users again: a snapshot may have brought back their keys."""
-    for user in (state.page(USERS)).records:
+    for user in state.page(USERS).records:
         if is_disabled(user):
             end_access(state, user["id"], ended_at)
 
@@ -203,7 +203,7 @@ def end_access(state: Transaction, user_id: str, ended_at: str) -> None:
     for one in state.credentials():
         if one.subject == user_id:
             state.revoke(one.digest)
-    made, makers = (state.page(_DIGESTS)).records, [user_id]
+    made, makers = state.page(_DIGESTS).records, [user_id]
     for maker in makers:
         for key_id in [one["id"] for one in made if one.get("maker") == maker]:
             makers.append(key_id)

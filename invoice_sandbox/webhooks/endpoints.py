@@ -72,7 +72,7 @@ def rotated(endpoint: Mapping[str, object], seed: str, now: datetime) -> Record:
 
 def all_endpoints(state: Transaction, *conditions: Condition) -> list[Record]:
     """Every endpoint that meets the conditions, oldest first."""
-    return [*(state.page(ENDPOINTS, where=conditions, oldest_first=True)).records]
+    return [*state.page(ENDPOINTS, where=conditions, oldest_first=True).records]
 
 
 def _texts(value: object) -> list[str]:

@@ -194,7 +194,7 @@ def disable(state: Transaction, endpoint: Record, reason: str, now: datetime) ->
         if (repeated := state.get(DELIVERIES, str(step.arguments["subject"]))) is not None:
             state.put(DELIVERIES, repeated["id"], {**repeated, "nextAttemptAt": None})
     theirs = (Condition("endpointId", "=", endpoint["id"]), Condition("status", "in", UNFINISHED))
-    for delivery in (state.page(DELIVERIES, where=theirs)).records:
+    for delivery in state.page(DELIVERIES, where=theirs).records:
         _unschedule(state, delivery)
         over = {**delivery, "status": CANCELLED, "nextAttemptAt": None}
         state.put(DELIVERIES, delivery["id"], over)

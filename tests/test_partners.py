@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from decimal import Decimal
 from types import SimpleNamespace
@@ -326,24 +325,22 @@ class Kept:
     def __init__(self) -> None:
         self.records: dict[str, Any] = {}
 
-    async def get(self, _collection: str, key: str) -> Any:
+    def get(self, _collection: str, key: str) -> Any:
         return self.records.get(key)
 
-    async def put(self, _collection: str, key: str, record: Any) -> None:
+    def put(self, _collection: str, key: str, record: Any) -> None:
         self.records[key] = record
 
 
 def test_a_space_in_a_currency_or_a_debtor_mixes_up_no_exposure() -> None:
-    async def exposed() -> tuple[Exposure, Exposure]:
-        context: Any = SimpleNamespace(state=Kept())
-        offer = {"partnerId": FIR, "faceValue": 100}
-        for currency, debtor in (("EUR", "A"), ("EUR A", "B")):
-            invoice = {"currency": currency, "debtorId": debtor}
-            with_exposure(context, invoice, "accept-offer", offer)
-        of_debtor = exposure_of(context, FIR, "EUR", "A")
-        return of_debtor, exposure_of(context, FIR, "EUR A", "B")
-
-    assert asyncio.run(exposed()) == 2 * (Exposure(Decimal(100), Decimal(100)),)
+    context: Any = SimpleNamespace(state=Kept())
+    offer = {"partnerId": FIR, "faceValue": 100}
+    for currency, debtor in (("EUR", "A"), ("EUR A", "B")):
+        invoice = {"currency": currency, "debtorId": debtor}
+        with_exposure(context, invoice, "accept-offer", offer)
+    expected = Exposure(Decimal(100), Decimal(100))
+    assert exposure_of(context, FIR, "EUR", "A") == expected
+    assert exposure_of(context, FIR, "EUR A", "B") == expected
 
 
 def test_every_configured_partner_matches_or_has_a_reason(client: httpx.Client) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import (
     InputProblem,
     InputProblems,
@@ -15,8 +14,14 @@ from invoice_sandbox.base.errors import (
 from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall
-from invoice_sandbox.scenarios.faults import PREFIX, fault_of, fault_problem, response_problem
-from invoice_sandbox.state import Fault, Record, check_limit
+from invoice_sandbox.scenarios.faults import (
+    PREFIX,
+    fault_of,
+    fault_problem,
+    response_problem,
+    shown_fault,
+)
+from invoice_sandbox.state import Record, check_limit
 
 MAX_FAULTS: Final = 100
 """Faults of a workspace."""
@@ -69,25 +74,3 @@ def remove_fault(call: ControlCall) -> Record:
             raise reject("unknown_resource", kind="fault", member="id", value=wanted)
         state.change_workspace(replace(workspace, faults=left))
     return {"id": wanted, "deleted": True}
-
-
-def shown_fault(fault: Fault) -> Record:
-    """Return a fault as the control API shows it."""
-    shown: Record = {
-        "id": fault.id,
-        "operation": fault.operation,
-        "kind": fault.kind,
-        "when": fault.when,
-        "count": fault.left,
-        "probability": fault.probability,
-        "fired": fault.fired,
-    }
-    if fault.status is not None:
-        shown["status"] = fault.status
-    if fault.patch is not None:
-        shown["patch"] = dict(fault.patch)
-    times = (("delay", fault.delay), ("upTo", fault.up_to), ("retryAfter", fault.retry_after))
-    for name, seconds in times:
-        if seconds is not None:
-            shown[name] = f"PT{seconds:g}S"
-    return shown | (jsonio.loads(fault.stub.encode()) if fault.stub else {})

@@ -8,13 +8,13 @@ from invoice_sandbox import __version__
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.control.acceptance import BUNDLES
-from invoice_sandbox.control.faults import shown_fault
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import REQUESTS_LOG, JournalEntry
 from invoice_sandbox.runtime.recording import NamedSecrets, named_secrets
 from invoice_sandbox.runtime.workspaces import BEGINNING
+from invoice_sandbox.scenarios.faults import shown_fault
 from invoice_sandbox.state import OUTCOMES_LOG, USERS, Contents, Record, Snapshot, Workspace
 from invoice_sandbox.webhooks.outbox import DELIVERIES, published_delivery
 

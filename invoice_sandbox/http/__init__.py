@@ -1,1 +1,1 @@
-"""The request pipeline; ``pipeline`` names its stages."""
+"""One request, from its route to its response; start reading in ``respond``."""

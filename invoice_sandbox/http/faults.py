@@ -42,8 +42,13 @@ _ADVICE: Final = "Remove it, or wait and try again."
 def named_scenario(engine: Engine, request: Request) -> None:
     """Note the scenario that a request names. Raises ApiError 400."""
     name = request.head.first.get(SCENARIO)
-    if name is not None and not request.is_observer:
+    if name is not None and _has_faults(request):
         request.scenario = engine.project.scenario(name, "X-Sandbox-Scenario")
+
+
+def _has_faults(request: Request) -> bool:
+    """True unless it is sent to the control API, or by the sandbox itself."""
+    return not (request.target.is_control or request.is_observer)
 
 
 def choose_fault(request: Request, state: Transaction) -> Fault | None:
@@ -52,7 +57,8 @@ def choose_fault(request: Request, state: Transaction) -> Fault | None:
     A scenario adds its faults when it is named for the first time.
     """
     workspace, named = state.workspace(), request.scenario
-    if request.workspace is None or request.is_observer or not (workspace.faults or named):
+    is_known = request.workspace is not None and _has_faults(request)
+    if not is_known or not (workspace.faults or named):
         return None
     current = workspace
     if named is not None and named.name not in {current.scenario, *current.named}:

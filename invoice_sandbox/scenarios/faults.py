@@ -17,7 +17,7 @@ from invoice_sandbox.openapi.responses import (
     check_headers,
     given_response,
 )
-from invoice_sandbox.state import Fault, Workspace
+from invoice_sandbox.state import Fault, Record, Workspace
 
 ALTER_RESPONSE: Final = frozenset({"truncate", "malformed", "drip", "content-type", "patch"})
 """Kinds that alter a response, so the request must have been executed."""
@@ -212,3 +212,25 @@ def _seconds(body: Mapping[str, Any], name: str, default: float | None) -> float
     if name not in body:
         return default
     return None if body[name] is None else parse_duration(body[name]).total_seconds()
+
+
+def shown_fault(fault: Fault) -> Record:
+    """Return a fault as the control API shows it."""
+    shown: Record = {
+        "id": fault.id,
+        "operation": fault.operation,
+        "kind": fault.kind,
+        "when": fault.when,
+        "count": fault.left,
+        "probability": fault.probability,
+        "fired": fault.fired,
+    }
+    if fault.status is not None:
+        shown["status"] = fault.status
+    if fault.patch is not None:
+        shown["patch"] = dict(fault.patch)
+    times = (("delay", fault.delay), ("upTo", fault.up_to), ("retryAfter", fault.retry_after))
+    for name, seconds in times:
+        if seconds is not None:
+            shown[name] = f"PT{seconds:g}S"
+    return shown | (jsonio.loads(fault.stub.encode()) if fault.stub else {})

@@ -30,7 +30,7 @@ from tests.acceptance.selftest import (
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-REFERENCES = ("Python", "shell")
+REFERENCES = ("Python",)
 """The others are for make acceptance."""
 
 

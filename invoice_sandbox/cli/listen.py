@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from threading import Event, Lock, Thread
@@ -107,26 +107,6 @@ def listen(forward_to: str, events: tuple[str, ...], secret: str | None) -> None
         _Forwarder(sandbox, receiver, printer, events, identity).run()
 
 
-class _EndedError(BaseException):
-    """A signal ended the command."""
-
-
-@contextmanager
-def _until_signalled() -> Iterator[None]:
-    """Run the block until a signal of _ENDS."""
-
-    def end(*_: object) -> None:
-        raise _EndedError
-
-    before = {name: signal.signal(name, end) for name in _ENDS}
-    try:
-        with suppress(_EndedError):
-            yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
-
-
 @dataclass(frozen=True)
 class _Printer:
     """Prints a line for each delivery on stdout, and what happens to the connection on stderr."""
@@ -193,17 +173,6 @@ class _Printer:
         return plain(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl())
 
 
-class _PassingError(SandboxError):
-    """An error of an operation of the API, which may be an injected fault."""
-
-
-def _may_pass(error: SandboxError) -> bool:
-    """True for a server that does not respond now, but may do so later."""
-    if error.status is None or error.status == HTTPStatus.TOO_MANY_REQUESTS:
-        return True
-    return isinstance(error, _PassingError) or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-
-
 @dataclass
 class _Forwarder:
     """Keeps the connection and forwards messages.
@@ -230,10 +199,13 @@ class _Forwarder:
 
     def run(self) -> None:
         """Forward until a signal, or until another ``listen`` takes over. Raises SandboxError."""
+        before = {name: signal.signal(name, signal.default_int_handler) for name in _ENDS}
         try:
-            with _until_signalled():
+            with suppress(KeyboardInterrupt):
                 self._work()
         finally:
+            for name, handler in before.items():
+                signal.signal(name, handler)
             self._leave()
 
     def _work(self) -> None:
@@ -245,10 +217,10 @@ class _Forwarder:
                     self._prepare()
                 self._follow()
             except SandboxError as error:
-                if _may_pass(error):
-                    self._note_loss()
-                elif error.status != HTTPStatus.NOT_FOUND:  # else the listener was deleted
+                if error.status == HTTPStatus.UNAUTHORIZED:  # the workspace was deleted
                     raise
+                if error.status != HTTPStatus.NOT_FOUND:  # else the listener was deleted
+                    self._note_loss()
             is_prepared = False
             Event().wait(self._pause)
             self._pause = min(2 * self._pause, _MAX_PAUSE)
@@ -274,11 +246,7 @@ class _Forwarder:
             "events": list(self.types),
             "secret": self.identity.secret,
         }
-        try:
-            place = self.sandbox.registration_path()
-            made: Row = self.sandbox.content("POST", place, registration)
-        except SandboxError as error:
-            raise _PassingError(str(error), error.status) from None
+        made: Row = self.sandbox.content("POST", self.sandbox.registration_path(), registration)
         return made
 
     def _check(self, endpoint: Row) -> None:
@@ -340,8 +308,8 @@ class _Forwarder:
         try:
             self.sandbox.ask("POST", path("/deliveries/{id}/replay", id=delivery_id))
         except SandboxError as error:
-            if _may_pass(error):  # else the endpoint is disabled
-                raise
+            if error.status is None or error.status >= HTTPStatus.TOO_MANY_REQUESTS:
+                raise  # else the delivery is gone, or the endpoint is disabled
 
     def _was_missed(self, row: Row) -> bool:
         if row["status"] not in {"Failed", "Exhausted"} or not row["attempts"]:

@@ -24,7 +24,7 @@ from invoice_sandbox.openapi.load.operations import (
     named_operations,
     parameter_key,
 )
-from invoice_sandbox.openapi.load.pointers import at_pointer, dereference, steps_of
+from invoice_sandbox.openapi.load.pointers import ContractError, at_pointer, dereference, located
 from invoice_sandbox.openapi.schema.compile import Schemas
 
 Document = Mapping[str, Any]
@@ -273,15 +273,15 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
             gone = [f"without {_shown(word)}" for word in old[key] if word not in new[key]]
             added = [f"with {_shown(word)}" for word in new[key] if word not in old[key]]
             yield f"enum {' and '.join([*gone, *added])}"
-        elif isinstance(old.get(key, new.get(key)), Mapping) or _holds_schemas(old, new, key):
+        elif _holds_schemas(old.get(key, new.get(key))):
             yield key
         else:
             yield f"{key} {_shown(old.get(key))} → {_shown(new.get(key))}"
 
 
-def _holds_schemas(old: Mapping[str, Any], new: Mapping[str, Any], key: str) -> bool:
-    values = old.get(key, new.get(key))
-    return isinstance(values, list) and any(isinstance(value, Mapping) for value in values)
+def _holds_schemas(value: Any) -> bool:
+    is_list = isinstance(value, list) and any(isinstance(item, Mapping) for item in value)
+    return is_list or isinstance(value, Mapping)
 
 
 def _shown(value: Any) -> str:
@@ -312,13 +312,10 @@ class Part:
 
     def resolved(self) -> Part:
         """Return the part that the references here lead to."""
-        value, pointer, seen = self.value, self.pointer, set[str]()
-        while isinstance(value, Mapping) and isinstance(value.get("$ref"), str):
-            reference = value["$ref"]
-            if not reference.startswith("#/") or reference in seen:
-                return Part(self.document, {}, pointer)
-            seen.add(reference)
-            value, pointer = at_pointer(self.document, reference[1:]), (*steps_of(reference[1:]),)
+        try:
+            pointer, value = located(self.document, self.pointer, self.value)
+        except ContractError:
+            pointer, value = self.pointer, {}
         return Part(self.document, value, pointer)
 
 

@@ -47,7 +47,7 @@ class Style:
     @property
     def is_spread(self) -> bool:
         """True if the members of an object are parameters of their own names."""
-        return self.style == DEEP or (self.explode and self.style in _NAMED_BY_MEMBER)
+        return self.style == DEEP or (self.explode and self.style in _REPEATED)
 
     def scalar(self, texts: Sequence[str]) -> str:
         """Return the one value. Raises TextError for several, or for another style."""
@@ -110,7 +110,6 @@ class Style:
 
 _SIGNS: Final = {"label": ".", "matrix": ";"}
 _REPEATED: Final = frozenset({FORM, "spaceDelimited", "pipeDelimited"})
-_NAMED_BY_MEMBER: Final = _REPEATED
 _EXPLODED_BY: Final = {"simple": ",", "label": ".", "matrix": ";"}
 _DELIMITERS: Final = {
     FORM: (",",),

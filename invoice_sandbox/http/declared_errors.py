@@ -19,10 +19,10 @@ from invoice_sandbox.http.endpoint import Endpoint
 from invoice_sandbox.http.prefer import from_contract
 from invoice_sandbox.http.request import Reply, Request, printable
 from invoice_sandbox.openapi.load.operations import named_examples
-from invoice_sandbox.openapi.message.texts import Shape
+from invoice_sandbox.openapi.message.coercion import Shape
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.responses import Choice
-from invoice_sandbox.project.bodies import is_valid, members
+from invoice_sandbox.project.representation import is_valid, members
 from invoice_sandbox.runtime.engine import Engine
 
 REASON: Final = "X-Sandbox-Error"

@@ -27,6 +27,7 @@ from invoice_sandbox.base.errors import (
 from invoice_sandbox.http.request import ClientGoneError, Inputs, Request
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.message.bodies import Form, RequestBody
+from invoice_sandbox.openapi.message.coercion import MAX_UNDECLARED, Shape, advice, read_text
 from invoice_sandbox.openapi.message.media_types import (
     MULTIPART,
     MediaType,
@@ -37,7 +38,6 @@ from invoice_sandbox.openapi.message.media_types import (
 from invoice_sandbox.openapi.message.multipart import FormError
 from invoice_sandbox.openapi.message.parameters import Parameter
 from invoice_sandbox.openapi.message.styles import Given, Pair
-from invoice_sandbox.openapi.message.texts import MAX_UNDECLARED, Shape, advice, read_text
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.schema.compile import MAX_PROBLEMS
 from invoice_sandbox.openapi.schema.problems import Problem, short_name

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.operations import named_examples
+from invoice_sandbox.openapi.message.coercion import Shape
 from invoice_sandbox.openapi.message.media_types import (
     PROBLEM_JSON,
     concrete,
@@ -19,7 +20,6 @@ from invoice_sandbox.openapi.message.media_types import (
 )
 from invoice_sandbox.openapi.message.parameters import compile_parameter
 from invoice_sandbox.openapi.message.styles import Given
-from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.operation import Contract, DeclaredResponse, Operation
 from invoice_sandbox.openapi.schema.compile import Checker, Schema, SchemaError
 from invoice_sandbox.openapi.schema.generate import CannotGenerate, generate

@@ -13,7 +13,7 @@ from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.openapi.load.operations import path_names, without_names
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import json_type
-from invoice_sandbox.project.bodies import (
+from invoice_sandbox.project.representation import (
     Found,
     Part,
     is_success,

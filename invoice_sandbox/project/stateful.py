@@ -18,7 +18,7 @@ from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, allowed_headers
 from invoice_sandbox.openapi.schema.compile import SchemaError
 from invoice_sandbox.openapi.schema.generate import CannotGenerate, generate
-from invoice_sandbox.project.bodies import View, is_valid, members, view_of
+from invoice_sandbox.project.representation import View, is_valid, members, view_of
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.state import Transaction, Workspace
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
+from invoice_sandbox.openapi.message.coercion import Shape, TextError, read_json, read_text
 from invoice_sandbox.openapi.message.media_types import (
     MULTIPART,
     URLENCODED,
@@ -22,7 +23,6 @@ from invoice_sandbox.openapi.message.media_types import (
 from invoice_sandbox.openapi.message.multipart import MAX_FIELDS, FormError, Part, read_multipart
 from invoice_sandbox.openapi.message.parameters import Parameter, compile_parameter
 from invoice_sandbox.openapi.message.styles import Given
-from invoice_sandbox.openapi.message.texts import Shape, TextError, read_json, read_text
 from invoice_sandbox.openapi.schema.compile import Checker, Schemas
 
 BODY_LIMIT: Final = 256 * 1024

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from invoice_sandbox.base.errors import InputProblem
 from invoice_sandbox.base.jsonio import dumps
+from invoice_sandbox.openapi.message.coercion import Shape, TextError, read_json, read_text
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.message.styles import (
     DEEP,
@@ -22,7 +23,6 @@ from invoice_sandbox.openapi.message.styles import (
     Style,
     bracketed,
 )
-from invoice_sandbox.openapi.message.texts import Shape, TextError, read_json, read_text
 from invoice_sandbox.openapi.schema.compile import Checker, Schema, SchemaError, Schemas
 from invoice_sandbox.openapi.schema.problems import Problem
 

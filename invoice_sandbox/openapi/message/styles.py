@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from invoice_sandbox.openapi.message.texts import TextError
+from invoice_sandbox.openapi.message.coercion import TextError
 
 Pair = tuple[str, str]
 Decode = Callable[[str], str]

@@ -1,4 +1,4 @@
-"""Which JSON value a text stands for.
+"""Coerces texts to the JSON values that a schema allows.
 
 Parameters and fields of forms are texts. The types that their schema allows, through references and
 combinations, decide which of them are numbers, lists or objects.

@@ -1,4 +1,4 @@
-"""Bodies with a kept record: the document's example, with the members of the record."""
+"""How responses represent kept records: by the example of the document, with their members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from invoice_sandbox.openapi.load.operations import named_examples
 from invoice_sandbox.openapi.load.pointers import steps_of
-from invoice_sandbox.openapi.message.texts import Shape
+from invoice_sandbox.openapi.message.coercion import Shape
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import (
     WITHOUT_BODY,

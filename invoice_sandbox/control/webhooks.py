@@ -11,8 +11,8 @@ from invoice_sandbox.base.later import Later
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall, PublicControlCall
 from invoice_sandbox.state import Condition, NoWorkspaceError, Record, Transaction
+from invoice_sandbox.webhooks.attempts import explained
 from invoice_sandbox.webhooks.endpoints import ENABLED, ENDPOINTS
-from invoice_sandbox.webhooks.explanation import explained
 from invoice_sandbox.webhooks.inbox import (
     INBOX_LOG,
     SENT_AT,
@@ -73,21 +73,19 @@ def list_events(call: ControlCall) -> list[Record]:
     with call.engine.store.transaction(call.workspace.id) as state:
         limit = call.query.get("limit", _DEFAULT_LIMIT)
         events = state.page(EVENTS, limit=limit, where=where).records
-        return [_with_deliveries(state, one) for one in events]
+        return [_with_deliveries(state, event) for event in events]
 
 
 def _with_deliveries(state: Transaction, event: Record) -> Record:
     where = (Condition("eventId", "=", event["id"]),)
-    found = state.page(DELIVERIES, where=where).records
-    return {**event, "deliveries": [published_delivery(one) for one in found]}
+    deliveries = state.page(DELIVERIES, where=where).records
+    return {**event, "deliveries": [published_delivery(delivery) for delivery in deliveries]}
 
 
 def get_delivery(call: ControlCall) -> Record:
     """A delivery with what was signed, and with which secrets. Raises ApiError 404."""
     with call.engine.store.transaction(call.workspace.id) as state:
-        delivery = state.get(DELIVERIES, call.path["id"])
-        if delivery is None:
-            raise reject("unknown_resource", kind="delivery", member="id", value=call.path["id"])
+        delivery = _named(state, call)
         endpoint = state.get(ENDPOINTS, delivery["endpointId"])
         event = state.get(EVENTS, delivery["eventId"])
     return published_delivery(explained(delivery, event, endpoint))
@@ -100,9 +98,7 @@ def replay_delivery(call: ControlCall) -> Later:
     """
     engine, workspace_id = call.engine, call.workspace.id
     with engine.store.transaction(workspace_id) as state:
-        delivery = state.get(DELIVERIES, call.path["id"])
-        if delivery is None:
-            raise reject("unknown_resource", kind="delivery", member="id", value=call.path["id"])
+        delivery = _named(state, call)
         endpoint = state.get(ENDPOINTS, delivery["endpointId"])
         if endpoint is None or endpoint["status"] != ENABLED:
             raise reject(
@@ -117,8 +113,15 @@ def replay_delivery(call: ControlCall) -> Later:
     return Later(finish, lambda _: _replayed(call, delivery))
 
 
+def _named(state: Transaction, call: ControlCall) -> Record:
+    delivery = state.get(DELIVERIES, call.path["id"])
+    if delivery is None:
+        raise reject("unknown_resource", kind="delivery", member="id", value=call.path["id"])
+    return delivery
+
+
 def _replayed(call: ControlCall, delivery: Record) -> Response:
     call.engine.agenda.settle(call.workspace.id, ())
     with call.engine.store.transaction(call.workspace.id) as state:
-        now_known = state.get(DELIVERIES, delivery["id"])
-    return Response(published_delivery(now_known or delivery))
+        present = state.get(DELIVERIES, delivery["id"])
+    return Response(published_delivery(present or delivery))

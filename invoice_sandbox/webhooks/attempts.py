@@ -1,4 +1,4 @@
-"""One attempt of a delivery: prepare the signed request, and evaluate the response."""
+"""One attempt of a delivery: prepare the signed request, evaluate the response, explain both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from invoice_sandbox.webhooks.outbox import (
     disable,
 )
 from invoice_sandbox.webhooks.retry import DISABLED_AFTER, STANDARD, next_gap
-from invoice_sandbox.webhooks.signing import SECRET_PREFIX, headers
+from invoice_sandbox.webhooks.signing import SECRET_PREFIX, headers, sign
 
 CLOSE_ENDPOINT: Final = "close-endpoint"
 """The action that disables a failing endpoint, in its lane; without a lane the action that reports
@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def is_success(self) -> bool:
-        """Whether the receiver accepted the delivery."""
+        """True if the receiver accepted the delivery."""
         return self.status in _SUCCESS
 
 
@@ -257,9 +257,9 @@ def _patched(event: Record, patch: Mapping[str, Any] | None) -> Record:
     if patch is None:
         return event
     payload = jsonio.merge_patch(event["payload"], patch)
-    named = [payload.get(name) for name, one in event["payload"].items() if one == event["id"]]
-    ids = [one for one in named if isinstance(one, str)]
-    return {**event, "id": next(iter(ids), event["id"]), "payload": payload}
+    names = [name for name, value in event["payload"].items() if value == event["id"]]
+    ids = (payload[name] for name in names if isinstance(payload.get(name), str))
+    return {**event, "id": next(ids, event["id"]), "payload": payload}
 
 
 def _signed(
@@ -312,3 +312,38 @@ def _shown_request(attempt: Attempt, request: Outgoing) -> Record:
         "bodySize": len(request.body),
         **payload,
     }
+
+
+def explained(delivery: Record, event: Record | None, endpoint: Record | None) -> Record:
+    """Return a delivery with the ``body`` of its event, and what each attempt ``signed``.
+
+    Without the event or the endpoint nothing is known about the signatures.
+    """
+    if event is None or endpoint is None:
+        return {**delivery, "body": None}
+    body = jsonio.dumps(event["payload"])
+    secrets = {"current": endpoint["secret"], "wrong": WRONG_SECRET}
+    if "previousSecret" in endpoint:
+        secrets["previous"] = endpoint["previousSecret"]
+    attempts = [
+        {**attempt, "signed": _explained_headers(attempt["request"]["headers"], body, secrets)}
+        if attempt["request"]
+        else attempt
+        for attempt in delivery["attempts"]
+    ]
+    return {**delivery, "body": body.decode(), "attempts": attempts}
+
+
+def _explained_headers(sent: Mapping[str, str], body: bytes, secrets: Mapping[str, str]) -> Record:
+    """Return the text that was signed, None if it is not this body, and the secret of each
+    signature: ``current``, ``previous``, ``wrong``, or None."""
+    message_id, second = sent["webhook-id"], int(sent["webhook-timestamp"])
+    names = {sign(secret, message_id, second, body): name for name, secret in secrets.items()}
+    signatures = []
+    for signature in sent["webhook-signature"].split(" "):
+        name = names.get(signature)
+        shown = None if name is None else f"{SECRET_PREFIX}…{secrets[name][-4:]}"
+        signatures.append({"signature": signature, "secret": name, "shown": shown})
+    is_known = any(signature["secret"] for signature in signatures)
+    content = f"{message_id}.{second}.{body.decode()}" if is_known else None
+    return {"content": content, "signatures": signatures}

@@ -1,4 +1,4 @@
-"""Looks up the addresses of receivers, with a bounded number of threads.
+"""Resolver of receivers' names, with a bounded number of threads.
 
 A name server that does not respond holds a thread for as long as the operating system is patient,
 also after the delivery was given up. So each workspace has only a share of the threads, and they
@@ -31,8 +31,8 @@ LookUp = Callable[[str, int], Sequence[str]]
 
 def look_up(host: str, port: int) -> Sequence[str]:
     """The addresses that the operating system returns for a host, without duplicates."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in rows))
 
 
 class Names:
@@ -66,8 +66,8 @@ class Names:
         result: asyncio.Future[Sequence[str]] = loop.create_future()
 
         def end(set_result: Callable[[Any], None], value: Any) -> None:
-            for one in held:
-                one.release()
+            for semaphore in held:
+                semaphore.release()
             if not result.done():
                 set_result(value)
 

@@ -35,13 +35,12 @@ def published_endpoint(record: Mapping[str, object]) -> Record:
     return {name: value for name, value in record.items() if name not in _INTERNAL}
 
 
-def subscribes(endpoint: Mapping[str, object], event_type: str) -> bool:
-    """Whether an endpoint subscribes to the event type, and its creator may read such events.
+def subscribes(endpoint: Record, event_type: str) -> bool:
+    """True if an endpoint subscribes to the event type, and its creator may read such events.
 
     ``*`` matches every type, ``order.*`` every type with that prefix.
     """
-    events, denied = endpoint["events"], endpoint.get("deniedEvents", [])
-    wanted = set(_texts(events)) - set(_texts(denied))
+    wanted = set(endpoint["events"]) - set(endpoint.get("deniedEvents", []))
     return not wanted.isdisjoint({"*", event_type, f"{event_type.partition('.')[0]}.*"})
 
 
@@ -53,7 +52,7 @@ def signing_secrets(endpoint: Mapping[str, str], now: datetime) -> tuple[str, ..
 
 
 def is_rotating(endpoint: Mapping[str, str], now: datetime) -> bool:
-    """Whether the old secret still signs."""
+    """True if the old secret still signs."""
     until = endpoint.get("previousSecretUntil")
     return until is not None and now < parse_instant(until)
 
@@ -72,8 +71,4 @@ def rotated(endpoint: Mapping[str, object], seed: str, now: datetime) -> Record:
 
 def all_endpoints(state: Transaction, *conditions: Condition) -> list[Record]:
     """Every endpoint that meets the conditions, oldest first."""
-    return [*state.page(ENDPOINTS, where=conditions, oldest_first=True).records]
-
-
-def _texts(value: object) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []
+    return list(state.page(ENDPOINTS, where=conditions, oldest_first=True).records)

@@ -44,18 +44,15 @@ def inbox_url(url: str, token: str = "") -> str:
 def open_inbox(state: Transaction, workspace_id: str, token: str) -> None:
     """Open the workspace's inbox, whose address contains ``token`` and needs no key."""
     digest = key_digest(token)
-    state.grant(
-        Credential(digest, workspace_id, _INBOX, frozenset(), None, "capability"),
-    )
+    state.grant(Credential(digest, workspace_id, _INBOX, frozenset(), None, "capability"))
     state.put(_INBOX, _ONLY, {"token": token})
 
 
 def is_inbox(credential: Credential | None) -> bool:
-    """Whether a credential is the token of an inbox."""
-    return credential is not None and (credential.type, credential.subject) == (
-        "capability",
-        _INBOX,
-    )
+    """True if a credential is the token of an inbox."""
+    if credential is None:
+        return False
+    return (credential.type, credential.subject) == ("capability", _INBOX)
 
 
 def inbox_token(state: Transaction) -> str:
@@ -80,12 +77,13 @@ def received(
     ``url`` is the address that it was sent to, ``now`` the workspace's instant of the delivery,
     ``second`` the time of the receiver's clock.
     """
-    theirs = [one for one in all_endpoints(state) if one["url"] == url]
-    signer = next((one["id"] for one in theirs if _is_signed(one, headers, body, now)), None)
+    endpoints = [endpoint for endpoint in all_endpoints(state) if endpoint["url"] == url]
+    signers = (each["id"] for each in endpoints if _is_signed(each, headers, body, now))
+    signer = next(signers, None)
     return {
         "receivedAt": instant_text(now),
         "endpointId": signer,
-        "problem": _problem(theirs, signer, headers, second),
+        "problem": _problem(endpoints, signer, headers, second),
         "type": type_of(state, headers, body),
         "headers": {name: headers[name] for name in _SHOWN if name in headers},
         "body": body.decode(errors="replace"),
@@ -127,6 +125,6 @@ def _is_signed(
     given = headers.get("webhook-signature", "").split(" ")
     for secret in signing_secrets(endpoint, now):
         expected = sign(secret, message_id, int(timestamp), body)
-        if any(hmac.compare_digest(expected.encode(), one.encode()) for one in given):
+        if any(hmac.compare_digest(expected.encode(), text.encode()) for text in given):
             return True
     return False

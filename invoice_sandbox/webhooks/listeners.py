@@ -33,7 +33,6 @@ MAX_LISTENERS: Final = 16
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
 """Size of all messages that wait for the listeners of a workspace."""
 
-
 _PREFIX: Final = "lsn_sandbox_"
 _DIGITS: Final = 16
 _CONNECTION_S: Final = frozenset(
@@ -56,7 +55,7 @@ class InUseError(Exception):
 
 @dataclass(frozen=True)
 class Reported:
-    """What the client reports for a message: the status, the beginning of the body and the
+    """The report of the client about a message: the status, the beginning of the body and the
     ``Retry-After`` of its own receiver, or an ``error``."""
 
     status: int | None = None
@@ -106,7 +105,7 @@ class Listener:
 
     @property
     def is_connected(self) -> bool:
-        """Whether a client is connected."""
+        """True if a client is connected."""
         return self._stream is not None
 
     async def hand_over(
@@ -169,7 +168,9 @@ class Listener:
             yield b": listening\n\n"
             while self._stream is news:
                 news.clear()
-                for message in [one for number, one in self._waiting.items() if number > sent]:
+                for message in [
+                    waiting for number, waiting in self._waiting.items() if number > sent
+                ]:
                     sent, silence = message.number, 0.0
                     yield message.event()
                 left = idle.total_seconds() - silence
@@ -227,7 +228,7 @@ class Listeners:
         event_type: str | None = None,
     ) -> Reported:
         """Pass a message to a listener's client. Raises NobodyListensError and QueueFullError."""
-        waiting = sum(one.size for one in self._of(listener.workspace_id))
+        waiting = sum(other.size for other in self._of(listener.workspace_id))
         if waiting + _size(headers, body) > MAX_WAITING_BYTES:
             raise QueueFullError
         return await listener.hand_over(headers, body, event_type)
@@ -238,14 +239,15 @@ class Listeners:
 
     def named(self, workspace_id: str, listener_id: str) -> Listener | None:
         """The listener of that id in a workspace."""
-        found = next((one for one in self._of(workspace_id) if one.id == listener_id), None)
-        if found is not None:
-            found.last_used = self._system_clock.monotonic()
-        return found
+        for listener in self._of(workspace_id):
+            if listener.id == listener_id:
+                listener.last_used = self._system_clock.monotonic()
+                return listener
+        return None
 
     def workspaces(self) -> set[str]:
         """The ids of the workspaces that have listeners."""
-        return {one.workspace_id for one in self._by_token.values()}
+        return {listener.workspace_id for listener in self._by_token.values()}
 
     def remove(self, listener: Listener) -> None:
         """Close a listener for good."""
@@ -259,18 +261,19 @@ class Listeners:
 
     def remove_all(self, workspace_id: str | None = None) -> None:
         """Close the listeners of a workspace, or of every one."""
-        everyone = list(self._by_token.values())
-        for listener in everyone if workspace_id is None else self._of(workspace_id):
+        every = list(self._by_token.values())
+        for listener in every if workspace_id is None else self._of(workspace_id):
             self.remove(listener)
 
     def _of(self, workspace_id: str) -> list[Listener]:
-        return [one for one in self._by_token.values() if one.workspace_id == workspace_id]
+        listeners = self._by_token.values()
+        return [listener for listener in listeners if listener.workspace_id == workspace_id]
 
     def _make_room(self, workspace_id: str) -> None:
-        theirs = self._of(workspace_id)
-        if len(theirs) < MAX_LISTENERS:
+        listeners = self._of(workspace_id)
+        if len(listeners) < MAX_LISTENERS:
             return
-        silent = [one for one in theirs if not one.is_connected]
+        silent = [listener for listener in listeners if not listener.is_connected]
         if not silent:
             raise InUseError
-        self.remove(min(silent, key=lambda one: one.last_used))
+        self.remove(min(silent, key=lambda listener: listener.last_used))

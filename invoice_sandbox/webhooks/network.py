@@ -97,10 +97,10 @@ def listener_url(url: str, token: str = "") -> str:
 
 
 def is_own_address(address: object, url: str) -> bool:
-    """Whether ``address`` is an inbox or a listener of the server at ``url``."""
-    own = (inbox_url(url), listener_url(url))
+    """True if ``address`` is an inbox or a listener of the server at ``url``."""
+    begins = (inbox_url(url), listener_url(url))
     return isinstance(address, str) and any(
-        address.startswith(one) and _TOKEN.fullmatch(address[len(one) :]) for one in own
+        address.startswith(begin) and _TOKEN.fullmatch(address[len(begin) :]) for begin in begins
     )
 
 
@@ -121,14 +121,14 @@ def url_problem(url: object, *, local: bool, opened: Sequence[Network] = ()) -> 
     try:
         # Both as written and as sent, because two parsers may find two hosts in one URL.
         readings = urlsplit(url), urlsplit(str(httpx.URL(url)))
-        allowed = all(_is_allowed(one, local=local, opened=opened) for one in readings)
+        allowed = all(_is_allowed(reading, local=local, opened=opened) for reading in readings)
     except (ValueError, httpx.InvalidURL):
         return "url_not_allowed"
     return None if allowed and _is_spelled_plainly(readings[1]) else "url_not_allowed"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the host of a URL is ``localhost`` or a loopback address."""
+    """True if the host of a URL is ``localhost`` or a loopback address."""
     address = read_address(host)
     return host == "localhost" if address is None else address_type(address) == LOOPBACK
 
@@ -166,7 +166,7 @@ def address_type(address: Address) -> str:
 
 
 def is_opened(address: Address, opened: Sequence[Network]) -> bool:
-    """Whether one of the ``opened`` networks contains the address."""
+    """True if one of the ``opened`` networks contains the address."""
     return any(address in network for network in opened)
 
 

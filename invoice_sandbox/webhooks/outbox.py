@@ -13,12 +13,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.state import Condition, Record, Transaction, count_dropped
-from invoice_sandbox.webhooks.endpoints import (
-    DISABLED,
-    ENABLED,
-    ENDPOINTS,
-    subscribes,
-)
+from invoice_sandbox.webhooks.endpoints import DISABLED, ENABLED, ENDPOINTS, subscribes
 
 EVENTS: Final = "events"
 """The collection of events, by id."""
@@ -68,8 +63,9 @@ def type_of(state: Transaction, headers: Mapping[str, str], body: bytes) -> str 
     """The type of the event that a message delivers; None for another message, and for an altered
     payload, which may have another type."""
     event = state.get(EVENTS, headers.get("webhook-id", ""))
-    is_it = event is not None and jsonio.dumps(event["payload"]) == body
-    return str(event["type"]) if event is not None and is_it else None
+    if event is None or jsonio.dumps(event["payload"]) != body:
+        return None
+    return str(event["type"])
 
 
 def drop_oldest(
@@ -148,12 +144,11 @@ def plan(
 
 
 def _altered(faults: Sequence[Mapping[str, Any]], now: datetime) -> tuple[datetime, Record]:
-    """When a delivery with these faults is due, and what of it they alter."""
-    kinds = [one["kind"] for one in faults]
-    before = [_counted(one) for one in faults if one["kind"] not in {_LATE, _DUPLICATE}]
-    repeats = sum(_counted(one)["left"] or 0 for one in faults if one["kind"] == _DUPLICATE)
-    due = now + LATENESS if _LATE in kinds else now
-    return due, {"before": before, "repeats": repeats}
+    """Return when a delivery with these faults is due, and the members that they alter."""
+    is_late = any(fault["kind"] == _LATE for fault in faults)
+    before = [_counted(fault) for fault in faults if fault["kind"] not in {_LATE, _DUPLICATE}]
+    repeats = sum(fault.get("count", 1) or 0 for fault in faults if fault["kind"] == _DUPLICATE)
+    return now + LATENESS if is_late else now, {"before": before, "repeats": repeats}
 
 
 def replay(
@@ -193,11 +188,11 @@ def disable(state: Transaction, endpoint: Record, reason: str, now: datetime) ->
         state.discard_step(step.number, endpoint["id"])
         if (repeated := state.get(DELIVERIES, str(step.arguments["subject"]))) is not None:
             state.put(DELIVERIES, repeated["id"], {**repeated, "nextAttemptAt": None})
-    theirs = (Condition("endpointId", "=", endpoint["id"]), Condition("status", "in", UNFINISHED))
-    for delivery in state.page(DELIVERIES, where=theirs).records:
+    where = (Condition("endpointId", "=", endpoint["id"]), Condition("status", "in", UNFINISHED))
+    for delivery in state.page(DELIVERIES, where=where).records:
         _unschedule(state, delivery)
-        over = {**delivery, "status": CANCELLED, "nextAttemptAt": None}
-        state.put(DELIVERIES, delivery["id"], over)
+        cancelled = {**delivery, "status": CANCELLED, "nextAttemptAt": None}
+        state.put(DELIVERIES, delivery["id"], cancelled)
     return disabled
 
 

@@ -28,7 +28,7 @@ def placeholder_secret(seed: str, endpoint: str) -> str:
 
 
 def is_signing_secret(value: Any) -> bool:
-    """Whether a value is ``whsec_`` and the base64 of 24 to 64 bytes."""
+    """True if a value is ``whsec_`` and the base64 of 24 to 64 bytes."""
     if not isinstance(value, str) or not value.startswith(SECRET_PREFIX):
         return False
     try:

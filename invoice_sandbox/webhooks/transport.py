@@ -8,16 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
@@ -58,23 +50,6 @@ IDLE: Final = 5.0
 KEPT: Final = 32
 """The most idle connections: the pool searches all of them for every request."""
 
-_SAME_IN_HTTPX: Final[dict[type[Exception], type[httpx.TransportError]]] = {
-    httpcore.ConnectTimeout: httpx.ConnectTimeout,
-    httpcore.ReadTimeout: httpx.ReadTimeout,
-    httpcore.WriteTimeout: httpx.WriteTimeout,
-    httpcore.PoolTimeout: httpx.PoolTimeout,
-    httpcore.ConnectError: httpx.ConnectError,
-    httpcore.ReadError: httpx.ReadError,
-    httpcore.WriteError: httpx.WriteError,
-    httpcore.LocalProtocolError: httpx.LocalProtocolError,
-    httpcore.RemoteProtocolError: httpx.RemoteProtocolError,
-    httpcore.UnsupportedProtocol: httpx.UnsupportedProtocol,
-    httpcore.TimeoutException: httpx.TimeoutException,
-    httpcore.NetworkError: httpx.NetworkError,
-    httpcore.ProtocolError: httpx.ProtocolError,
-}
-"""Subclasses stand before their base classes."""
-
 
 def guarded_transport(
     *,
@@ -88,9 +63,9 @@ def guarded_transport(
 
     It raises ``ForbiddenAddressError``, or the errors of httpx. With ``local``, loopback addresses
     are allowed, and so are the ``opened`` networks. ``connections`` limits the open connections of
-    each, http and https. An idle connection still leads to the
-    address that was checked. Certificates are verified against the authorities of httpx, unless
-    ``tls`` is given. Proxies of the environment are ignored, and redirects are not followed.
+    each, http and https. An idle connection still leads to the address that was checked.
+    Certificates are verified against the authorities of httpx, unless ``tls`` is given. Proxies of
+    the environment are ignored, and redirects are not followed.
     """
     allowed = _Allowed(local, tuple(opened))
     return _GuardedTransport(allowed, resolve or Names().resolve, connections, tls)
@@ -121,11 +96,19 @@ class _Allowed:
         return is_here or is_opened(address, self.opened)
 
 
-class _GuardedTransport(httpx.AsyncBaseTransport):
-    """What ``httpx.AsyncHTTPTransport`` does, over a pool whose network backend is ours.
+class _PoolTransport(httpx.AsyncHTTPTransport):
+    """The transport of httpx over a pool with a network backend of ours.
 
-    Only httpcore has a public parameter for the backend.
+    httpx has no parameter for that. Its constructor is not called, so a version that keeps its pool
+    elsewhere sends nothing at all.
     """
+
+    def __init__(self, pool: httpcore.AsyncConnectionPool) -> None:
+        self._pool = pool
+
+
+class _GuardedTransport(httpx.AsyncBaseTransport):
+    """Checks the URL of a request, and lets its connection be checked."""
 
     def __init__(
         self,
@@ -140,19 +123,21 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
         self._tls = tls
 
     @cached_property
-    def _pools(self) -> Mapping[str, httpcore.AsyncConnectionPool]:
-        """The connections by the scheme of the URL, which a network backend does not know."""
+    def _transports(self) -> Mapping[str, _PoolTransport]:
+        """By the scheme of the URL, which a network backend does not know."""
         # Loading certificates is slow, and most servers never send anything.
         tls = self._tls or httpcore.default_ssl_context()
         return {
-            scheme: httpcore.AsyncConnectionPool(
-                ssl_context=tls,
-                max_connections=self._connections,
-                max_keepalive_connections=KEPT,
-                keepalive_expiry=IDLE,
-                network_backend=_CheckingBackend(
-                    self._resolve, partial(self._allowed.check, tls=scheme == "https")
-                ),
+            scheme: _PoolTransport(
+                httpcore.AsyncConnectionPool(
+                    ssl_context=tls,
+                    max_connections=self._connections,
+                    max_keepalive_connections=KEPT,
+                    keepalive_expiry=IDLE,
+                    network_backend=_CheckingBackend(
+                        self._resolve, partial(self._allowed.check, tls=scheme == "https")
+                    ),
+                )
             )
             for scheme in ("http", "https")
         }
@@ -161,33 +146,14 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
         allowed = self._allowed
         if url_problem(str(request.url), local=allowed.local, opened=allowed.opened) is not None:
             raise ForbiddenAddressError(request.url.host, "url_not_allowed")
-        sent = _for_httpcore(request, await request.aread())
-        with _errors_of_httpx():
-            response = await self._pools[request.url.scheme].handle_async_request(sent)
-        return httpx.Response(
-            response.status,
-            headers=response.headers,
-            stream=_Body(response),
-            extensions=dict(response.extensions),
-        )
+        # Other extensions change the target or the name in TLS.
+        request.extensions = {"timeout": request.extensions.get("timeout", {})}
+        return await self._transports[request.url.scheme].handle_async_request(request)
 
     async def aclose(self) -> None:
-        if "_pools" in vars(self):
-            for pool in self._pools.values():
-                await pool.aclose()
-
-
-class _Body(httpx.AsyncByteStream):
-    def __init__(self, response: httpcore.Response) -> None:
-        self._response = response
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _errors_of_httpx():
-            async for part in self._response.aiter_stream():
-                yield part
-
-    async def aclose(self) -> None:
-        await self._response.aclose()
+        if "_transports" in vars(self):
+            for transport in self._transports.values():
+                await transport.aclose()
 
 
 class _CheckingBackend(httpcore.AsyncNetworkBackend):
@@ -251,28 +217,3 @@ async def _first_reached(
         with suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
             return await reach(address, timeout=CONNECT_TIMEOUT)
     return await reach(last, timeout=None)
-
-
-def _for_httpcore(request: httpx.Request, body: bytes) -> httpcore.Request:
-    # Only the timeout extension is passed on; others change the target or the name in TLS.
-    return httpcore.Request(
-        request.method,
-        httpcore.URL(
-            scheme=request.url.raw_scheme,
-            host=request.url.raw_host,
-            port=request.url.port,
-            target=request.url.raw_path,
-        ),
-        headers=request.headers.raw,
-        content=body,
-        extensions={"timeout": request.extensions.get("timeout", {})},
-    )
-
-
-@contextmanager
-def _errors_of_httpx() -> Iterator[None]:
-    try:
-        yield
-    except tuple(_SAME_IN_HTTPX) as problem:
-        same = next(new for old, new in _SAME_IN_HTTPX.items() if isinstance(problem, old))
-        raise same(str(problem)) from problem

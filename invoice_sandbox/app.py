@@ -222,9 +222,10 @@ async def _engine(
     send: Send = sender.send
     for sending in around:
         send = sending(send)
-    lanes = Lanes(store, system_clock, send, virtual_time=settings.webhook_time == "virtual")
     first = await _first_workspace(workspaces, settings.key, WorkspaceOptions(settings.seed))
     threads = Threads(store.threads)
+    virtual_time = settings.webhook_time == "virtual"
+    lanes = Lanes(store, system_clock, send, virtual_time=virtual_time, threads=threads)
     agenda = Agenda(
         store, system_clock, step_runner(project), lanes, drop_reporter(project), threads
     )
@@ -246,7 +247,7 @@ async def _engine(
         hashing=Passwords(system_clock, with_public=_has_public_passwords(project)),
         passwords=passwords,
         conditions={name: getattr(settings, name) for name in RECORDED},
-        virtual_webhook_time=settings.webhook_time == "virtual",
+        virtual_webhook_time=virtual_time,
         limiter=RateLimiter(request_limits(settings.rate_limit), system_clock)
         if settings.rate_limit
         else None,

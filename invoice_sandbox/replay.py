@@ -297,7 +297,7 @@ class _Run:
         engine, before = self.sandbox.engine, -1
         while before != (count := await self._count_steps()):
             before = count
-            await engine.agenda.run_workspace(engine.default_workspace())
+            await engine.agenda.run_workspace(engine.first_workspace)
             await engine.agenda.rest(engine.first_workspace)
 
     async def _count_steps(self) -> int:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
@@ -16,6 +16,7 @@ import pytest
 from invoice_sandbox.app import create_app
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.runtime.agenda import STEPS_LOG, STEPS_OF_A_SLICE
+from invoice_sandbox.state import Store
 from tests.notes_project import bells, write_note, write_project
 from tests.scenario_run import (
     LIVE,
@@ -540,9 +541,15 @@ def test_a_request_that_waited_records_nothing_before_what_happened_meanwhile() 
     with serving(LIVE) as running, running.client() as client:
         engine = running.sandbox.engine
         workspace = running.call(engine.default_workspace)
-        start = workspace.clock.now(running.system_clock)
-        later = start + timedelta(seconds=3)
-        meanwhile = engine.agenda.instants.not_before(workspace.id, workspace.clock, later)
+        later = workspace.clock.now(running.system_clock) + timedelta(seconds=3)
+        running.call(record_at, engine.store, workspace.id, later)
         register(client)
         (event,) = data(client.get("/sandbox/event-log"))
-        assert event["at"] == instant_text(meanwhile)
+        assert event["at"] == instant_text(later)
+
+
+def record_at(store: Store, workspace_id: str, instant: datetime) -> None:
+    """Record something at an instant."""
+    with store.transaction(workspace_id) as state:
+        state.not_before(instant)
+        state.next_number("something")

@@ -13,7 +13,6 @@ from invoice_sandbox.base import ids
 from invoice_sandbox.base.clock import (
     FROZEN_START,
     ClockState,
-    Instants,
     OperatingSystemClock,
     instant_text,
     parse_instant,
@@ -128,16 +127,6 @@ def test_time_goes_on_evenly_when_the_calendar_is_set(jump: timedelta) -> None:
     seconds[0] += 8
     assert system_clock.now() == FROZEN_START + timedelta(seconds=8)
     assert system_clock.calendar() == FROZEN_START + jump
-
-
-def test_nothing_happens_before_what_happened_since_the_clock_was_set() -> None:
-    live, moved = ClockState("live"), ClockState("live", shift=timedelta(days=-1))
-    instants, later = Instants(), FROZEN_START + timedelta(seconds=1)
-    assert instants.not_before("one", live, later) == later
-    assert instants.not_before("one", live, FROZEN_START) == later
-    assert instants.not_before("other", live, FROZEN_START) == FROZEN_START
-    assert instants.not_before("one", moved, FROZEN_START) == FROZEN_START
-    assert instants.not_before("one", ClockState("frozen"), FROZEN_START) == FROZEN_START
 
 
 # --- keys

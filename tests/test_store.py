@@ -382,6 +382,21 @@ def test_a_failed_attempt_changes_nothing_and_its_transaction_goes_on(searches: 
     assert store.credential("digest") is None
 
 
+def test_an_instant_is_not_before_the_latest_one_since_the_clock_was_set() -> None:
+    store, later = store_of("one", "two"), FROZEN_START + timedelta(seconds=1)
+    for instant, name, expected in (
+        (later, "one", later),
+        (FROZEN_START, "one", later),
+        (FROZEN_START, "two", FROZEN_START),
+    ):
+        with store.transaction(name) as state:
+            assert state.not_before(instant) == expected
+            state.next_number("something")
+    with store.transaction("one") as state:
+        state.change_workspace(replace(state.workspace(), clock=ClockState("frozen", later)))
+        assert state.not_before(FROZEN_START) == FROZEN_START
+
+
 KEY = Credential("digest", "one", "key_1", frozenset({"*"}))
 
 

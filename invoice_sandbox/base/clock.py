@@ -37,9 +37,6 @@ _ALMOST: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 
-_REMEMBERED: Final = 10_000
-"""Workspaces of which the latest instant is known; the one that was used longest ago is dropped."""
-
 ClockMode = Literal["live", "frozen"]
 
 
@@ -119,29 +116,6 @@ class ClockState:
         if self.mode == "frozen":
             return replace(self, at=self.at + span)
         return replace(self, shift=self.shift + span)
-
-
-class Instants:
-    """The latest instant at which something happened in each workspace with a live clock."""
-
-    def __init__(self) -> None:
-        self._latest: dict[str, tuple[ClockState, datetime]] = {}
-
-    def not_before(self, workspace_id: str, clock: ClockState, instant: datetime) -> datetime:
-        """The instant, but none before the latest one since the clock of the workspace was set.
-
-        A request has the time of its arrival: when it has waited, events may have been recorded
-        that are later.
-        """
-        if clock.mode == "frozen":
-            return instant
-        earlier, latest = self._latest.pop(workspace_id, (clock, instant))
-        if earlier == clock and latest > instant:
-            instant = latest
-        self._latest[workspace_id] = clock, instant
-        if len(self._latest) > _REMEMBERED:
-            del self._latest[next(iter(self._latest))]
-        return instant
 
 
 def clock_at(mode: ClockMode, instant: datetime, system_clock: SystemClock) -> ClockState:

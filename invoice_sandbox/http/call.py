@@ -48,7 +48,7 @@ def call_of(engine: Engine, request: Request, inputs: Inputs, state: Transaction
     now = workspace.clock.at
     if workspace.clock.mode == "live":
         arrived = workspace.clock.now(engine.system_clock)
-        now = engine.agenda.instants.not_before(workspace.id, workspace.clock, arrived)
+        now = state.not_before(arrived)
     return Call(
         state=state,
         workspace=workspace,

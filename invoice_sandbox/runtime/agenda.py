@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 from weakref import WeakValueDictionary
 
-from invoice_sandbox.base.clock import Instants, SystemClock, instant_text, parse_instant
+from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.threads import Threads
 from invoice_sandbox.state import (
@@ -47,7 +47,10 @@ events counts as so many."""
 _MAX_WAIT: Final = 24 * 60 * 60
 _UNREPORTED: Final = "%s: the %s step '%s' was not reported"
 _PAUSE: Final = timedelta(seconds=1)
-"""Until due steps are tried again that could not be run."""
+"""Until due steps are tried again that could not be run, or that another server left."""
+
+_MOMENT: Final = 0.1
+"""Seconds until a delivery is looked at again that another server makes."""
 
 PATIENCE: Final = 30.0
 """Real seconds without a response of any receiver that an advance waits for deliveries."""
@@ -59,6 +62,7 @@ REST: Final = 2.0
 """Real seconds that a snapshot waits for deliveries in flight."""
 
 T = TypeVar("T")
+DueTimes = Mapping[str | None, datetime]
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -118,7 +122,7 @@ class Agenda:
         self._report = report
         self._lanes = lanes
         self._threads = threads or Threads()
-        lanes.report_to(self._log, self._on_lane_end)
+        lanes.report_to(self._log, self.run_workspace)
         self._heap: list[tuple[datetime, str]] = []
         self._planned: dict[str, datetime] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -126,7 +130,6 @@ class Agenda:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._looping: dict[str, datetime] = {}
         self._collecting: dict[str, list[list[Record]]] = {}
-        self.instants = Instants()
 
     def run_due(self, state: Transaction, until: datetime | None = None) -> list[Record]:
         """Run steps that are due, and those that they make due, but not many more than
@@ -163,17 +166,31 @@ class Agenda:
         """Log the steps of a transaction that has committed, and start what they made due."""
         for entry in done:
             self._log(workspace_id, entry)
-        due = self._store.next_due(workspace_id)
-        if due is not None:
-            self._threads.on_loop(self._start_due, workspace_id, due)
+        due, planned = self._store.next_due(workspace_id), self._planned.get(workspace_id)
+        workspace = None if due is None else self._store.workspace(workspace_id)
+        if due is None or workspace is None:
+            return
+        if due > workspace.clock.now(self._system_clock) and (
+            workspace.clock.mode == "frozen"
+            or (planned is not None and planned <= due - workspace.clock.shift)
+        ):
+            return  # nothing is due until the clock is moved, or the timer is set
+        due_times = self._store.due_times(workspace_id)
+        self._threads.on_loop(self._start_due, workspace, due_times)
 
-    def _start_due(self, workspace_id: str, due: datetime) -> None:
-        workspace = self._store.workspace(workspace_id)
-        if workspace is None or (workspace.clock.mode == "frozen" and due > workspace.clock.at):
-            return  # nothing is due until the clock is moved
-        if due <= workspace.clock.now(self._system_clock):
-            self._lanes.wake(workspace)
-        self.schedule_wakeup(workspace_id)
+    def _start_due(self, workspace: Workspace, due_times: DueTimes) -> None:
+        """Start the lanes that are due, and set the timer for the next due step."""
+        self._lanes.wake(workspace, due_times)
+        self._set_wakeup(workspace, due_times)
+
+    async def _start(self, workspace_id: str) -> Workspace:
+        """Start what is due in a workspace. Raises NoWorkspaceError."""
+        workspace, due_times = await self._threads.call(self._due, workspace_id)
+        self._start_due(workspace, due_times)
+        return workspace
+
+    def _due(self, workspace_id: str) -> tuple[Workspace, DueTimes]:
+        return self._workspace(workspace_id), self._store.due_times(workspace_id)
 
     async def catch_up(self, workspace_id: str) -> None:
         """Run all steps that are due now; others go on between two slices."""
@@ -181,7 +198,7 @@ class Agenda:
             if not await self._threads.call(self._slice, workspace_id):
                 return
             await asyncio.sleep(0)
-        self._note_loop(workspace_id)
+        await self._threads.call(self._note_loop, workspace_id)
 
     def _slice(self, workspace_id: str, until: datetime | None = None) -> list[Record]:
         with self._store.transaction(workspace_id) as state:
@@ -202,13 +219,13 @@ class Agenda:
         with self._collect(workspace_id) as happened:
             async with self._lock(workspace_id):
                 happened.clear()  # it was before
-                start = self._now(workspace_id)
+                start = await self._threads.call(self._now, workspace_id)
                 end = target(start)
                 await self._run_until(workspace_id, end)
-                self._move_clock(workspace_id, end)
+                await self._threads.call(self._move_clock, workspace_id, end)
             if wait:
                 await self._finish_lanes(workspace_id, happened)
-            self.schedule_wakeup(workspace_id)
+            await self._start(workspace_id)
         later = (
             one for one in happened if not _is_attempt(one) or parse_instant(one["at"]) > start
         )
@@ -228,28 +245,22 @@ class Agenda:
                 self._collecting.pop(workspace_id, None)
 
     async def finish(self, workspace_id: str, lane: str) -> None:
-        """Run what is due in a lane, and wait for it."""
-        self._lanes.wake(self._workspace(workspace_id))
-        await self._lanes.finish(workspace_id, lane)
+        """Run what is due in a lane, and wait for it, whichever server runs it."""
+        while True:
+            await self._start(workspace_id)
+            await self._lanes.finish(workspace_id, lane)
+            if not self._lanes.is_taken(workspace_id, lane):
+                return
+            await asyncio.sleep(_MOMENT)
 
     async def rest(self, workspace_id: str) -> None:
         """Wait until no delivery is in flight, but not for receivers that take long."""
         await self._lanes.finish(workspace_id, patience=REST)
 
-    def schedule_wakeup(self, workspace_id: str) -> None:
+    def _set_wakeup(self, workspace: Workspace, due_times: DueTimes) -> None:
         """Set the timer for the next due step of the workspace, if its clock is live."""
-        workspace = self._store.workspace(workspace_id)
-        first = None if workspace is None else self._store.next_due(workspace_id)
-        if workspace is None or first is None:
-            return
-        planned, clock = self._planned.get(workspace_id), workspace.clock
-        if clock.mode == "frozen" and first > clock.at:
-            return
-        if clock.mode == "live" and planned is not None and planned <= first - clock.shift:
-            return
-        due_times = self._store.due_times(workspace_id)
-        step, lane = due_times.get(None), self._lanes.next_due(workspace_id, due_times)
-        if step is not None and self._looping.get(workspace_id) == step:
+        step, lane = due_times.get(None), self._lanes.next_due(workspace.id, due_times)
+        if step is not None and self._looping.get(workspace.id) == step:
             step = None
         due = min((one for one in (step, lane) if one is not None), default=None)
         if due is None:
@@ -260,8 +271,9 @@ class Agenda:
             due = self._system_clock.now()
         else:
             return
+        planned = self._planned.get(workspace.id)
         if planned is None or due < planned:
-            self._plan(workspace_id, due)
+            self._plan(workspace.id, due)
 
     def _plan(self, workspace_id: str, due: datetime) -> None:
         self._planned[workspace_id] = due
@@ -269,9 +281,27 @@ class Agenda:
         self._set_timer()
 
     def resume(self) -> None:
-        """Set the timer for everything that is due in any workspace, after a restart."""
+        """Start what is due in any workspace, after a restart; and look for what other servers
+        leave, if there may be others."""
         for workspace, _ in self._store.workspaces():
-            self.schedule_wakeup(workspace.id)
+            self._start_due(workspace, self._store.due_times(workspace.id))
+        if self._store.threads:
+            self._keep(self._poll())
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine until it ends or the agenda is closed."""
+        task = asyncio.get_running_loop().create_task(work, context=Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _poll(self) -> None:
+        """Run what is due in any workspace, again and again, whichever server made it due."""
+        while True:
+            await asyncio.sleep(_PAUSE.total_seconds())
+            now = self._system_clock.now()
+            with suppress(ApiError):  # the store is not there; it is tried again
+                for workspace_id in await self._threads.call(self._store.due_workspaces, now):
+                    await self.run_workspace(workspace_id)
 
     async def close(self, patience: float) -> None:
         """Start nothing more, and wait up to ``patience`` real seconds for requests in flight."""
@@ -315,8 +345,7 @@ class Agenda:
         started = latest = time()
         while True:
             await self.catch_up(workspace_id)
-            workspace = self._workspace(workspace_id)
-            self._lanes.wake(workspace)
+            workspace = await self._start(workspace_id)
             left = min(latest + PATIENCE, started + LONGEST_WAIT) - time()
             if left <= 0 or not await self._lanes.finish(workspace_id, patience=left):
                 return
@@ -331,9 +360,9 @@ class Agenda:
         while done := await self._threads.call(self._slice, workspace_id, end):
             count += len(done)
             if count >= MAX_STEPS:
-                due = self._next_step_due(workspace_id)
+                due = await self._threads.call(self._next_step_due, workspace_id)
                 if due is not None and due <= end:
-                    self._note_loop(workspace_id)
+                    await self._threads.call(self._note_loop, workspace_id)
                     raise EndlessError
             await asyncio.sleep(0)  # others go on
 
@@ -341,12 +370,6 @@ class Agenda:
         self._store.append(workspace_id, STEPS_LOG, entry)
         for collector in self._collecting.get(workspace_id, ()):
             collector.append(entry)
-
-    async def _on_lane_end(self, workspace_id: str) -> None:
-        """A lane has ended: it may have made steps due, and may have missed new ones."""
-        workspace = self._store.workspace(workspace_id)
-        if workspace is not None:
-            await self.run_workspace(workspace)
 
     def _workspace(self, workspace_id: str) -> Workspace:
         workspace = self._store.workspace(workspace_id)
@@ -368,7 +391,7 @@ class Agenda:
         try:
             with state.attempt():
                 numbered = replace(step, run=state.next_number(_STEPS_RUN))
-                self.instants.not_before(workspace.id, workspace.clock, step.due)
+                state.not_before(step.due)
                 return _entry(numbered, "done", events=self._run(state, workspace, numbered))
         except SkippedStep as skipped:
             return self._dropped(state, step, "skipped", str(skipped))
@@ -420,9 +443,7 @@ class Agenda:
         )
 
     def _wake(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._run_planned(), context=Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._keep(self._run_planned())
 
     async def _run_planned(self) -> None:
         now = self._system_clock.now()
@@ -431,25 +452,20 @@ class Agenda:
             if self._planned.get(workspace_id) != planned:
                 continue  # an earlier time was planned since
             del self._planned[workspace_id]
-            workspace = self._store.workspace(workspace_id)
-            if workspace is not None:
-                await self.run_workspace(workspace)
+            await self.run_workspace(workspace_id)
         if self._heap:
             self._set_timer()
 
-    async def run_workspace(self, workspace: Workspace) -> None:
+    async def run_workspace(self, workspace_id: str) -> None:
         """Do what the timer does: run what is due, and set it again."""
         try:
-            await self.catch_up(workspace.id)
-            now = self._store.workspace(workspace.id)
-            if now is not None:
-                self._lanes.wake(now)
-            self.schedule_wakeup(workspace.id)
+            await self.catch_up(workspace_id)
+            await self._start(workspace_id)
         except NoWorkspaceError:
             pass  # it was deleted in the meantime
         except ApiError as error:
-            log.warning("%s: the due steps have to wait: %s", workspace.id, error.message())
-            self._plan(workspace.id, self._system_clock.now() + _PAUSE)
+            log.warning("%s: the due steps have to wait: %s", workspace_id, error.message())
+            self._plan(workspace_id, self._system_clock.now() + _PAUSE)
 
 
 def in_order(entries: Iterable[Record]) -> list[Record]:

@@ -76,11 +76,10 @@ class ControlCall(PublicControlCall):
         """The workspace that ``state`` has open, for a hook of the project."""
         workspace, project = state.workspace(), self.engine.project
         arrived = workspace.clock.now(self.engine.system_clock)
-        instants = self.engine.agenda.instants
         return Context(
             state=state,
             workspace=workspace,
-            now=instants.not_before(workspace.id, workspace.clock, arrived),
+            now=state.not_before(arrived),
             origin=self.origin,
             contract=project.contract,
             lifecycle=project.lifecycle,

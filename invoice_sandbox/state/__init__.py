@@ -235,6 +235,14 @@ class Transaction(Protocol):
         """A block whose changes are undone if it raises an error; the transaction goes on."""
         ...
 
+    def not_before(self, instant: datetime) -> datetime:
+        """The instant, or the latest one that this returned since the clock was set.
+
+        A request has the time of its arrival: when it has waited, events may be recorded that are
+        later. Forgotten if the transaction changes nothing else.
+        """
+        ...
+
     def get(self, collection: str, key: str) -> Record | None:
         """The record, or None."""
         ...
@@ -397,6 +405,11 @@ class Store(Protocol):
         """When the first scheduled step is due, in any lane or without one; None: there is none."""
         ...
 
+    def due_workspaces(self, now: datetime) -> tuple[str, ...]:
+        """The ids of workspaces in which a step is due at the real instant ``now``, of those that
+        nobody has a transaction on."""
+        ...
+
     def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
         """When the first step of each lane is due, and under None the first step without a lane.
 
@@ -472,12 +485,4 @@ class Store(Protocol):
 
         Raises NoWorkspaceError when the workspace is deleted meanwhile.
         """
-        ...
-
-    def claim(self, workspace_id: str, name: str) -> bool:
-        """Reserve a name. False: it is reserved already."""
-        ...
-
-    def release(self, workspace_id: str, name: str) -> None:
-        """Release a reserved name."""
         ...

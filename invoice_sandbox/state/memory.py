@@ -66,6 +66,7 @@ class State:
     in_lanes: int = 0
     credentials: dict[str, Credential] = field(default_factory=dict)
     size: int = 0
+    latest: datetime | None = None
 
     def copy(self) -> State:
         """Return an independent copy. Both share the collections until one changes them."""
@@ -161,7 +162,6 @@ class Space:
         self.last_used = now
         self.snapshots: dict[str, tuple[Snapshot, State]] = {}
         self.logs: defaultdict[str, BoundedLog] = defaultdict(BoundedLog)
-        self.claims: set[str] = set()
         self.snapshots_numbered = 0
         self.news: asyncio.Event | None = None
 
@@ -258,6 +258,10 @@ class MemoryStore:
         space = self._spaces.get(workspace_id) or self.space(workspace_id)
         steps = space.state.steps
         return min([queue.first()[0] for queue in steps.values()]) if steps else None
+
+    def due_workspaces(self, now: datetime) -> tuple[str, ...]:  # noqa: ARG002
+        """Return nothing: no other server makes anything due."""
+        return ()
 
     def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
         """When the first step of each lane is due, and under None the first without a lane."""
@@ -369,20 +373,6 @@ class MemoryStore:
                 return found
             await space.changed()
 
-    def claim(self, workspace_id: str, name: str) -> bool:
-        """Reserve a name. False: it is reserved already."""
-        claims = self.space(workspace_id).claims
-        if name in claims:
-            return False
-        claims.add(name)
-        return True
-
-    def release(self, workspace_id: str, name: str) -> None:
-        """Release a reserved name."""
-        space = self._spaces.get(workspace_id)
-        if space is not None:
-            space.claims.discard(name)
-
     def space(self, workspace_id: str) -> Space:
         """Return everything of a workspace."""
         try:
@@ -449,6 +439,8 @@ class MemoryTransaction:
 
     def change_workspace(self, workspace: Workspace) -> None:
         """Replace the workspace."""
+        if workspace.clock != self._state.workspace.clock:
+            self._state.latest = None
         self._undo.append((setattr, self._state, "workspace", self._state.workspace))
         self._state.workspace = workspace
 
@@ -462,6 +454,13 @@ class MemoryTransaction:
             self.undo(mark)
             self.changed_credentials = credentials
             raise
+
+    def not_before(self, instant: datetime) -> datetime:
+        """The instant, or the latest one that this returned since the clock was set."""
+        latest = self._state.latest
+        if latest is None or latest < instant:
+            self._state.latest = latest = instant
+        return latest
 
     def get(self, collection: str, key: str) -> Record | None:
         """The record, or None."""

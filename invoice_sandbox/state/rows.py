@@ -27,8 +27,8 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 class Meters(msgspec.Struct):
     """Counters of a state: the next position and the number of records of each ``collection``,
-    ``numbers`` by name, the bytes of everything, and steps: made, and waiting without and with a
-    lane."""
+    ``numbers`` by name, the bytes of everything, steps: made, and waiting without and with a lane;
+    and the ``latest`` instant of an event."""
 
     positions: dict[str, int] = {}
     counts: dict[str, int] = {}
@@ -37,6 +37,7 @@ class Meters(msgspec.Struct):
     steps_made: int = 0
     waiting: int = 0
     in_lanes: int = 0
+    latest: int | None = None
 
     def copy(self) -> Meters:
         """Return an independent copy."""

@@ -84,7 +84,7 @@ from invoice_sandbox.state.sql import (
     drops,
 )
 from invoice_sandbox.state.sql_logs import SqlLogs
-from invoice_sandbox.state.sql_transaction import NUMBERS, SqlTransaction
+from invoice_sandbox.state.sql_transaction import SqlTransaction
 
 _RESERVED: Final = 1000
 """Numbers of requests that are reserved at a time: none is given twice, even after a crash."""
@@ -116,7 +116,6 @@ class SqlStore:
         self._used: dict[str, datetime] = {}
         self._noted: dict[str, datetime] = {}
         self._numbers: dict[str, tuple[int, int]] = {}
-        self._claims: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
         self._problem: str | None = None
         self._next_trial = 0.0
@@ -362,6 +361,7 @@ class SqlStore:
             content, meters, _, requests = self._locked(session, workspace_id, snapshot_id)
             workspace = replace(decoded_workspace(content), clock=clock)
             restored, size = decoded_meters(meters), _size_of_users(session, workspace_id)
+            restored.latest = None
             restored.move(USERS, decoded_meters(live), size)
             left = _after_restoring(session, workspace_id, snapshot_id)
             due = session.one(NEXT_DUE, (workspace_id, snapshot_id)) or (None,)
@@ -412,10 +412,10 @@ class SqlStore:
             content, meters, _, _ = self._locked(session, workspace_id, state)
             records: dict[str, list[Record]] | None = None
             if decoded_meters(meters).size <= MAX_CONTENTS:
-                names = sorted(decoded_meters(meters).positions.keys() - {NUMBERS})
-                records = {name: [] for name in names}
+                names = sorted(decoded_meters(meters).positions)
+                records = {name: [] for name in names if not name.startswith("#")}
                 for name, text in session.all(CONTENTS, (workspace_id, state)):
-                    if name != NUMBERS:
+                    if name in records:
                         records[name].append(decoded(text))
         return Contents(decoded_workspace(content), records)
 
@@ -450,17 +450,6 @@ class SqlStore:
     async def tail(self, workspace_id: str, after: Mapping[str, int]) -> Mapping[str, Log]:
         """Wait until one of these logs has entries after a number; the new entries of each log."""
         return await self._logs.tail(workspace_id, after)
-
-    def claim(self, workspace_id: str, name: str) -> bool:
-        """Reserve a name. False: it is reserved already."""
-        with self._lock:
-            is_free = (workspace_id, name) not in self._claims
-            self._claims.add((workspace_id, name))
-        return is_free
-
-    def release(self, workspace_id: str, name: str) -> None:
-        """Release a reserved name."""
-        self._claims.discard((workspace_id, name))
 
 
 def open_store(

@@ -121,6 +121,7 @@ class _Buffer:
 
     meters: Meters
     next_due: int | None
+    latest: int | None
     workspace: Workspace | None = None
     entries: dict[Key, _Entry] = field(default_factory=dict)
     unplaced: dict[Key, None] = field(default_factory=dict)
@@ -135,6 +136,7 @@ class _Buffer:
         return _Buffer(
             self.meters.copy(),
             self.next_due,
+            self.latest,
             self.workspace,
             self.entries.copy(),
             self.unplaced.copy(),
@@ -168,7 +170,8 @@ class SqlTransaction:
         self._content, self._meters, self._stored_due = row
         self._indexes = indexes
         self._capacity = capacity
-        self._buffer = _Buffer(decoded_meters(self._meters), self._stored_due)
+        meters = decoded_meters(self._meters)
+        self._buffer = _Buffer(meters, self._stored_due, meters.latest)
         self._attempts = self._savepoints = 0
         self._known_steps: dict[int, tuple[str, int, int]] = {}
 
@@ -178,7 +181,17 @@ class SqlTransaction:
 
     def change_workspace(self, workspace: Workspace) -> None:
         """Replace the workspace."""
+        if workspace.clock != self.workspace().clock:
+            self._buffer.latest = None
         self._buffer.workspace = workspace
+
+    def not_before(self, instant: datetime) -> datetime:
+        """Return the instant, or the latest one that this returned since the clock was set."""
+        at, latest = milliseconds(instant), self._buffer.latest
+        if latest is not None and latest > at:
+            return instant_of(latest)
+        self._buffer.latest = at
+        return instant
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -573,4 +586,6 @@ class SqlTransaction:
             content = encoded_workspace(workspace)
         new = (content, meters, buffer.next_due)
         if new != (self._content, self._meters, self._stored_due):
+            buffer.meters.latest = buffer.latest
+            new = (content, encoded_meters(buffer.meters), buffer.next_due)
             yield CLOSE, [(*new, *clock_columns(workspace.clock), self._id, LIVE)]

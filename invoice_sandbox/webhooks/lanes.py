@@ -11,17 +11,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from contextvars import Context
 from datetime import datetime
+from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
 from invoice_sandbox.base.clock import SystemClock, instant_text
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.state import OUTCOMES_LOG, NoWorkspaceError, Record, Store, Workspace
+from invoice_sandbox.base.ids import new_secret
+from invoice_sandbox.base.threads import Threads
+from invoice_sandbox.state import (
+    OUTCOMES_LOG,
+    NoWorkspaceError,
+    Record,
+    Store,
+    Transaction,
+    Workspace,
+)
 from invoice_sandbox.webhooks.attempts import TIMEOUT, Attempt, Outcome, Outgoing, note, prepare
 from invoice_sandbox.webhooks.dns import WORKSPACE
 from invoice_sandbox.webhooks.inbox import SENT_AT
+from invoice_sandbox.webhooks.sender import RECEIVER_SECONDS
 
 SIDE_BY_SIDE: Final = 384
 """Requests in flight at the same time."""
@@ -31,6 +43,15 @@ SLOW_SIDE_BY_SIDE: Final = 64
 
 SHARE: Final = 160
 """Of SIDE_BY_SIDE, the most that one workspace can use."""
+
+CLAIMS: Final = "#claims"
+"""The collection of the lanes that a server works in, where there may be several."""
+
+_SECONDS_TO_NOTE: Final = 5.0
+"""After the time that a receiver has; then another server may send the delivery again."""
+
+_SECONDS_TAKEN: Final = 1.0
+"""Until a lane is looked at again that another server works in."""
 
 _REMEMBERED: Final = 4096
 """Receivers that timed out and are remembered as slow; the oldest is dropped first."""
@@ -54,8 +75,12 @@ class Lanes:
         send: Send,
         *,
         virtual_time: bool,
+        threads: Threads | None = None,
     ) -> None:
         """``virtual_time``: signatures use the time of the workspace, not real time."""
+        self._threads = threads or Threads()
+        self._owner = new_secret()
+        self._taken: dict[_Lane, float] = {}
         self._store = store
         self._system_clock = system_clock
         self._send = send
@@ -79,12 +104,12 @@ class Lanes:
         self._on_attempt = on_attempt
         self._on_end = on_end
 
-    def wake(self, workspace: Workspace) -> None:
+    def wake(self, workspace: Workspace, due_times: Mapping[str | None, datetime]) -> None:
         """Start every lane of the workspace in which a delivery is due, without waiting."""
         if self._is_closing:
             return
         now = workspace.clock.now(self._system_clock)
-        for lane, due in self._store.due_times(workspace.id).items():
+        for lane, due in due_times.items():
             if lane is None:
                 continue
             key = (workspace.id, lane)
@@ -128,12 +153,46 @@ class Lanes:
         self._is_closing = True
         running = [*self._tasks.values(), *self._ending]
         await _wait(running, patience)
+        left = [*self._tasks]
         for task in running:
             task.cancel()
         await _wait(running)
+        for workspace_id, lane in left:
+            with suppress(ApiError, NoWorkspaceError):
+                await self._threads.call(self._give_up, workspace_id, lane)
+
+    def _give_up(self, workspace_id: str, lane: str) -> None:
+        with self._store.transaction(workspace_id) as state:
+            self._release(state, lane)
+
+    def is_taken(self, workspace_id: str, lane: str) -> bool:
+        """True if another server was at work in the lane a moment ago."""
+        return self._taken.get((workspace_id, lane), 0) > self._system_clock.monotonic()
 
     def _is_idle(self, key: _Lane) -> bool:
-        return key not in self._tasks and key not in self._stopped
+        return key not in self._tasks and key not in self._stopped and not self.is_taken(*key)
+
+    def _claim(self, state: Transaction, lane: str) -> bool:
+        """Let no other server work in the lane until the attempt has ended. False: one does."""
+        if not self._store.threads:
+            return True
+        key, now = (state.workspace().id, lane), self._system_clock.now().timestamp()
+        claim = state.get(CLAIMS, lane)
+        if claim is not None and claim["owner"] != self._owner and claim["until"] > now:
+            self._taken[key] = self._system_clock.monotonic() + _SECONDS_TAKEN
+            return False
+        self._taken.pop(key, None)
+        until = now + RECEIVER_SECONDS + _SECONDS_TO_NOTE
+        state.put(CLAIMS, lane, {"owner": self._owner, "until": until})
+        return True
+
+    def _release(self, state: Transaction, lane: str) -> bool:
+        """Let other servers work in the lane. False: one does already, as this took too long."""
+        if not self._store.threads:
+            return True
+        claim = state.get(CLAIMS, lane)
+        is_own = claim is not None and claim["owner"] == self._owner
+        return is_own and state.delete(CLAIMS, lane)
 
     async def _run(self, key: _Lane) -> None:
         try:
@@ -158,12 +217,13 @@ class Lanes:
         WORKSPACE.set(workspace_id)
         reached: datetime | None = None
         while not self._is_closing:
-            attempt = self._next(workspace_id, lane, reached)
+            attempt = await self._threads.call(self._next, workspace_id, lane, reached)
             if attempt is None:
                 return
             if isinstance(attempt, Attempt):
                 outcome = attempt.outcome or await self._send_attempt(workspace_id, attempt)
-                reached = self._finish_attempt(workspace_id, attempt, outcome)
+                finish = partial(self._finish_attempt, workspace_id, attempt, outcome)
+                reached = await self._threads.call(finish)
             await asyncio.sleep(0)  # others go on
 
     def _next(
@@ -173,13 +233,14 @@ class Lanes:
         with self._store.transaction(workspace_id) as state:
             clock = state.workspace().clock
             step = state.first_in_lane(lane, clock.now(self._system_clock))
-            if step is None:
+            if step is None or not self._claim(state, lane):
                 return None
             at = max(step.due, reached or step.due)
             instant = at if self._virtual_time else self._system_clock.calendar()
             attempt = prepare(state, step, lane, at, int(instant.timestamp()))
             if attempt is None:
                 state.discard_step(step.number, lane)
+                self._release(state, lane)
             return attempt or True
 
     async def _send_attempt(self, workspace_id: str, attempt: Attempt) -> Outcome:
@@ -205,6 +266,8 @@ class Lanes:
     ) -> datetime | None:
         """Store the outcome of an attempt and return the instant that the lane has reached."""
         with self._store.transaction(workspace_id) as state:
+            if not self._release(state, attempt.lane):
+                return None  # whoever works in the lane now sends it again
             flows = state.workspace().clock.mode == "live"
             delivery = note(state, attempt, outcome, time_flows=flows)
         if attempt.request is not None:

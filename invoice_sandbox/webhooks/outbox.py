@@ -115,7 +115,7 @@ def plan(
     workspace = state.workspace()
     number = state.next_number("dlv_sandbox")
     delivery_id = resource_id("dlv_sandbox", workspace.token, number)
-    due, alterations = _altered(faults, now)
+    due, alterations = _altered(faults, state.not_before(now))  # in the order of events
     delivery: Record = {
         "id": delivery_id,
         "endpointId": endpoint["id"],

@@ -219,13 +219,16 @@ class Agenda:
         with self._collect(workspace_id) as happened:
             async with self._lock(workspace_id):
                 happened.clear()  # it was before
-                start = await self._threads.call(self._now, workspace_id)
+                clock = (await self._threads.call(self._workspace, workspace_id)).clock
+                start = clock.now(self._system_clock)
                 end = target(start)
                 await self._run_until(workspace_id, end)
                 await self._threads.call(self._move_clock, workspace_id, end)
             if wait:
                 await self._finish_lanes(workspace_id, happened)
             await self._start(workspace_id)
+        if clock.mode == "frozen":  # without what another advance did meanwhile
+            happened = [entry for entry in happened if parse_instant(entry["at"]) <= end]
         later = (
             one for one in happened if not _is_attempt(one) or parse_instant(one["at"]) > start
         )

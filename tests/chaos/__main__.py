@@ -17,9 +17,10 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -82,10 +83,11 @@ class Server:
 
 
 class Client:
-    """Creates invoices until it is stopped. It repeats each request until it is acknowledged."""
+    """Creates invoices until it is stopped, with one server after the other. It repeats each
+    request until it is acknowledged."""
 
-    def __init__(self, server: Server, key: str, name: str) -> None:
-        self._server = server
+    def __init__(self, servers: Sequence[Server], key: str, name: str) -> None:
+        self._servers = cycle(servers)
         self._headers = {"Authorization": f"Bearer {key}"}
         self._name = name
         self.ids: dict[str, str] = {}
@@ -111,7 +113,7 @@ class Client:
         dates = {"issueDate": f"{year}-01-01", "dueDate": f"{year + 1}-12-20"}
         try:
             response = httpx.post(
-                f"{self._server.url}/api/invoices",
+                f"{next(self._servers).url}/api/invoices",
                 json={**DATED, **dates, "invoiceNumber": number},
                 headers={**self._headers, "Idempotency-Key": number},
                 timeout=SECONDS_TO_WAIT,
@@ -140,7 +142,7 @@ class Outcome:
 
 
 def kill(server: Server, _outcome: Outcome) -> None:
-    """SIGKILL of the server, and a new one."""
+    """SIGKILL of a server, and a new one."""
     server.kill()
     server.start()
 
@@ -173,35 +175,38 @@ def database() -> Iterator[str]:
 
 
 Fault = Callable[[Server, Outcome], None]
-TRIALS: Final[tuple[tuple[str, Callable[[], Any], Fault, int], ...]] = (
-    ("SIGKILL, SQLite", file, kill, 40),
-    ("SIGKILL, PostgreSQL", database, kill, 40),
-    ("SIGTERM, SQLite", file, stop, 10),
-    ("SIGTERM, PostgreSQL", database, stop, 10),
-    ("PostgreSQL killed and started again", database, restart_database, 10),
+TRIALS: Final[tuple[tuple[str, Callable[[], Any], Fault, int, int], ...]] = (
+    ("SIGKILL, SQLite", file, kill, 40, 1),
+    ("SIGKILL, PostgreSQL", database, kill, 40, 1),
+    ("SIGKILL of one of two servers, PostgreSQL", database, kill, 40, 2),
+    ("SIGTERM, SQLite", file, stop, 10, 1),
+    ("SIGTERM, PostgreSQL", database, stop, 10, 1),
+    ("PostgreSQL killed and started again", database, restart_database, 10, 2),
 )
+"""Name, store, fault, how often, and how many servers."""
 
 
-def run(store: str, fault: Fault, times: int, chosen: random.Random) -> Outcome:
+def run(store: str, fault: Fault, times: int, count: int, chosen: random.Random) -> Outcome:
     """Let a fault happen so many times while clients write, and check everything at the end."""
     outcome = Outcome()
     with ExitStack() as stack:
-        server = Server(store)
-        stack.callback(server.kill)
+        servers = [Server(store) for _ in range(count)]
+        for server in servers:
+            stack.callback(server.kill)
         receiver = stack.enter_context(receiving())
-        key = _workspace(server, receiver)
-        clients = [Client(server, key, f"C{number}") for number in range(CLIENTS)]
+        key = _workspace(servers[0], receiver)
+        clients = [Client(servers, key, f"C{number}") for number in range(CLIENTS)]
         try:
             for _ in range(times):
                 time.sleep(chosen.uniform(0.1, 1.5))
                 began = time.monotonic()
-                fault(server, outcome)
+                fault(chosen.choice(servers), outcome)
                 _wait_for_writes(clients, began)
                 outcome.recovered = max(outcome.recovered, time.monotonic() - began)
         finally:
             for client in clients:
                 client.stop()
-        _judge(server, key, receiver, clients, outcome)
+        _judge(servers[-1], key, receiver, clients, outcome)
     return outcome
 
 
@@ -279,12 +284,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--share", type=float, default=1, help="of how often each fault happens")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="trials that have this in their name")
     options = parser.parse_args()
     chosen, is_wrong = random.Random(options.seed), False  # noqa: S311  not for secrets
-    for name, place, fault, most in TRIALS:
+    for name, place, fault, most, count in TRIALS:
+        if options.only not in name:
+            continue
         times = max(1, round(most * options.share))
         with place() as store:
-            outcome = run(store, fault, times, chosen)
+            outcome = run(store, fault, times, count, chosen)
         stopped = f", stopped in {outcome.stopped:.1f} s" if outcome.stopped else ""
         first = (
             f"{name}: {times} times, {outcome.acknowledged} acknowledged writes, recovered in "

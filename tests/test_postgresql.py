@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,11 +14,13 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state import StoreError
 from invoice_sandbox.state.postgresql import ROLE, Database, shown
 from invoice_sandbox.state.sql import TABLES
 from tests.databases import Proxy, new_database
+from tests.receivers import receiving
 from tests.scenario_run import DATED, data, until
 from tests.support import FROZEN, Running, serving
 
@@ -59,6 +62,70 @@ def execute(dsn: str, *statements: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
         for statement in statements:
             connection.execute(statement)
+
+
+# --- several servers
+
+
+@pytest.fixture
+def pair(dsn: str) -> Iterator[list[Running]]:
+    """Two servers on one database, which start at once."""
+    options: dict[str, Any] = {"scenario": "auto-progress", "clock": ClockState("live")}
+    with ExitStack() as stack, ThreadPoolExecutor(2) as pool:
+        started = [pool.submit(stack.enter_context, served(dsn, **options)) for _ in range(2)]
+        yield [one.result() for one in started]
+
+
+def test_any_server_serves_any_workspace(pair: list[Running]) -> None:
+    one, other = pair
+    assert one.sandbox.engine.first_workspace == other.sandbox.engine.first_workspace
+    with one.client() as client, other.client() as same:
+        made = data(client.post("/api/developer/api-keys", json={"name": "ci"}))
+        created = data(create(client))
+        assert data(same.get(f"/api/invoices/{created['id']}"))["invoiceNumber"] == "INV-1"
+        again = create(same, **{"Idempotency-Key": "k"})
+        replayed = create(client, **{"Idempotency-Key": "k"})
+        assert replayed.headers["Idempotent-Replayed"] == "true"
+        assert data(replayed)["id"] == data(again)["id"] != created["id"]
+        with other.client(made["secret"]) as ci:
+            assert ci.get("/api/invoices").status_code == 200
+            client.delete("/api/developer/api-keys", params={"id": made["id"]})
+            assert ci.get("/api/invoices").status_code == 401
+
+
+def test_events_of_all_servers_arrive_once_and_in_order(pair: list[Running]) -> None:
+    with ExitStack() as stack, receiving() as receiver:
+        clients = [stack.enter_context(running.client()) for running in pair]
+        hook = {"url": receiver.url, "events": ["invoice.registered"]}
+        data(clients[0].post("/api/webhooks", json=hook))
+        pool = stack.enter_context(ThreadPoolExecutor(4))
+        made = [pool.submit(create, clients[turn % 2], f"INV-{turn}") for turn in range(20)]
+        ids = {data(one.result())["id"] for one in made}
+        until(lambda: len(receiver.messages) >= 20, "all have arrived")
+        numbers = [int(message.id.rpartition("_")[2]) for message in receiver.messages]
+        assert numbers == sorted(set(numbers))
+        assert {message.event["data"]["id"] for message in receiver.messages} == ids
+
+
+def test_a_server_does_what_another_one_left(pair: list[Running]) -> None:
+    one, other = pair
+    with one.client() as client:
+        invoice = data(create(client))
+    other.system_clock.pass_seconds(3600)  # the first one does not notice
+    with other.client() as client:
+        log = "/api/audit-log"
+        until(lambda: "invoice.verified" in client.get(log).text, "the other one goes on")
+        assert data(client.get(f"/api/invoices/{invoice['id']}"))["status"] != "Registered"
+
+
+def test_a_stream_shows_requests_to_other_servers(pair: list[Running]) -> None:
+    with pair[0].client() as client, pair[1].client() as other:
+        header = {"Accept": "text/event-stream"}
+        with client.stream("GET", "/sandbox/requests/stream", headers=header) as stream:
+            lines = stream.iter_lines()
+            assert next(lines) == ": connected"
+            create(other, "SEEN-1").raise_for_status()
+            assert any("SEEN-1" in line for line in lines)
 
 
 # --- the schema

@@ -80,7 +80,7 @@ class Lanes:
         """``virtual_time``: signatures use the time of the workspace, not real time."""
         self._threads = threads or Threads()
         self._owner = new_secret()
-        self._taken: dict[_Lane, float] = {}
+        self._taken: set[_Lane] = set()
         self._store = store
         self._system_clock = system_clock
         self._send = send
@@ -167,7 +167,12 @@ class Lanes:
 
     def is_taken(self, workspace_id: str, lane: str) -> bool:
         """True if another server was at work in the lane a moment ago."""
-        return self._taken.get((workspace_id, lane), 0) > self._system_clock.monotonic()
+        return (workspace_id, lane) in self._taken
+
+    def _leave(self, key: _Lane) -> None:
+        """Look at a lane again after a moment."""
+        self._taken.add(key)
+        asyncio.get_running_loop().call_later(_SECONDS_TAKEN, self._taken.discard, key)
 
     def _is_idle(self, key: _Lane) -> bool:
         return key not in self._tasks and key not in self._stopped and not self.is_taken(*key)
@@ -179,9 +184,8 @@ class Lanes:
         key, now = (state.workspace().id, lane), self._system_clock.now().timestamp()
         claim = state.get(CLAIMS, lane)
         if claim is not None and claim["owner"] != self._owner and claim["until"] > now:
-            self._taken[key] = self._system_clock.monotonic() + _SECONDS_TAKEN
+            self._threads.on_loop(self._leave, key)
             return False
-        self._taken.pop(key, None)
         until = now + RECEIVER_SECONDS + _SECONDS_TO_NOTE
         state.put(CLAIMS, lane, {"owner": self._owner, "until": until})
         return True

@@ -9,13 +9,7 @@ from threading import Event
 from time import monotonic, sleep
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.clients import (
-    Assignment,
-    Client,
-    Ending,
-    Endpoint,
-    Session,
-)
+from invoice_sandbox.acceptance.clients import Assignment, Client, Ending, Endpoint, Session
 from invoice_sandbox.acceptance.observations import Observations, Observer, observations_of
 from invoice_sandbox.acceptance.plan import Case, Check, Plan
 from invoice_sandbox.acceptance.rules import evaluate

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a client receives webhooks; ``port`` is that of this machine, if it is here."""
+    """The address where a client receives webhooks, and the ``port`` if it is on this machine."""
 
     url: str
     port: int | None = None

@@ -40,7 +40,7 @@ class Request:
 
     @property
     def began(self) -> datetime:
-        """When it arrived."""
+        """The instant of its arrival."""
         return self.ended - self.took
 
     @property

@@ -39,7 +39,7 @@ class Entry:
 
     @property
     def instant(self) -> datetime:
-        """When it happened, on the clock of the workspace."""
+        """The instant, on the clock of the workspace."""
         return parse_instant(self.at)
 
     def short(self) -> Entry:

@@ -169,7 +169,7 @@ def _bounds(rule: Rule, least: int, most: int | None) -> str:
 
 
 def _meant(rule: Rule) -> str:
-    """Which requests a rule counts: the operations, the status and the value that they name."""
+    """Return the requests that a rule counts, in words: operations, status, and value."""
     operations = listed(rule["request"])
     to = "" if EVERY in operations else f" to {' or '.join(operations)}"
     status = rule.get("status")

@@ -81,7 +81,7 @@ def prefix_of_key(key: str) -> str:
 
 
 def key_problem(key: str) -> str | None:
-    """Why ``key`` cannot be a sandbox key; None if it can. Never contains the key."""
+    """Return why ``key`` cannot be a sandbox key, without the key; None if it can."""
     body = key.removeprefix(KEY_PREFIX)
     if not key.startswith(KEY_PREFIX):
         return f"a sandbox key begins with {KEY_PREFIX}"

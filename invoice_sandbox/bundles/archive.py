@@ -20,7 +20,7 @@ from invoice_sandbox.base.errors import UserError
 FORMAT: Final = "invoice-sandbox-bundle/1"
 MANIFEST: Final = "manifest.json"
 CASES: Final = "cases/"
-"""Where the parts of each case of an acceptance run are."""
+"""The folder with the parts of each case of an acceptance run."""
 
 MAX_FILE: Final = 32 * 1024 * 1024
 MAX_PART: Final = 16 * 1024 * 1024

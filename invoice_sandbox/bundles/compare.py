@@ -38,9 +38,9 @@ _ULID: Final = re.compile(r"(?<![0-9A-Z])[0-9A-HJKMNP-TV-Z]{26}(?![0-9A-Z])")
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two runs differ, and the values as text. ``request`` is the number of the request in
-    the bundle, from 1, and its first line; None: it is in what is left at the end. ``case`` is that
-    of an acceptance run."""
+    """A place where two runs differ, and the values as text. ``request`` is the number of the
+    request in the bundle, from 1, and its first line; None: it is in what is left at the end.
+    ``case`` is that of an acceptance run."""
 
     request: str | None
     member: str

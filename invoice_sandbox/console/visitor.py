@@ -1,4 +1,4 @@
-"""Who visits the console: the keys and sessions in a cookie, of which one is in use.
+"""The visitor of the console: the keys and sessions in a cookie, of which one is in use.
 
 Without one, the demo key opens the console where it is valid, and else a session of the API.
 """

@@ -225,7 +225,7 @@ class ControlClient:
 
     @property
     def lists_events(self) -> str:
-        """Where the types of the webhook events are listed."""
+        """The place where the types of the webhook events are listed."""
         return f"{self.url}/openapi.json lists all of them, under 'webhooks'"
 
     def registration_path(self) -> str:

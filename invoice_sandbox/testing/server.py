@@ -36,7 +36,7 @@ ONLY_CLIENT: Final = (
 
 @dataclass(frozen=True)
 class Options:
-    """Which server: the running one at ``url``, or a new one with these files and settings."""
+    """A choice: the running server at ``url``, or a new one with these files and settings."""
 
     url: str | None = None
     key: str | None = field(default=None, repr=False)

@@ -58,8 +58,11 @@ class Webhooks:
         fresh = [
             message for message in messages if message["verified"] and not message["duplicate"]
         ]
-        types = self._types() if any(_event_in(message) is None for message in fresh) else {}
-        return [_event_in(message) or _event_about(message, types) for message in fresh]
+        events = [_event(message, {}) for message in fresh]
+        if all(event["type"] for event in events):
+            return events
+        types = self._types()
+        return [_event(message, types) for message in fresh]
 
     def _types(self) -> dict[str, str]:
         """The types of the recorded events, by the id of their deliveries."""
@@ -126,7 +129,7 @@ class Webhooks:
         return "\n".join(line for line in lines if line)
 
     def _reason(self, event_type: str, recorded: list[dict[str, Any]]) -> str:
-        """Why no event of this type can have arrived, if that is known."""
+        """Return why no event of this type can have arrived, if that is known."""
         if any(not event["deliveries"] for event in recorded):
             text = f"{event_type} was recorded, but no endpoint is registered for it"
             if self._control.project.register is None:
@@ -139,24 +142,18 @@ class Webhooks:
         return "" if event_type in known else f"The contract has no event of this type; {advice}"
 
 
-def _event_in(message: Mapping[str, Any]) -> Event | None:
-    """The event that the body is, if it has its id, type and data."""
+def _event(message: Mapping[str, Any], types: Mapping[str, str]) -> Event:
+    """Return the event that the body is, if it has an id, a type and data, else an event with the
+    body as data, of the type that was recorded for the delivery."""
     try:
         body = json.loads(message["body"])
-        is_whole = isinstance(body["id"] + body["type"], str) and isinstance(body["data"], dict)
-    except (ValueError, LookupError, TypeError):
-        return None
-    return body if is_whole else None
-
-
-def _event_about(message: Mapping[str, Any], types: Mapping[str, str]) -> Event:
-    """The event whose data the body is, of the type that was recorded for the delivery."""
-    event_id = message["headers"].get("webhook-id", "")
-    try:
-        data = json.loads(message["body"])
     except ValueError:
-        data = None
-    return {"id": event_id, "type": types.get(event_id), "data": data}
+        body = None
+    match body:
+        case {"id": str(), "type": str(), "data": dict()}:
+            return dict(body)
+    event_id = message["headers"].get("webhook-id", "")
+    return {"id": event_id, "type": types.get(event_id), "data": body}
 
 
 def _fits(event: Event, event_type: str, members: Mapping[str, Any]) -> bool:
@@ -170,7 +167,7 @@ def _line(
     message: Mapping[str, Any], types: Mapping[str, str], expected: set[str], wanted: Iterable[str]
 ) -> str:
     """A message with the ``wanted`` members of its data."""
-    event = _event_in(message) or _event_about(message, types)
+    event = _event(message, types)
     named = "not an event"
     if event["type"] is not None and isinstance(event["data"], dict):
         had = [f"{name}={event['data'][name]!r}" for name in wanted if name in event["data"]]

@@ -134,9 +134,7 @@ def invoices_to_finance(context: Context, body: Mapping[str, Any]) -> list[Recor
     invoices = [load_invoice(context, invoice_id) for invoice_id in ids]
     if named and alias not in (None, *named):
         raise reject(
-            "conflict",
-            problem="invoiceId is not one of invoiceIds",
-            advice="Send invoiceIds only.",
+            "conflict", problem="invoiceId is not one of invoiceIds", advice="Send invoiceIds only."
         )
     for invoice in invoices:
         check_financeable(context, invoice)

@@ -9,15 +9,7 @@ from typing import Any, Final, Literal
 
 from iso4217 import Currency
 
-from invoice_sandbox.project.api import (
-    USERS,
-    Call,
-    Condition,
-    Context,
-    Record,
-    Transaction,
-    reject,
-)
+from invoice_sandbox.project.api import USERS, Call, Condition, Context, Record, Transaction, reject
 
 from .audit import Target, audit
 from .errors import OTHER_SELLER

@@ -17,12 +17,7 @@ from invoice_sandbox.project.api import (
 )
 
 from .audit import audit
-from .financing import (
-    move_request,
-    newest_open_request,
-    newest_request_for_offers,
-    open_request,
-)
+from .financing import move_request, newest_open_request, newest_request_for_offers, open_request
 from .invoices import CLIENT, SYNTHETIC_INVOICE, apply_invoice_trigger, emit_move, load_invoice
 from .lifecycle import move_record, unfinished_statuses
 from .pricing import DAY_COUNT, Terms, check_offer, price, pricing_members, terms_of
@@ -90,10 +85,7 @@ def find_accepted_offer(context: Context, invoice: Record) -> Record | None:
 
 
 def request_for_offer(
-    context: Context,
-    request_id: str | None,
-    invoice_id: str | None,
-    partner_id: str | None = None,
+    context: Context, request_id: str | None, invoice_id: str | None, partner_id: str | None = None
 ) -> Record | None:
     """Return the financing request for a new offer; None: no client has an open one.
 

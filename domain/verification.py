@@ -70,13 +70,7 @@ Code = Literal[
 """The codes of ITEMS."""
 
 State = Literal[
-    "Pending",
-    "InProgress",
-    "Passed",
-    "Failed",
-    "ActionRequired",
-    "ManualReview",
-    "NotApplicable",
+    "Pending", "InProgress", "Passed", "Failed", "ActionRequired", "ManualReview", "NotApplicable"
 ]
 """The state of an item."""
 

@@ -15,9 +15,4 @@ def push_erp_invoices(call: Call) -> Record:
     import_id = call.new_id("imp_sandbox")
     audit(call, "erp_import.accepted", ("erp_import", import_id), received=len(items))
     schedule_items(call, import_id, source, items)
-    return {
-        "importId": import_id,
-        "status": "Accepted",
-        "received": len(items),
-        "source": source,
-    }
+    return {"importId": import_id, "status": "Accepted", "received": len(items), "source": source}

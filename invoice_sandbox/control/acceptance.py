@@ -29,7 +29,7 @@ _PREFIX: Final = "acr_sandbox"
 def list_acceptance_runs(call: ControlCall) -> list[Record]:
     """The runs of the workspace, newest first."""
     with call.engine.store.transaction(call.workspace.id) as state:
-        return [_shown(call, one) for one in state.page(_RUNS).records]
+        return [_shown(call, run) for run in state.page(_RUNS).records]
 
 
 def create_acceptance_run(call: ControlCall) -> Record:
@@ -111,17 +111,17 @@ def get_acceptance_bundle(call: ControlCall) -> Raw:
     """The bundle of a run. Raises ApiError 404 for no run, and for one without a bundle."""
     with call.engine.store.transaction(call.workspace.id) as state:
         run = _named(state, call)
-        found = state.get(BUNDLES, run["id"])
-    if found is None:
+        bundle = state.get(BUNDLES, run["id"])
+    if bundle is None:
         raise reject("unknown_resource", kind="bundle yet of a run", member="id")
-    return Raw(200, "application/octet-stream", base64.b64decode(found["zip"]))
+    return Raw(200, "application/octet-stream", base64.b64decode(bundle["zip"]))
 
 
 def _named(state: Transaction, call: ControlCall) -> dict[str, Any]:
-    found = state.get(_RUNS, call.path["id"])
-    if found is None:
+    run = state.get(_RUNS, call.path["id"])
+    if run is None:
         raise reject("unknown_resource", kind="acceptance run", member="id", value=call.path["id"])
-    return dict(found)
+    return dict(run)
 
 
 def _shown(call: ControlCall, run: Record) -> Record:

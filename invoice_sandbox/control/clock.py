@@ -63,10 +63,7 @@ def get_agenda(call: ControlCall) -> Record:
         lanes = call.engine.store.due_times(call.workspace.id)
         due = state.steps(*lanes)
     done = call.engine.store.log(call.workspace.id, STEPS_LOG)
-    return {
-        "due": [step_summary(step) for step in due],
-        "done": in_order(done.entries)[::-1],
-    }
+    return {"due": [step_summary(step) for step in due], "done": in_order(done.entries)[::-1]}
 
 
 def _now(call: ControlCall) -> datetime:

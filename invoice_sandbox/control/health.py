@@ -10,7 +10,7 @@ from invoice_sandbox.state import Record
 
 
 def get_sandbox_health(call: PublicControlCall) -> Response:
-    """Whether the server is ready for requests: 503 if its store does not work, or it stops."""
+    """Return 200 if the server is ready; 503 if its store does not work, or it stops."""
     is_ready = call.engine.store.is_ready()
     store = "ready" if is_ready else "unavailable"
     is_stopping = call.engine.stopping.is_set()
@@ -22,5 +22,5 @@ def get_sandbox_health(call: PublicControlCall) -> Response:
 
 
 def get_sandbox_liveness(_call: PublicControlCall) -> Record:
-    """That the process responds, whatever the state of its store."""
+    """Return that the process responds, whatever the state of its store."""
     return {"status": "ok"}

@@ -20,7 +20,7 @@ _DEFAULT_LIMIT: Final = 100
 
 
 def list_requests(call: ControlCall) -> Response:
-    """The entries that match every filter of the query, newest first.
+    """Return the entries that match every filter of the query, newest first.
 
     By its id, who may act also finds a request to the control API.
     """
@@ -37,7 +37,7 @@ def list_requests(call: ControlCall) -> Response:
 
 
 def stream_requests(call: ControlCall) -> Raw:
-    """The entries that match every filter, as they come. Raises ApiError 409.
+    """Stream the entries that match every filter, as they come. Raises ApiError 409.
 
     A client that does not accept a stream gets only those that are there after ``Last-Event-ID``.
     """
@@ -90,7 +90,7 @@ def _events(call: ControlCall, log: Log, after: int) -> Iterator[bytes]:
 
 
 def _matches(query: Mapping[str, Any], entry: Record) -> bool:
-    """Whether an entry matches every filter of a query."""
+    """True if an entry matches every filter of a query."""
     return all(_FILTERS[name](entry, query[name]) for name in _FILTERS.keys() & query.keys())
 
 

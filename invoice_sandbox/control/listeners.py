@@ -28,7 +28,7 @@ _IDLE: Final = 3600
 
 
 def create_listener(call: ControlCall) -> Record:
-    """A new listener, or the one of the token, whose ``endpoints`` stay. Raises ApiError 409."""
+    """Open a listener, or the one of the token, whose ``endpoints`` stay. Raises ApiError 409."""
     engine = call.engine
     for workspace_id in engine.listeners.workspaces():
         if engine.store.workspace(workspace_id) is None:
@@ -60,7 +60,7 @@ def delete_listener(call: ControlCall) -> Record:
 
 
 def stream_listener(call: ControlCall) -> Raw:
-    """The deliveries to a listener as a stream. Raises ApiError 404.
+    """Return the deliveries to a listener as a stream. Raises ApiError 404.
 
     A client that does not accept a stream gets only the waiting messages.
     """
@@ -112,7 +112,7 @@ def report_message_response(call: ControlCall) -> Record:
 
 
 def _event_type(call: PublicControlCall, listener: Listener) -> str | None:
-    """The type of the event that a message delivers; None if that is not known."""
+    """Return the type of the event that a message delivers; None if that is not known."""
     try:
         with call.engine.store.transaction(listener.workspace_id) as state:
             return type_of(state, call.headers, call.raw_body)
@@ -121,27 +121,29 @@ def _event_type(call: PublicControlCall, listener: Listener) -> str | None:
 
 
 def _endpoints(call: ControlCall, listener: Listener, kept: Collection[str] | None) -> list[str]:
-    """The ids of the webhook endpoints of a listener, after all but the ``kept`` ones are deleted.
-    None: all are kept."""
+    """Delete all webhook endpoints of a listener but the ``kept`` ones (None: all), and return the
+    ids of those that are left."""
     engine = call.engine
     where = Condition("url", "=", listener_url(engine.url, listener.token))
     hook = engine.project.hooks.on_endpoint_removed
     with engine.store.transaction(call.workspace.id) as state:
         context = call.context(state)
-        found = all_endpoints(state, where)
-        gone = [one for one in found if kept is not None and one["id"] not in kept]
-        for one in gone:
-            remove(state, one, context.now)
+        left = []
+        for endpoint in all_endpoints(state, where):
+            if kept is None or endpoint["id"] in kept:
+                left.append(endpoint["id"])
+                continue
+            remove(state, endpoint, context.now)
             if hook is not None:
-                hook(context, one)
-    return [one["id"] for one in found if one not in gone]
+                hook(context, endpoint)
+    return left
 
 
 def _named(call: ControlCall) -> Listener:
-    found = call.engine.listeners.named(call.workspace.id, call.path["id"])
-    if found is None:
+    listener = call.engine.listeners.named(call.workspace.id, call.path["id"])
+    if listener is None:
         raise reject("unknown_resource", kind="listener", member="id")
-    return found
+    return listener
 
 
 def _text_response(status: int, text: str, headers: tuple[tuple[str, str], ...] = ()) -> Raw:

@@ -49,7 +49,7 @@ def get_recording(call: ControlCall) -> Record:
         "scenarios": _scenarios(engine, end),
         "journal": journal,
         "steps": [secrets.redacted(entry) for entry in steps.entries],
-        "deliveries": [secrets.redacted(published_delivery(one)) for one in deliveries],
+        "deliveries": [secrets.redacted(published_delivery(delivery)) for delivery in deliveries],
         "outcomes": [secrets.redacted(entry) for entry in outcomes.entries],
     }
     masked: Record = jsonio.loads(secrets.masked(jsonio.dumps(recording).decode()).encode())
@@ -58,14 +58,14 @@ def get_recording(call: ControlCall) -> Record:
 
 def _beginning(engine: Engine, workspace: Workspace) -> Snapshot:
     snapshots = engine.store.snapshots(workspace.id)
-    return next(one for one in snapshots if one.id == BEGINNING)
+    return next(snapshot for snapshot in snapshots if snapshot.id == BEGINNING)
 
 
 def _shown(contents: Contents, clock: ClockState, secrets: NamedSecrets) -> Record:
-    """What a workspace holds, without secrets. ``records`` is None if they are too many."""
+    """Return the content of a workspace, without secrets. ``records`` None: they are too many."""
     return {
         "scenario": contents.workspace.scenario,
-        "faults": [secrets.redacted(shown_fault(one)) for one in contents.workspace.faults],
+        "faults": [secrets.redacted(shown_fault(fault)) for fault in contents.workspace.faults],
         "clock": {
             "mode": clock.mode,
             "at": clock.at.isoformat(),

@@ -35,10 +35,10 @@ _NO_SUBJECT: Final = ErrorType(
 
 
 def list_scenarios(call: ControlCall) -> list[Record]:
-    """Every scenario of the project, by name."""
+    """Return every scenario of the project, by name."""
     current = call.fresh().scenario
-    scenarios = sorted(call.engine.project.scenarios.values(), key=lambda one: one.name)
-    return [_shown(one, current) for one in scenarios]
+    scenarios = call.engine.project.scenarios
+    return [_shown(scenarios[name], current) for name in sorted(scenarios)]
 
 
 def set_scenario(call: ControlCall) -> Later:
@@ -81,14 +81,14 @@ def _with_conditions(call: ControlCall, name: str, conditions: Mapping[str, Any]
 
 def _place(scenario: Scenario, pointer: Pointer) -> str:
     """The condition at a place in a scenario, or the place itself: ``steps, entry 2``."""
-    found = at_pointer(scenario.document, pointer_text(pointer))
-    if isinstance(found, str) and found.startswith("$"):
-        return f"condition '{found[1:]}'"
+    value = at_pointer(scenario.document, pointer_text(pointer))
+    if isinstance(value, str) and value.startswith("$"):
+        return f"condition '{value[1:]}'"
     return ", ".join(f"entry {step + 1}" if isinstance(step, int) else step for step in pointer)
 
 
 def _for_workspace(call: ControlCall, scenario: Scenario) -> int:
-    """How many steps were dropped."""
+    """Choose the scenario for the workspace, and return the number of steps that were dropped."""
     dropped, conditions = 0, scenario.conditions
     with call.engine.store.transaction(call.workspace.id) as state:
         workspace = state.workspace()
@@ -112,7 +112,7 @@ def _for_workspace(call: ControlCall, scenario: Scenario) -> int:
 
 
 def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> int:
-    """How many steps were dropped."""
+    """Choose the scenario for a subject, and return the number of steps that were dropped."""
     dropped = 0
     if scenario.faults:
         raise reject(
@@ -164,6 +164,6 @@ def _shown(scenario: Scenario, current: str) -> Record:
             *({"on": step.call, "nth": step.nth, "do": step.do} for step in scenario.calls),
         ],
         "faults": [dict(fault) for fault in scenario.faults],
-        "deliveries": [dict(one) for one in scenario.deliveries],
-        "expects": [dict(one) for one in scenario.expects],
+        "deliveries": [dict(fault) for fault in scenario.deliveries],
+        "expects": [dict(rule) for rule in scenario.expects],
     }

@@ -19,7 +19,7 @@ _PREFIX: Final = "snp_sandbox"
 
 
 def list_snapshots(call: ControlCall) -> list[Record]:
-    """Snapshots, newest first."""
+    """Return the snapshots, newest first."""
     taken = call.engine.workspaces.snapshots(call.workspace)
     return [_shown(snapshot) for snapshot in reversed(taken)]
 
@@ -53,7 +53,7 @@ def _created(call: ControlCall) -> Record:
 def delete_snapshot(call: ControlCall) -> Record:
     """Delete a snapshot. Raises ApiError 404."""
     wanted = call.path["id"]
-    if wanted not in {one.id for one in call.engine.workspaces.snapshots(call.workspace)}:
+    if wanted not in {taken.id for taken in call.engine.workspaces.snapshots(call.workspace)}:
         raise reject("unknown_resource", kind="snapshot", member="id", value=wanted)
     call.engine.store.drop_snapshot(call.workspace.id, wanted)
     return {"id": wanted, "deleted": True}

@@ -18,7 +18,7 @@ from invoice_sandbox.state.credentials import CONTROL, allows
 
 
 def list_workspaces(call: ControlCall) -> list[Record]:
-    """The caller's workspace and those created from it, newest first.
+    """Return the caller's workspace and those created from it, newest first.
 
     A key that may only create workspaces gets those that it created.
     """
@@ -26,7 +26,7 @@ def list_workspaces(call: ControlCall) -> list[Record]:
 
 
 def create_workspace(call: ControlCall) -> Record:
-    """A new workspace and its key, which is shown only once. Raises ApiError 400 and 409."""
+    """Create a workspace and its key, which is shown only once. Raises ApiError 400 and 409."""
     key = new_key(call.engine.project.conventions.key_prefix)
     scenario = call.body.get("scenario")
     if scenario is not None:
@@ -54,11 +54,11 @@ def delete_workspace(call: ControlCall) -> Record:
             problem="A workspace cannot delete itself",
             advice="Use a key of the workspace that it was created from.",
         )
-    found = next((one for one in _visible(call) if one.id == wanted), None)
-    if found is None:
+    visible = {workspace.id: workspace for workspace in _visible(call)}
+    if wanted not in visible:
         kind = "workspace created from this one"
         raise reject("unknown_resource", kind=kind, member="id", value=wanted)
-    gone = call.engine.workspaces.family(found)
+    gone = call.engine.workspaces.family(visible[wanted])
     call.engine.workspaces.delete(gone)
     for workspace in gone:
         call.engine.listeners.remove_all(workspace.id)
@@ -66,7 +66,7 @@ def delete_workspace(call: ControlCall) -> Record:
 
 
 def reset_workspace(call: ControlCall) -> Later:
-    """The reset workspace. Raises ApiError 409 for any key but the one it was created with."""
+    """Reset the workspace. Raises ApiError 409 for any key but the one it was created with."""
     reset = partial(call.engine.workspaces.reset, call.workspace, call.credential)
     alone = partial(call.engine.agenda.alone, call.workspace.id, reset)
     return Later(alone, lambda _: _as_created(call))

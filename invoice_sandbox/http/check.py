@@ -1,4 +1,4 @@
-"""What the project returns, as a response that its contract allows."""
+"""The result of the project as a response that its contract allows."""
 
 from __future__ import annotations
 

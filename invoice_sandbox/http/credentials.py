@@ -31,7 +31,7 @@ from invoice_sandbox.state.credentials import (
 
 _AUTHORIZATION: Final = "authorization"
 _SCHEMES: Final = frozenset({"", BEARER})
-"""What an ``Authorization`` header without a credential may consist of."""
+"""An ``Authorization`` header without a credential."""
 
 _COMMON: Final = (Scheme("bearer", "authorization"), Scheme("header", "x-api-key"))
 """Where the key of a workspace is accepted, whatever the document declares."""
@@ -150,12 +150,14 @@ def _presented(request: Request, scheme: Scheme, *, has_basic: bool) -> list[Pre
     """The secrets of a request as ``scheme`` says, and the problem of one without its name.
     ``has_basic``: the operation takes Basic, too."""
     kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
-    found: list[Presented | str] = [Presented(kind, one) for one in secrets_of(request, scheme)]
+    found: list[Presented | str] = [
+        Presented(kind, secret) for secret in secrets_of(request, scheme)
+    ]
     if scheme.location != BEARER:
         return found
     problem = _problem_of_bearer(request.head, has_basic=has_basic)
     if problem is not None:
-        return [*(one for one in found if isinstance(one, Presented) and one.secret), problem]
+        return [*(sent for sent in found if isinstance(sent, Presented) and sent.secret), problem]
     return found
 
 
@@ -182,8 +184,8 @@ def _agreed(callers: Sequence[Caller], errors: Sequence[ApiError]) -> Caller | N
     its cookie with every request, so a session is used only without a valid key. Raises ApiError
     401 when no secret is valid, or when two belong to different credentials.
     """
-    keys = [one for one in callers if one[0].type == "api_key"] or callers
-    if len({one.digest for one, _ in keys}) > 1:
+    keys = [caller for caller in callers if caller[0].type == "api_key"] or callers
+    if len({credential.digest for credential, _ in keys}) > 1:
         raise reject("credentials_disagree")
     if errors and not keys:  # the most specific one
         raise min(errors, key=lambda error: error.type.name == "bad_credential")
@@ -191,7 +193,7 @@ def _agreed(callers: Sequence[Caller], errors: Sequence[ApiError]) -> Caller | N
 
 
 def _outcome(engine: Engine, request: Request, presented: Presented | str) -> Caller | ApiError:
-    """What a secret turns out to be."""
+    """The result of the look-up of a secret."""
     if isinstance(presented, str):
         return reject("no_bearer", problem=presented)
     found = look_up(engine.store, presented)
@@ -217,7 +219,7 @@ _REACHABLE: Final = "on a server that other machines can reach"
 
 
 def is_local(engine: Engine, request: Request) -> bool:
-    """Whether the request comes from this machine: no other can reach the server, and no header
+    """True if the request comes from this machine: no other can reach the server, and no header
     shows that a proxy passed the request on. The edge allows only loopback names as ``Host``."""
     return engine.local and request.head.forwarding is None
 
@@ -251,7 +253,7 @@ def workspace_of_caller(engine: Engine, request: Request) -> Workspace | None:
             if scheme.location in {"bearer", "basic", "header"}
             for presented in _presented(request, scheme, has_basic=True)
         ]
-        caller = _agreed([one for one in outcomes if not isinstance(one, ApiError)], ())
+        caller = _agreed([outcome for outcome in outcomes if not isinstance(outcome, ApiError)], ())
     except ApiError:
         return None
     return None if caller is None else caller[1]

@@ -28,7 +28,7 @@ from invoice_sandbox.runtime.engine import Engine
 REASON: Final = "X-Sandbox-Error"
 _MAX_REASON_LENGTH: Final = 1024
 _INSTEAD: Final = {400: 422}
-"""What documents declare for an invalid request, besides 400."""
+"""The statuses that documents declare for an invalid request, besides 400."""
 _LOGGED: Final = frozenset({401, 429})
 """Errors whose message is the reason in the journal and the log."""
 
@@ -80,7 +80,7 @@ def declared_status(operation: Operation, status: int) -> int | None:
 
 
 def _is_declared(endpoint: Endpoint, status: int, media_type: str, body: Any) -> bool:
-    """Whether the operation declares this body: that its schema allows it is not enough, if the
+    """True if the operation declares this body: that its schema allows it is not enough, if the
     schema declares other members only."""
     response = endpoint.operation.response_for(status)
     declared = response.declared_for(media_type) if response else None
@@ -94,7 +94,7 @@ def _is_declared(endpoint: Endpoint, status: int, media_type: str, body: Any) ->
 
 
 def _has_example(endpoint: Endpoint, status: int, media_type: str) -> bool:
-    """Whether the document has an example of the response that its schema allows."""
+    """True if the document has an example of the response that its schema allows."""
     response = endpoint.operation.response_for(status)
     declared = response.declared_for(media_type) if response else None
     if response is None or declared is None:
@@ -102,4 +102,4 @@ def _has_example(endpoint: Endpoint, status: int, media_type: str) -> bool:
     media, checker = response.media[declared], response.content[declared]
     named = (one for _, one in named_examples(endpoint.contract.document, media))
     alone = [media["example"]] if "example" in media else []
-    return any(is_valid(checker, one) for one in (*named, *alone))
+    return any(is_valid(checker, example) for example in (*named, *alone))

@@ -1,4 +1,4 @@
-"""What is known of an operation before any request comes, compiled at start."""
+"""An operation as it is compiled at the start, before any request comes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from invoice_sandbox.project.conventions import Conventions
 
 _READING = frozenset({"GET", "HEAD"})
 _REPORTS = frozenset({"reportMessageResponse"})
-"""What a listener sends for each delivery to it. The deliveries have limits of their own."""
+"""The operation by which a listener reports each delivery. The deliveries have limits of their
+own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ def gate_of(contract: Contract, operation: Operation, *, is_control: bool, is_op
     return Gate(
         schemes=schemes,
         requirements=[
-            frozenset(one.scheme for one in requirement if one.scheme in known)
+            frozenset(part.scheme for part in requirement if part.scheme in known)
             for requirement in security.requirements
         ],
         scopes=security.scopes,
@@ -161,6 +162,8 @@ def endpoint_of(
         conventions=conventions,
         gate=gate_of(contract, operation, is_control=is_control, is_open=is_open),
         reading=reading_of(operation, has_handler=operation.id in handlers),
-        raw_parameters=frozenset(one.name for one in declared if one.in_raw_path),
-        secrets=frozenset(one.name for one in declared if one.secret and one.location == "path"),
+        raw_parameters=frozenset(each.name for each in declared if each.in_raw_path),
+        secrets=frozenset(
+            each.name for each in declared if each.secret and each.location == "path"
+        ),
     )

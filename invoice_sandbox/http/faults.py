@@ -33,7 +33,7 @@ Outcome = Reply | ApiError | Later
 
 _CHALLENGE: Final = (("WWW-Authenticate", 'Bearer realm="sandbox"'),)
 _HTML: Final = "<!doctype html><title>{status}</title><h1>Error {status}</h1><p>{text}</p>\n"
-"""What a gateway returns that is no part of the API."""
+"""The page that a gateway returns, which is not part of the API."""
 
 _INJECTED: Final = "The fault {id} injected this response"
 _ADVICE: Final = "Remove it, or wait and try again."

@@ -169,7 +169,7 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _sorted(value[key]) for key in sorted(value)}
     if isinstance(value, list):
-        return [_sorted(one) for one in value]
+        return [_sorted(item) for item in value]
     return value
 
 
@@ -177,5 +177,5 @@ def _without(value: Any, names: frozenset[str]) -> Any:
     if isinstance(value, Mapping):
         return {key: _without(one, names) for key, one in value.items() if key not in names}
     if isinstance(value, list):
-        return [_without(one, names) for one in value]
+        return [_without(item, names) for item in value]
     return value

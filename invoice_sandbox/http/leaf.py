@@ -47,7 +47,8 @@ log = logging.getLogger("invoice_sandbox")
 
 
 class Leaf:
-    """What Connexion calls with what a request is for: an operation, a page, or nothing.
+    """The function that Connexion calls with the target of a request: an operation, a page, or
+    none.
 
     ``hosts`` are those that requests may name, None: any.
     """

@@ -91,14 +91,16 @@ def from_contract(
         why = request.why
         why["hints"] = [*why.get("hints", ()), *given.hints]
     names = {name.lower() for name in headers}
-    shown = (one for one in given.headers if one[0].lower() not in names)
+    shown = (header for header in given.headers if header[0].lower() not in names)
     return reply_of(replace(given, headers=(*shown, *headers.items())), request)
 
 
 def reply_of(given: ContractResponse, request: Request) -> Reply:
     """The response as it goes out, without headers that the server itself sets."""
     taken = {name.lower() for name, _ in request.headers}
-    headers = tuple(one for one in given.headers if one[0].lower() not in taken | _SET_BY_EDGE)
+    headers = tuple(
+        header for header in given.headers if header[0].lower() not in taken | _SET_BY_EDGE
+    )
     if not given.media_type or given.status in WITHOUT_BODY:
         return Reply(given.status, headers=headers)
     body = jsonio.dumps(given.body) if is_json(given.media_type) else given.body.encode()
@@ -111,7 +113,7 @@ _SET_BY_EDGE: Final = frozenset({"x-request-id", "x-contract-version"})
 def _preferences(values: list[str]) -> dict[str, str]:
     """Preferences by name, the first of each name; parameters of a preference are left out."""
     found: dict[str, str] = {}
-    for member in (one for value in values for one in _MEMBER.findall(value)):
+    for member in (found for value in values for found in _MEMBER.findall(value)):
         name, _, rest = member.partition("=")
         name, parameter, _ = name.partition(";")
         found.setdefault(name.strip().lower(), "" if parameter else _word(rest.strip()))
@@ -126,7 +128,7 @@ def _word(text: str) -> str:
 
 
 def _supported(preferences: dict[str, str]) -> dict[str, str]:
-    """Those that are about the response; ``dynamic=false`` is the default."""
+    """Return the preferences about the response; ``dynamic=false`` is the default."""
     supported = {name: preferences[name] for name in ("code", "example") if preferences.get(name)}
     if preferences.get("dynamic", "false").lower() in {"true", ""}:
         supported["dynamic"] = "true"

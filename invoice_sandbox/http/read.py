@@ -400,7 +400,7 @@ def _unsupported(body: RequestBody) -> ApiError:
 
 
 def _is_declared(value: Any, shape: Shape) -> bool:
-    """Whether it can be seen at once that an object has no undeclared member."""
+    """True if it can be seen at once that an object has no undeclared member."""
     return (
         isinstance(value, dict)
         and value.keys() <= shape.members.keys()

@@ -28,7 +28,7 @@ _UNRECORDED: Final = "x-sandbox-journal"
 """``off`` in this header: the request is in no journal, as a tool sent it and not a test."""
 
 FAILURE: Final = "failure"
-"""What the journal has of an internal error, and no response."""
+"""The entry of the journal for an internal error, and no response."""
 
 REQUESTS: Final = logging.getLogger("invoice_sandbox.requests")
 """Gets a line about each request at the level INFO."""
@@ -192,7 +192,8 @@ def _quoted(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
-        return f'"{"; ".join(" ".join(one.values()).strip() for one in value)}"'
+        texts = [" ".join(item.values()).strip() for item in value]
+        return f'"{"; ".join(texts)}"'
     if isinstance(value, Mapping):
         return jsonio.dumps(value).decode()
     words = value if isinstance(value, str) else " ".join(map(str, value))

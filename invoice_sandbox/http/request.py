@@ -54,7 +54,8 @@ CALLER: Final = "invoice_sandbox.caller"
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 
 _IN_PATH: Final = "/:@!$&'()*+,;="
-"""What a path has as it is, besides letters, digits and ``-._~`` (RFC 3986, section 3.3)."""
+"""The characters that a path has unencoded, besides letters, digits and ``-._~`` (RFC 3986, section
+3.3)."""
 
 
 def printable(text: str) -> str:
@@ -86,7 +87,7 @@ class InjectedFault:
 
     @property
     def is_reset(self) -> bool:
-        """Whether the connection ends without a response."""
+        """True if the connection ends without a response."""
         return self.kind == "reset"
 
 
@@ -120,7 +121,9 @@ class Head:
         self.headers = headers
         self.first = dict(reversed(headers))
         self.length = sum(len(name) + len(value) for name, value in headers)
-        shown = (one for one in self.first if one in _FORWARDING or one.startswith("x-forwarded"))
+        shown = (
+            name for name in self.first if name in _FORWARDING or name.startswith("x-forwarded")
+        )
         self.forwarding = next(shown, None)
 
     def values(self, name: str) -> list[str]:
@@ -137,7 +140,7 @@ def head_of(raw: Iterable[tuple[bytes, bytes]]) -> Head:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a request says, as the contract declares it: its parameters and its body."""
+    """The input of a request, as the contract declares it: its parameters and its body."""
 
     path: Mapping[str, Any]
     query: Mapping[str, Any]

@@ -56,7 +56,7 @@ class Unrouted:
 
 
 Target = Endpoint | Page | Unrouted
-"""What a request is for."""
+"""The target of a request."""
 
 Leaf = Callable[[Target, Scope, Receive, Send], Awaitable[None]]
 """Responds to a request for a target. ``scope["path_params"]`` has the texts of the parameters in
@@ -163,7 +163,7 @@ def _paths(document: Mapping[str, Any]) -> dict[str, Any]:
         operations[method] = {
             **raw,
             "operationId": name,
-            "parameters": [dereference(document, one) for one in raw.get("parameters", [])],
+            "parameters": [dereference(document, part) for part in raw.get("parameters", [])],
             "requestBody": dereference(document, raw.get("requestBody", {})),
             "responses": {
                 status: dereference(document, response)
@@ -192,7 +192,10 @@ class PathTemplate:
     @property
     def rank(self) -> list[int]:
         """For each segment 0 for a word, else the more the fewer letters are beside parameters."""
-        return [0 if len(one) == 1 else _MOST_LETTERS - sum(map(len, one)) for one in self.segments]
+        return [
+            0 if len(literals) == 1 else _MOST_LETTERS - sum(map(len, literals))
+            for literals in self.segments
+        ]
 
     def texts(self, segments: Sequence[str]) -> list[str] | None:
         """The text of each parameter in a path of these ``segments``; None if they do not fit."""
@@ -327,8 +330,8 @@ class RouteTable:
         node.end.methods.setdefault(method, _Route(operation, base_path, path_names(path)))
         if below:
             node.is_open = True
-        if all(len(one) == 1 for one in template.segments):
-            self._concrete[tuple(one[0] for one in template.segments)] = node.end
+        if all(len(literals) == 1 for literals in template.segments):
+            self._concrete[tuple(literals[0] for literals in template.segments)] = node.end
 
     def find(self, segments: tuple[str, ...]) -> list[_Match]:
         """The ends that a path leads to, the most exact first, each with its parameters."""
@@ -421,7 +424,8 @@ def texts_of(request: Request) -> Mapping[str, str]:
     template = _template(endpoint.contract.base_path, endpoint.operation.path)
     names = path_names(endpoint.operation.path)
     pairs = zip(template.segments, request.url.split("/"), strict=True)
-    texts = template.texts([unquote(sent) if len(one) == 1 else sent for one, sent in pairs])
+    sent_segments = [unquote(sent) if len(word) == 1 else sent for word, sent in pairs]
+    texts = template.texts(sent_segments)
     if texts is None:  # what is literal beside a parameter was sent encoded
         texts = [quote(decoded[name]) for name in names]
     sent_texts = zip(names, texts, strict=True)

@@ -1,4 +1,4 @@
-"""What a function of the control API gets, and what it returns."""
+"""The call of a function of the control API, and its response."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PublicControlCall:
 
     @property
     def wants_stream(self) -> bool:
-        """Whether the client reads server-sent events as they come."""
+        """True if the client reads server-sent events as they come."""
         return STREAM in self.headers.get("accept", "")
 
     @property
@@ -95,7 +95,7 @@ class ControlCall(PublicControlCall):
         return workspace
 
     def is_there(self) -> bool:
-        """Whether the caller's workspace has not been deleted meanwhile."""
+        """True unless the caller's workspace was deleted meanwhile."""
         return self.engine.store.workspace(self.workspace.id) is not None
 
     def clock_of(self, workspace: Workspace) -> Record:
@@ -124,10 +124,10 @@ class ControlCall(PublicControlCall):
         }
 
     def _dropped(self, workspace: Workspace) -> Record:
-        """How many records of each collection were dropped, if any were."""
+        """Return the number of dropped records of each collection, if any were."""
         with self.engine.store.transaction(workspace.id) as state:
             records = state.page(DROPPED).records
-        found = {one["name"]: one["count"] for one in records}
+        found = {record["name"]: record["count"] for record in records}
         return {"dropped": found} if found else {}
 
 

@@ -32,7 +32,7 @@ class TooManyStreamsError(Exception):
 
 @dataclass(frozen=True)
 class Engine:
-    """What the request pipeline works with.
+    """The collaborators of a request.
 
     ``first_workspace`` is the workspace of requests without a credential, ``seed`` its seed,
     ``url`` the server's address for clients. ``local``: only this machine can reach the server,
@@ -83,15 +83,15 @@ class Engine:
         self.listeners.remove_all()
 
     def may_stream(self, workspace_id: str) -> bool:
-        """Return whether a workspace may have another stream of ``news``."""
+        """True if a workspace may have another stream of ``news``."""
         is_free = self.streams.total() < STREAMS
         return is_free and self.streams[workspace_id] < STREAMS_OF_A_WORKSPACE
 
     async def news(
         self, workspace_id: str, after: Mapping[str, int]
     ) -> AsyncGenerator[Mapping[str, Log] | None, None]:
-        """What logs of a workspace get after the entries with these numbers; None at the beginning
-        and after each HEARTBEAT of silence.
+        """Yield the new entries of logs after those with these numbers; None at the beginning and
+        after each HEARTBEAT of silence.
 
         Ends when the server stops, and when the workspace is deleted. Raises TooManyStreamsError
         at the beginning.
@@ -112,7 +112,7 @@ class Engine:
                     yield None
                     continue
                 found = news.result()
-                after = {log: one.last for log, one in found.items()}
+                after = {name: log.last for name, log in found.items()}
                 news = asyncio.ensure_future(self.store.tail(workspace_id, after))
                 yield found
         except NoWorkspaceError:

@@ -54,7 +54,7 @@ _SECRET_ENDINGS: Final = (
     *("secretkey", "sharedkey", "signingkey", "credential", "credentials", "jwt", "passphrase"),
     *("passwd", "password", "secret", "signature", "token"),
 )
-"""What names of secrets end with, as ``_plain`` writes them."""
+"""The endings of names of secrets, as ``_plain`` writes them."""
 
 _USER: Final = re.compile(r"://[^/?#\s\"\\]*@")
 _MARGIN: Final = 1024
@@ -120,8 +120,8 @@ NO_BODY: Final = Body(b"", "")
 
 
 class Why(Struct, frozen=True, gc=False):
-    """What explains a response: its operation, ``found`` on the way, and, of a known workspace, its
-    scenario, the mode of its clock and its instant ``at``."""
+    """The explanation of a response: its operation, ``found`` on the way, and, of a known
+    workspace, its scenario, the mode of its clock and its instant ``at``."""
 
     operation: str | None
     scenario: str | None = None
@@ -243,11 +243,11 @@ class Journal:
             if not matches(_summary(entry)):
                 continue
             if text or len(shown) < limit:
-                one = self._shown_entry(entry)
-                if text and not _shows(one, text):
+                present = self._shown_entry(entry)
+                if text and not _shows(present, text):
                     continue
                 if len(shown) < limit:
-                    shown.append(one)
+                    shown.append(present)
             total += 1
         return Found(shown, total, log.dropped)
 
@@ -258,8 +258,8 @@ class Journal:
         ``text``."""
         if not (_is_listed(entry) and matches(_summary(entry))):
             return None
-        one = self._shown_entry(entry)
-        return one if not text or _shows(one, text) else None
+        shown = self._shown_entry(entry)
+        return shown if not text or _shows(shown, text) else None
 
     def _shown_entry(self, entry: JournalEntry | Record) -> Record:
         """The entry without secrets; one of an earlier process has none."""
@@ -282,7 +282,7 @@ class Found(NamedTuple):
 
 
 def _summary(entry: JournalEntry | Record) -> Record:
-    """What entries are filtered by, as they are shown."""
+    """Return the members that entries are filtered by, as they are shown."""
     if not isinstance(entry, JournalEntry):
         return entry
     return {
@@ -314,17 +314,20 @@ class Redactor:
     """Bytes of a body that are shown."""
 
     def __init__(self, contracts: tuple[Contract, ...], key_prefix: str = KEY_PREFIX) -> None:
-        prefixes = "|".join({re.escape(one) for one in (KEY_PREFIX, key_prefix)})
+        prefixes = "|".join({re.escape(prefix) for prefix in (KEY_PREFIX, key_prefix)})
         self.key_pattern = re.compile(f"(?i:{prefixes})[0-9A-Za-z]+|{SECRET_PREFIX}[0-9A-Za-z+/=]+")
         schemes = [scheme for contract in contracts for scheme in contract.schemes.values()]
-        members = [one.secrets for contract in contracts for one in contract.operations.values()]
-        declared = frozenset().union(*members, *(one.secret_parameters for one in contracts))
+        operations = [row for contract in contracts for row in contract.operations.values()]
+        members = [operation.secrets for operation in operations]
+        parameters = [contract.secret_parameters for contract in contracts]
+        declared = frozenset().union(*members, *parameters)
         self._names = _SECRET_NAMES | {_plain(name) for name in declared}
         self._names |= {_plain(scheme.name) for scheme in schemes}
-        operations = [one for contract in contracts for one in contract.operations.values()]
-        self.hidden_operations = frozenset(one.id for one in operations if one.is_secret)
+        self.hidden_operations = frozenset(
+            operation.id for operation in operations if operation.is_secret
+        )
         self._headers = {scheme.name for scheme in schemes if scheme.location == "header"}
-        self._headers |= frozenset().union(*(one.secret_headers for one in contracts))
+        self._headers |= frozenset().union(*(contract.secret_headers for contract in contracts))
 
     def hide(self, _secret: str) -> str:
         """Return what is shown instead of a secret."""
@@ -375,7 +378,7 @@ class Redactor:
         return shown if entry.is_listed else {**shown, UNLISTED: True}
 
     def explanation(self, why: Why, headers: Headers, path_secrets: Iterable[str]) -> Record:
-        """What explains the response to a request, without its secrets."""
+        """Return the explanation of the response to a request, without its secrets."""
         sent = self._sent_in(headers).union(path_secrets)
         return dict(self._redacted(why.shown(), lambda text: self._text(text, sent)))
 
@@ -504,7 +507,7 @@ class Redactor:
             return text
 
     def shows_secrets(self, text: str) -> bool:
-        """Whether a text that is no JSON names a secret, or has something that looks like one."""
+        """True if a text that is not JSON names a secret, or has something that looks like one."""
         return bool(self._anywhere.search(text) or self.key_pattern.search(text))
 
     def may_name_secrets(self, text: str) -> bool:
@@ -515,11 +518,13 @@ class Redactor:
     def _redacted(self, value: Any, text: Callable[[str], str] = str) -> Any:
         if isinstance(value, Mapping):
             return {
-                key: self._hidden(one) if self.is_secret_name(key) else self._redacted(one, text)
-                for key, one in value.items()
+                key: self._hidden(member)
+                if self.is_secret_name(key)
+                else self._redacted(member, text)
+                for key, member in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self._redacted(one, text) for one in value]
+            return [self._redacted(item, text) for item in value]
         return text(value) if isinstance(value, str) else value
 
     def _hidden(self, value: Any) -> str:

@@ -24,7 +24,7 @@ from invoice_sandbox.webhooks.inbox import inbox_token
 from invoice_sandbox.webhooks.network import listener_url
 
 SECRET: Final = re.compile(r"\[redacted ([^\[\]]{1,200})\]")
-"""What stands for a secret; the group is its name."""
+"""The text that stands for a secret; the group is its name."""
 
 KEY: Final = "key"
 INBOX: Final = "inbox"
@@ -144,7 +144,7 @@ def named_secrets(engine: Engine, workspace: Workspace) -> NamedSecrets:
     with engine.store.transaction(workspace.id) as state:
         inbox = inbox_token(state)
     credentials = engine.store.snapshot_credentials(workspace.id, BEGINNING)
-    keys = frozenset(one.digest for one in credentials if one.type == "api_key")
+    keys = frozenset(each.digest for each in credentials if each.type == "api_key")
     project = engine.project
     return NamedSecrets(
         (project.contract, project.control),
@@ -158,5 +158,5 @@ def named_secrets(engine: Engine, workspace: Workspace) -> NamedSecrets:
 def passwords_of(engine: Engine) -> dict[str, str]:
     """Return the passwords of demo users, by e-mail address."""
     users = engine.project.fixtures.get(USERS, ())
-    public = {str(one["email"]): str(one["password"]) for one in users if "password" in one}
+    public = {user["email"]: user["password"] for user in users if "password" in user}
     return {**public, **engine.passwords}

@@ -14,14 +14,7 @@ from invoice_sandbox.base.ids import key_digest, new_secret, random_seed, resour
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.library import faults_of, with_conditions
 from invoice_sandbox.settings import SettingError
-from invoice_sandbox.state import (
-    Credential,
-    Snapshot,
-    Store,
-    Transaction,
-    Workspace,
-    check_limit,
-)
+from invoice_sandbox.state import Credential, Snapshot, Store, Transaction, Workspace, check_limit
 from invoice_sandbox.state.credentials import EVERYTHING, end_access_of_disabled, issue_key
 from invoice_sandbox.webhooks.inbox import open_inbox
 
@@ -76,7 +69,7 @@ class Workspaces:
         kept = [workspace for workspace, _ in self.store.workspaces()]
         for workspace in kept:
             self._check_scenario(workspace)
-        found = next((one for one in kept if one.made_by is None), None)
+        found = next((workspace for workspace in kept if workspace.made_by is None), None)
         if found is None:
             return self.create(key, options)
         self._admit(found, key)
@@ -159,20 +152,23 @@ class Workspaces:
     def snapshots(self, workspace: Workspace) -> tuple[Snapshot, ...]:
         """The snapshots that clients took, oldest first."""
         taken = self.store.snapshots(workspace.id)
-        return tuple(one for one in taken if one.id != BEGINNING)
+        return tuple(snapshot for snapshot in taken if snapshot.id != BEGINNING)
 
     def family(self, workspace: Workspace) -> tuple[Workspace, ...]:
         """The workspace and those created from it, directly or indirectly; oldest first."""
         members = {workspace.id: workspace}
-        for one, _ in self.store.workspaces():  # in the order of creation
-            if one.made_by in members:
-                members[one.id] = one
+        for other, _ in self.store.workspaces():  # in the order of creation
+            if other.made_by in members:
+                members[other.id] = other
         return tuple(members.values())
 
     def made_with(self, workspace: Workspace, key_id: str) -> tuple[Workspace, ...]:
         """The workspaces that a key of the workspace created; oldest first."""
-        family = self.family(workspace)
-        return tuple(one for one in family if (one.made_by, one.maker) == (workspace.id, key_id))
+        return tuple(
+            other
+            for other in self.family(workspace)
+            if (other.made_by, other.maker) == (workspace.id, key_id)
+        )
 
     def eldest(self, workspace: Workspace) -> Workspace:
         """The child of the first workspace that this one comes from, or the first workspace."""
@@ -198,7 +194,7 @@ class Workspaces:
         return self.responses.get(workspace.id, Counter())
 
     def is_expired(self, workspace: Workspace) -> bool:
-        """Whether the workspace was idle for too long and must be deleted."""
+        """True if the workspace was idle for too long and must be deleted."""
         if self.idle is None or workspace.made_by is None:
             return False
         return self.store.last_used(workspace.id) + self.idle <= self.system_clock.now()
@@ -206,9 +202,9 @@ class Workspaces:
     def _line(self, maker: str | None) -> list[Workspace]:
         """The workspace of an id, the one that it was created from, and so on."""
         line: list[Workspace] = []
-        while maker is not None and (one := self.store.workspace(maker)) is not None:
-            line.append(one)
-            maker = one.made_by
+        while maker is not None and (workspace := self.store.workspace(maker)) is not None:
+            line.append(workspace)
+            maker = workspace.made_by
         return line
 
     def _check_children(self, options: WorkspaceOptions) -> None:

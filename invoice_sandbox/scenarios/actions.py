@@ -1,6 +1,6 @@
 """Actions: functions of the project that scheduled steps call.
 
-An action is ``async def pay(step: Step, *, amount: Decimal) -> None``. Its name in a scenario is
+An action is ``def pay(step: Step, *, amount: Decimal) -> None``. Its name in a scenario is
 the function's, with hyphens; its arguments are the keyword-only parameters, in camel case. Only an
 action marked with ``scenario_action`` may be used in a scenario. Handlers schedule the others,
 which read ``step.arguments``.

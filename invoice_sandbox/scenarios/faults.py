@@ -63,7 +63,7 @@ def select_fault(workspace: Workspace, operation: Operation, named: str | None =
     Faults of the scenario that the request has ``named`` come first.
     """
     faults = list(workspace.faults)
-    order = sorted(enumerate(faults), key=lambda one: not one[1].only_named)
+    order = sorted(enumerate(faults), key=lambda row: not row[1].only_named)
     for index, fault in order:
         if not _fits(fault, operation):
             continue
@@ -104,7 +104,8 @@ def fraction(seed: int, name: str, number: int) -> float:
 def fault_problem(
     operations: Mapping[str, Operation], body: Mapping[str, Any], *, needs_keys: bool = True
 ) -> str | None:
-    """Why the members of a fault's body, each valid by itself, are invalid together; or None.
+    """Return why the members of a fault's body, each valid by itself, are invalid together; or
+    None.
 
     Without ``needs_keys``, requests without a key belong to the first workspace.
     """
@@ -134,7 +135,8 @@ def _listed(kinds: Sequence[str]) -> str:
 
 
 def response_problem(contract: Contract, body: Mapping[str, Any]) -> str | None:
-    """Why the contract does not allow the response of a fault of kind ``response``; or None."""
+    """Return why the contract does not allow the response of a fault of kind ``response``; or
+    None."""
     if body["kind"] != "response":
         return None
     operation, status = contract.operations[body["operation"]], _whole(body.get("status"))
@@ -163,18 +165,14 @@ def _undeclared(operations: Mapping[str, Operation], body: Mapping[str, Any]) ->
     status = int(body.get("status", _STATUS["error"]))
     name = body.get("operation")
     asked = [operations[name]] if name else operations.values()
-    if status >= 400 and any(one.response_for(status) is not None for one in asked):
+    if status >= 400 and any(operation.response_for(status) is not None for operation in asked):
         return None
     lack = f"{name} declares no error" if name else "No operation declares an error"
     return f"{lack} {status}; use kind 'status', which can return any"
 
 
 def fault_of(
-    fault_id: str,
-    body: Mapping[str, Any],
-    scenario: str | None = None,
-    *,
-    only_named: bool = False,
+    fault_id: str, body: Mapping[str, Any], scenario: str | None = None, *, only_named: bool = False
 ) -> Fault:
     """The fault of a request body, with default values for omitted members."""
     kind = body["kind"]
@@ -204,7 +202,7 @@ def _stub(body: Mapping[str, Any]) -> str | None:
 
 
 def _whole(value: Any) -> int | None:
-    """JSON Schema accepts 503.0 as an integer."""
+    """Return an integer, which JSON Schema also accepts as 503.0."""
     return None if value is None else int(value)
 
 

@@ -81,14 +81,14 @@ class _Simulation:
         self._follow(self._after(_Position(status, None), START))
         followed: set[_Position] = set()
         while queue := {replace(position, pending=()) for position in self.positions} - followed:
-            for position in sorted(queue, key=lambda one: (one.status, str(one.previous))):
+            for position in sorted(queue, key=lambda here: (here.status, str(here.previous))):
                 followed.add(position)
                 for there, event in self._by_clients(position):
                     self._follow(self._after(there, event))
 
     @property
     def is_too_large(self) -> bool:
-        """Whether there are too many positions to follow all of them."""
+        """True if there are too many positions to follow all of them."""
         return len(self.positions) >= _MAX_POSITIONS
 
     def main_run(self) -> Run:
@@ -104,9 +104,9 @@ class _Simulation:
             queue += reversed(further)
             runs += [] if further else [run]
         best = max(
-            runs, key=lambda one: (_due(one), -_impossible(one) - _unexpected(one)), default=()
+            runs, key=lambda run: (_due(run), -_impossible(run) - _unexpected(run)), default=()
         )
-        as_good = [one for one in runs if _score(one) == _score(best)]
+        as_good = [run for run in runs if _score(run) == _score(best)]
         return tuple(_with_others(best, index, as_good) for index in range(len(best)))
 
     def _continuations(self, position: _Position, run: Run) -> Iterator[tuple[_Position, Run]]:
@@ -116,7 +116,7 @@ class _Simulation:
             return
         (wait, index), *_ = position.pending
         step = self.steps[index]
-        if sum(one.step == step for one in run) >= _MAX_TIMES:
+        if sum(done.step == step for done in run) >= _MAX_TIMES:
             return
         now = _elapsed(run) + wait
         for number, (_, there) in enumerate(self._next(position)):
@@ -137,8 +137,8 @@ class _Simulation:
     def _transition_between(
         self, here: _Position, there: _Position, step: Reaction
     ) -> tuple[bool, str | None]:
-        for one, event in self._moves(replace(here, pending=()), self.triggers_of(step)):
-            if (one.status, one.previous) == (there.status, there.previous):
+        for moved, event in self._moves(replace(here, pending=()), self.triggers_of(step)):
+            if (moved.status, moved.previous) == (there.status, there.previous):
                 return True, event
         return False, None
 
@@ -146,7 +146,7 @@ class _Simulation:
         self, position: _Position, run: Run
     ) -> Iterator[tuple[_Position, Run]]:
         """The shortest sequence of client transitions to an event that a step still waits for."""
-        seen = {one.step.index for one in run if one.step is not None}
+        seen = {done.step.index for done in run if done.step is not None}
         wanted = {step.on for step in self.steps.values() if step.index not in seen}
         runs: list[tuple[_Position, Run]] = [(position, run)]
         visited = {position.status}
@@ -164,7 +164,7 @@ class _Simulation:
                         runs.append((there, (*so_far, step_view)))
 
     def named(self, step: Reaction) -> str:
-        """What a step does: the trigger in its arguments, else its action."""
+        """Return the trigger in the arguments of a step, else its action."""
         for name, parameter in self.actions[step.do].parameters.items():
             if parameter.type is Trigger and name in step.arguments:
                 return str(step.arguments[name])
@@ -253,10 +253,10 @@ def simulate(
         started[status] = _Simulation(scenario, machine, actions)
         started[status].play(status)
     simulations = list(started.values())
-    if any(one.is_too_large for one in simulations):
+    if any(simulation.is_too_large for simulation in simulations):
         text = "the scenario has too many possible runs to be checked"
         yield FileProblem(("steps",), text, "use fewer steps")
-    elif any(_has_endless_loop(one.at_once) for one in simulations):
+    elif any(_has_endless_loop(simulation.at_once) for simulation in simulations):
         text = "the steps are an endless loop in which no time passes"
         yield FileProblem(("steps",), text, "write 'after: PT1S', for example")
     else:
@@ -296,13 +296,13 @@ def _useless_rules(
     scenario: Scenario, simulations: Iterable[_Simulation], machine: Machine
 ) -> Iterator[FileProblem]:
     """Rules of ``expects`` about events that the scenario never records."""
-    recorded = {machine.created}.union(*(one.recorded for one in simulations))
-    never = {one.event for one in machine.transitions} - recorded
+    recorded = {machine.created}.union(*(simulation.recorded for simulation in simulations))
+    never = {transition.event for transition in machine.transitions} - recorded
     for index, rule in enumerate(scenario.expects):
         for member in ("after", "until", "delivery"):
             if rule.get(member) in never:
                 text = f"the scenario never records '{rule[member]}'"
-                advice = suggestion("", sorted(str(one) for one in recorded))
+                advice = suggestion("", sorted(map(str, recorded)))
                 yield FileProblem(("expects", index, member), text, advice)
 
 
@@ -324,19 +324,19 @@ def _elapsed(run: Run) -> timedelta:
 
 
 def _due(run: Run) -> int:
-    return len({one.step.index for one in run if one.step is not None})
+    return len({done.step.index for done in run if done.step is not None})
 
 
 def _impossible(run: Run) -> int:
-    return sum(not one.possible for one in run)
+    return sum(not step.possible for step in run)
 
 
 def _unexpected(run: Run) -> int:
-    return sum(not one.expected for one in run) + _by_clients(run)
+    return sum(not step.expected for step in run) + _by_clients(run)
 
 
 def _by_clients(run: Run) -> int:
-    return sum(one.step is None for one in run)
+    return sum(done.step is None for done in run)
 
 
 def _score(run: Run) -> tuple[int, int, int]:
@@ -345,11 +345,11 @@ def _score(run: Run) -> tuple[int, int, int]:
 
 def _with_others(best: Run, index: int, runs: Iterable[Run]) -> SimulatedStep:
     """A step with the other statuses that it leads to, in runs that are equal up to it."""
-    before = [one.status for one in best[:index]]
+    before = [step.status for step in best[:index]]
     others = {
         other[index].status: None
         for other in runs
-        if [one.status for one in other[:index]] == before
+        if [step.status for step in other[:index]] == before
         and len(other) > index
         and other[index].step == best[index].step
     }

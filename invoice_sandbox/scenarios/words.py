@@ -47,14 +47,15 @@ def step_views(run: Run) -> list[StepView]:
     """The steps of a run in words. After a client's transition, times count from there."""
     views = []
     start, sign = NOW, ""
-    for one in run:
-        if one.step is None:
-            when, start, sign = "client", one.at, "+ "
+    for simulated in run:
+        if simulated.step is None:
+            when, start, sign = "client", simulated.at, "+ "
         else:
-            when = span_in_words(one.at - start)
+            when = span_in_words(simulated.at - start)
             when = when if when == "at once" else sign + when
-        events = one.events if one.possible else ()
-        views.append(StepView(when, _what(one), _why(one.step), _leads(one), events, one))
+        what, why, leads = _what(simulated), _why(simulated.step), _leads(simulated)
+        events = simulated.events if simulated.possible else ()
+        views.append(StepView(when, what, why, leads, events, simulated))
     return views
 
 
@@ -157,14 +158,14 @@ def notes(scenario: Scenario) -> list[tuple[str, tuple[str, ...]]]:
     """The effects on requests, responses and deliveries: a title, and a line for each."""
     parts = [
         ("With requests", tuple(calls_in_words(scenario))),
-        ("Responses", tuple(fault_in_words(one) for one in scenario.faults)),
-        ("Deliveries", tuple(delivery_in_words(one) for one in scenario.deliveries)),
+        ("Responses", tuple(map(fault_in_words, scenario.faults))),
+        ("Deliveries", tuple(map(delivery_in_words, scenario.deliveries))),
     ]
     return [(title, lines) for title, lines in parts if lines]
 
 
 def trigger_in_words(scenario: Scenario) -> str:
-    """What starts the scenario: members of a new record, else where it can be selected."""
+    """Return what starts the scenario: members of a new record, else where it can be selected."""
     if scenario.begins:
         return " and ".join(f"{name} {value}" for name, value in scenario.begins.items())
     if scenario.faults or scenario.calls:

@@ -150,10 +150,7 @@ class Listener:
                 message.response.set_exception(NobodyListensError())
 
     async def stream(
-        self,
-        after: int,
-        idle: timedelta,
-        is_open: Callable[[], bool],
+        self, after: int, idle: timedelta, is_open: Callable[[], bool]
     ) -> AsyncGenerator[bytes, None]:
         """The messages as server-sent events, starting with those that wait already.
 

@@ -152,10 +152,7 @@ def _altered(faults: Sequence[Mapping[str, Any]], now: datetime) -> tuple[dateti
 
 
 def replay(
-    state: Transaction,
-    delivery: Record,
-    now: datetime,
-    faults: Sequence[Mapping[str, Any]] = (),
+    state: Transaction, delivery: Record, now: datetime, faults: Sequence[Mapping[str, Any]] = ()
 ) -> Record:
     """Schedule a delivery again, due now, under the same id and with all retries."""
     due, alterations = _altered(faults, now)

@@ -111,11 +111,7 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
     """Checks the URL of a request, and lets its connection be checked."""
 
     def __init__(
-        self,
-        allowed: _Allowed,
-        resolve: Resolve,
-        connections: int,
-        tls: ssl.SSLContext | None,
+        self, allowed: _Allowed, resolve: Resolve, connections: int, tls: ssl.SSLContext | None
     ) -> None:
         self._allowed = allowed
         self._resolve = resolve

@@ -89,9 +89,8 @@ fuzz-seeds: $(READY)  ## the same with COUNT new seeds, or with SEEDS, to its en
 acceptance: $(NODE)  ## all clients through the partner plan, and docs/acceptance.md; or those of CLIENTS
 	$(BIN)/python -m tests.acceptance $(CLIENTS)
 
-bench: $(NODE)  ## CPU, latency, start and memory beside Prism, and the stores, for docs/performance.md
+bench: $(NODE)  ## CPU and start beside a bare ASGI server and Prism, and the stores, for docs/performance.md
 	$(BIN)/python -m tests.bench --seconds $(SECONDS)
-	$(BIN)/python -m tests.bench.stores --seconds $(SECONDS)
 
 attack: $(READY)  ## a corpus of attacks on a running server, each RUNS times, and a table; BOUNDED=yes: RUNS if it breaks
 	$(BIN)/python -m tests.attack --runs $(RUNS) $(if $(BOUNDED),--bounded)

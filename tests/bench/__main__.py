@@ -5,6 +5,7 @@ Nothing here passes or fails by how fast it was: a machine that is busy proves n
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -14,21 +15,24 @@ from typing import Final
 import click
 
 from tests.bench import page
-from tests.bench.measure import memories, rates, starts
-from tests.bench.servers import CONTRACT, commands, installed_prism
+from tests.bench.calls import calls_of_post
+from tests.bench.measure import help_seconds, memory, rates, starts
+from tests.bench.servers import CONTRACT, ON_SQLITE, OURS, commands, installed_prism
+from tests.bench.stores import many, postgresql
 from tests.interop.node import UnavailableError
 
-_REQUESTS: Final = 1_000_000
-_FEW_REQUESTS: Final = 2_000
-"""Requests before memory is measured again: of a whole run, and of a shorter one."""
+_REQUESTS: Final = 200_000
+_INVOICES: Final = 1_000
+_TIMES: Final = 5
+"""Requests before memory is measured again, invoices of an advance, and starts."""
 
-_STARTS: Final = 5
+_PART: Final = 20
+"""What a short run does of these."""
 
 
 @click.command()
 @click.option("--seconds", default=5.0, show_default=True, help="For each row and server.")
-@click.option("--requests", type=int, help="Requests before memory is measured again.")
-def main(seconds: float, requests: int | None) -> None:
+def main(seconds: float) -> None:
     """Measure, print the tables, and write them to docs/performance.md after a whole run."""
     prism = _prism()
     with TemporaryDirectory() as name:
@@ -36,10 +40,20 @@ def main(seconds: float, requests: int | None) -> None:
         servers = commands(folder, prism)
         _write_contract(folder)
         is_whole = seconds >= page.WHOLE
-        rows = rates(servers, seconds)
-        memory = memories(servers, requests or (_REQUESTS if is_whole else _FEW_REQUESTS))
-        started = {name: one.start for name, one in memory.items()}
-        results = page.Results(rows, starts(servers, _STARTS) if is_whole else started, memory)
+        part = 1 if is_whole else _PART
+        invoices, requests = _INVOICES // part, _REQUESTS // part
+        found = rates(servers, seconds)
+        del servers[ON_SQLITE]
+        results = page.Results(
+            rates=found,
+            starts=starts(servers, _TIMES if is_whole else 1),
+            help=help_seconds(_TIMES if is_whole else 1),
+            memory=(*memory(servers[OURS], requests), requests),
+            calls=asyncio.run(calls_of_post()),
+            invoices=invoices,
+            many=many(invoices),
+            posts=postgresql(seconds),
+        )
     text = page.markdown(results)
     click.echo(text)
     if is_whole and prism is not None:

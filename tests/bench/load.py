@@ -10,7 +10,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 CONNECTIONS: Final = 32
@@ -19,45 +19,27 @@ _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Request:
-    """``body`` returns that of the nth request, so that no two need be the same."""
+    """``body`` returns that of the nth request, so that no two need be the same.
+
+    ``in_two``: head and body are sent in two writes, as most clients do.
+    """
 
     method: str
     path: str
     status: int = 200
     body: Callable[[int], bytes] = lambda _: b""
     key: str | None = None
+    in_two: bool = False
 
-    def to_bytes(self, number: int) -> bytes:
-        """The request as it goes over the wire."""
+    def writes(self, number: int) -> list[bytes]:
+        """Return the request as it is written to the socket."""
         body = self.body(number)
         key = f"Authorization: Bearer {self.key}\r\n" if self.key else ""
         head = (
             f"{self.method} {self.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n"
             f"{key}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
-        return head.encode() + body
-
-
-@dataclass
-class Result:
-    """How long every request took, in seconds, and how long all of them took together."""
-
-    latencies: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-
-    def add(self, other: Result) -> None:
-        """Add what another part of the run measured."""
-        self.latencies += other.latencies
-        self.seconds += other.seconds
-
-    @property
-    def per_second(self) -> float:
-        """Requests per second."""
-        return len(self.latencies) / self.seconds
-
-    def percentile(self, share: float) -> float:
-        """The latency in milliseconds that this share of the requests does not exceed."""
-        return sorted(self.latencies)[int(share * (len(self.latencies) - 1))] * 1000
+        return [head.encode(), body] if self.in_two else [head.encode() + body]
 
 
 class _Run:
@@ -68,16 +50,16 @@ class _Run:
     ) -> None:
         self.request, self.until, self.most = request, until, most
         self.sent, self.first = 0, first
-        self.latencies: list[float] = []
+        self.received = 0
         self.open = connections
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def next(self, now: float) -> bytes | None:
-        """The next request, or None at the end."""
-        if now >= self.until or self.sent >= self.most:
-            return None
+    def next(self) -> list[bytes]:
+        """Return what is written for the next request; nothing at the end."""
+        if time.perf_counter() >= self.until or self.sent >= self.most:
+            return []
         self.sent += 1
-        return self.request.to_bytes(self.first + self.sent)
+        return self.request.writes(self.first + self.sent)
 
     def end(self, problem: str | None = None) -> None:
         """A connection is done, or the run has failed."""
@@ -117,7 +99,7 @@ class _Connection(asyncio.Protocol):
             self._end(f"{self._run.request.path}: {head[9:12]!r} {body[:200]!r}")
             return
         self._unread = b""
-        self._run.latencies.append(time.perf_counter() - self._sent)
+        self._run.received += 1
         self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -125,12 +107,11 @@ class _Connection(asyncio.Protocol):
         self._end(f"the connection was closed: {exc}")
 
     def _send(self) -> None:
-        self._sent = time.perf_counter()
-        request = self._run.next(self._sent)
-        if request is None:
+        writes = self._run.next()
+        for part in writes:
+            self._transport.write(part)
+        if not writes:
             self._end(None)
-        else:
-            self._transport.write(request)
 
     def _end(self, problem: str | None) -> None:
         if not self._is_done:
@@ -147,12 +128,14 @@ async def drive(
     first: int = 0,
     most: int = 10**9,
     connections: int = CONNECTIONS,
-) -> Result:
-    """Send requests for some seconds, at most ``most``. Raises ValueError at another status."""
-    start = time.perf_counter()
-    run = _Run(request, first, start + seconds, most, connections)
+) -> int:
+    """Send requests for some seconds, at most ``most``, and return how many got a response.
+
+    Raises ValueError at another status.
+    """
+    run = _Run(request, first, time.perf_counter() + seconds, most, connections)
     loop = asyncio.get_running_loop()
     for _ in range(connections):
         await loop.create_connection(lambda: _Connection(run), "127.0.0.1", port)
     await run.ended
-    return Result(run.latencies, time.perf_counter() - start)
+    return run.received

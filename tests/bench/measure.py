@@ -3,125 +3,112 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from statistics import median
 from typing import Final
 
 import orjson
 
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.bench.load import Request, Result, drive
+from tests.bench.load import Request, drive
 from tests.bench.process import cpu_seconds, memory_mib
 from tests.bench.servers import BARE, Command, Server, running
 from tests.scenario_run import DATED
 
-_ROUNDS: Final = 2
-_WARM: Final = 0.25
-"""Share of the time of a row for which requests are sent before they are measured."""
-
-_LISTED: Final = 20
+_ROUNDS: Final = 5
 
 
-def _invoice(number: int) -> bytes:
-    """A body that creates an invoice like no other."""
+def invoice(number: int) -> bytes:
+    """Return a body that creates an invoice like no other."""
     return orjson.dumps({**DATED, "invoiceNumber": f"BENCH-{number}"})
 
 
+LIST: Final = "GET partners"
+GET: Final = "GET one invoice"
 POST: Final = "POST an invoice"
+UNAUTHORIZED: Final = "401, no credential"
+UNKNOWN: Final = "404, unknown path"
+_POST: Final = Request("POST", "/api/invoices", 201, invoice, DEMO_KEY)
 ROWS: Final = {
-    "GET health": Request("GET", "/api/health"),
-    "GET partners": Request("GET", "/api/partners", key=DEMO_KEY),
-    "GET 20 invoices": Request("GET", f"/api/invoices?limit={_LISTED}", key=DEMO_KEY),
-    "GET one invoice": Request("GET", "/api/invoices/inv_sandbox_0001", key=DEMO_KEY),
-    "400, invalid body": Request("POST", "/api/invoices", 400, lambda _: b"{}", DEMO_KEY),
-    "401, no credential": Request("GET", "/api/invoices", 401),
-    "404, unknown path": Request("GET", "/api/nothing", 404, key=DEMO_KEY),
-    POST: Request("POST", "/api/invoices", 201, _invoice, DEMO_KEY),
+    LIST: Request("GET", "/api/partners", key=DEMO_KEY),
+    GET: Request("GET", "/api/invoices/inv_sandbox_0001", key=DEMO_KEY),
+    UNAUTHORIZED: Request("GET", "/api/invoices", 401),
+    UNKNOWN: Request("GET", "/api/nothing", 404, key=DEMO_KEY),
+    POST: _POST,
+    "POST in two writes": replace(_POST, in_two=True),
 }
 """The invoices are created last, as the other rows are measured with a small workspace."""
 
-_READ: Final = ROWS["GET one invoice"]
-
-
-@dataclass
-class Figures:
-    """What was measured of one server and one row."""
-
-    result: Result = field(default_factory=Result)
-    cpu: float = 0.0
-
-    @property
-    def cpu_us(self) -> float:
-        """CPU microseconds per request, user and system."""
-        return self.cpu / len(self.result.latencies) * 1e6
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Resident MiB of an idle server, which took ``start`` seconds, and after some requests."""
-
-    start: float
-    idle: float
-    after: float
-    requests: int
-
-
-Table = dict[str, dict[str, Figures]]
+Table = dict[str, dict[str, float]]
+"""The CPU microseconds of a request, user and system, of each row and server."""
 
 
 def rates(commands: Mapping[str, Command], seconds: float) -> Table:
-    """Every row for every server, the servers in alternation."""
+    """Measure every row for every server: the median of some rounds, in alternation."""
     with ExitStack() as stack:
         servers = {name: stack.enter_context(running(one)) for name, one in commands.items()}
         for name, server in servers.items():
-            _send(name, server, POST, _PATIENT, first=10**6, most=_LISTED)
+            _cpu_us(name, server, POST, 60.0, first=10**6, most=1)
         return {row: _row(servers, row, seconds) for row in ROWS}
 
 
-_PATIENT: Final = 60.0
+def _row(servers: Mapping[str, Server], row: str, seconds: float) -> dict[str, float]:
+    """Measure a row. The first round warms up."""
+    rounds = [
+        {
+            name: _cpu_us(name, server, row, seconds / _ROUNDS, first=_first(row, number))
+            for name, server in servers.items()
+        }
+        for number in range(_ROUNDS + 1)
+    ]
+    return {name: median(one[name] for one in rounds[1:]) for name in servers}
 
 
-def _row(servers: Mapping[str, Server], row: str, seconds: float) -> dict[str, Figures]:
-    found = {name: Figures() for name in servers}
-    for name, server in servers.items():
-        _send(name, server, row, seconds * _WARM, first=10**7)
-    for number in range(_ROUNDS):
-        for name, server in servers.items():
-            before = cpu_seconds(server.pid)
-            first = (number + 2) * 10**7
-            result = _send(name, server, row, seconds / _ROUNDS, first=first)
-            found[name].cpu += cpu_seconds(server.pid) - before
-            found[name].result.add(result)
-    return found
+def _first(row: str, number: int) -> int:
+    return (list(ROWS).index(row) * (_ROUNDS + 1) + number + 1) * 10**7
 
 
-def _send(
+def _cpu_us(
     name: str, server: Server, row: str, seconds: float, *, first: int, most: int = 10**9
-) -> Result:
+) -> float:
     request = replace(ROWS[row], status=200) if name == BARE else ROWS[row]
-    return asyncio.run(drive(server.port, request, seconds, first=first, most=most))
+    before = cpu_seconds(server.pid)
+    count = asyncio.run(drive(server.port, request, seconds, first=first, most=most))
+    return (cpu_seconds(server.pid) - before) / count * 1e6
 
 
 def starts(commands: Mapping[str, Command], times: int) -> dict[str, float]:
-    """Seconds from start to first good response: the median of some starts, in alternation."""
-    found: dict[str, list[float]] = {name: [] for name in commands}
+    """Return the seconds from start to first good response: medians, in alternation."""
+    rounds: list[dict[str, float]] = []
     for _ in range(times):
+        rounds.append({})
         for name, command in commands.items():
             with running(command) as server:
-                found[name].append(server.start)
-    return {name: median(some) for name, some in found.items()}
+                rounds[-1][name] = server.start
+    return {name: median(one[name] for one in rounds) for name in commands}
 
 
-def memories(commands: Mapping[str, Command], requests: int) -> dict[str, Memory]:
-    """Memory of a new server, idle and after requests for one record."""
-    return {name: _memory(one, requests) for name, one in commands.items()}
+def help_seconds(times: int) -> float:
+    """Return the CPU seconds of ``--help``: the median of some times."""
+    found = []
+    for _ in range(times):
+        before = os.times()
+        command = [sys.executable, "-m", "invoice_sandbox", "--help"]
+        subprocess.run(command, check=True, capture_output=True)
+        after = os.times()
+        found.append(sum(after[2:4]) - sum(before[2:4]))
+    return median(found)
 
 
-def _memory(command: Command, requests: int) -> Memory:
+def memory(command: Command, requests: int) -> tuple[float, float]:
+    """Return the resident MiB of a new server, idle and after requests for one record."""
     with running(command) as server:
         idle = memory_mib(server.pid)
-        request = replace(_READ, status=200)
+        request = replace(ROWS[GET], status=200)
         asyncio.run(drive(server.port, request, 3600, most=requests))
-        return Memory(server.start, idle, memory_mib(server.pid), requests)
+        return idle, memory_mib(server.pid)

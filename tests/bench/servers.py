@@ -17,6 +17,7 @@ from tests.interop.node import UnavailableError, needed_node
 from tests.receivers import free_port
 
 OURS: Final = "sandbox"
+ON_SQLITE: Final = "sandbox on SQLite"
 PRISM: Final = "Prism"
 BARE: Final = "bare ASGI"
 
@@ -27,8 +28,8 @@ _PATIENCE: Final = 60.0
 _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 _LIMITS: Final = ("--rate-limit=1000000000", "--max-state=100000")
-_OPTIONS: Final = ("--seed=7", "--clock=frozen", "--scenario=manual", *_LIMITS)
-SANDBOX: Final = ("-m", "invoice_sandbox", "serve", *_OPTIONS)
+_OPTIONS: Final = ("--seed=7", "--scenario=manual", *_LIMITS)
+SANDBOX: Final = (sys.executable, "-m", "invoice_sandbox", "serve", *_OPTIONS)
 """Everything is on, but nothing happens by itself. Limits are counted and never reached."""
 
 
@@ -51,7 +52,8 @@ CONTRACT: Final = "contract.yaml"
 def commands(folder: Path, prism: Path | None) -> dict[str, Command]:
     """Return how to start each server; its port is still to be added. None: without Prism."""
     found: dict[str, Command] = {
-        OURS: [sys.executable, *SANDBOX, "--port"],
+        OURS: [*SANDBOX, "--port"],
+        ON_SQLITE: [*SANDBOX, f"--store=sqlite:///{folder / 'state.db'}", "--port"],
         BARE: [sys.executable, "-m", "tests.bench.bare"],
     }
     if prism is not None:

@@ -11,7 +11,7 @@ from invoice_sandbox.http.endpoint import Endpoint
 from invoice_sandbox.http.request import Reply
 from invoice_sandbox.openapi.message.media_types import concrete, is_json
 from invoice_sandbox.openapi.operation import DeclaredResponse, Operation
-from invoice_sandbox.openapi.responses import WITHOUT_BODY, json_type
+from invoice_sandbox.openapi.responses import WITHOUT_BODY
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.response import Response
 from invoice_sandbox.runtime.control_call import Raw
@@ -61,7 +61,7 @@ def _json_type(
 ) -> str:
     """The declared JSON media type of a response, or range such as ``*/*``: for the given one, if
     any. Raises ContractViolationError."""
-    name = json_type(response) if given is None else given
+    name = response.json_type if given is None else given
     found = response.declared_for(name) if name is not None and is_json(name) else None
     if found is None:
         name = name if name is not None and is_json(name) else "JSON"

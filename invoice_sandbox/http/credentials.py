@@ -58,9 +58,8 @@ def _known_caller(engine: Engine, request: Request) -> Caller | None:
     callers: list[Caller] = []
     errors: list[ApiError] = []
     valid: set[str] = set()
-    has_basic = any(scheme.location == BASIC for _, scheme in gate.schemes)
     for name, scheme in gate.schemes:
-        for presented in _presented(request, scheme, has_basic=has_basic):
+        for presented in _presented(request, scheme, has_basic=gate.has_basic):
             outcome = _outcome(engine, request, presented)
             if isinstance(outcome, ApiError):
                 errors.append(outcome)
@@ -149,10 +148,11 @@ def _in_common_places(request: Request) -> Iterator[str]:
 def _presented(request: Request, scheme: Scheme, *, has_basic: bool) -> list[Presented | str]:
     """The secrets of a request as ``scheme`` says, and the problem of one without its name.
     ``has_basic``: the operation takes Basic, too."""
+    secrets = secrets_of(request, scheme)
+    if not secrets:
+        return []
     kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
-    found: list[Presented | str] = [
-        Presented(kind, secret) for secret in secrets_of(request, scheme)
-    ]
+    found: list[Presented | str] = [Presented(kind, secret) for secret in secrets]
     if scheme.location != BEARER:
         return found
     problem = _problem_of_bearer(request.head, has_basic=has_basic)

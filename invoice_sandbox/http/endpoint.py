@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from invoice_sandbox.openapi.operation import Contract, Operation
-from invoice_sandbox.openapi.security import MUTUAL_TLS, Scheme, advice, challenges
+from invoice_sandbox.openapi.security import BASIC, MUTUAL_TLS, Scheme, advice, challenges
 from invoice_sandbox.project.conventions import Conventions
 
 _READING = frozenset({"GET", "HEAD"})
@@ -33,6 +33,7 @@ class Gate:
     is_open: bool
     is_counted: bool
     counts_family: bool
+    has_basic: bool
     advice: str
     challenges: tuple[tuple[str, str], ...]
 
@@ -64,6 +65,7 @@ def gate_of(contract: Contract, operation: Operation, *, is_control: bool, is_op
         is_open=is_open,
         is_counted=not is_control and bool(security.requirements),
         counts_family=is_change or not is_control,
+        has_basic=any(scheme.location == BASIC for _, scheme in schemes),
         advice=advice(security, contract.schemes),
         challenges=challenges(security, contract.schemes),
     )

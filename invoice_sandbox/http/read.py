@@ -6,7 +6,7 @@ admission, and not at all if the contract declares none.
 
 from __future__ import annotations
 
-from asyncio import timeout, wait_for
+from asyncio import get_running_loop, timeout, wait_for
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
@@ -88,18 +88,16 @@ async def receive_body(in_flight: Counter[str], request: Request) -> None:
     limit = declared.limit if declared is not None else 0
     body, most = bytearray(), _most(request)
     request.shares = tuple(most)
-    try:
-        async with timeout(MAX_SECONDS):
-            async for part in _parts(request):
-                if len(body) + len(part) > limit:
-                    raise await _too_large(request, limit)
-                if any(in_flight[name] + len(part) > bytes_ for name, bytes_ in most.items()):
-                    raise reject("busy", ("Retry-After", "1"))
-                in_flight.update(dict.fromkeys(most, len(part)))
-                body += part
-                request.content = bytes(body)
-    except TimeoutError:
-        raise too_slow(MAX_SECONDS) from None
+    async for part in _parts(request):
+        if len(body) + len(part) > limit:
+            raise await _too_large(request, limit)
+        for name, bytes_ in most.items():
+            if in_flight[name] + len(part) > bytes_:
+                raise reject("busy", ("Retry-After", "1"))
+        for name in most:
+            in_flight[name] += len(part)
+        body += part
+        request.content = bytes(body)
 
 
 def forget_body(in_flight: Counter[str], request: Request) -> None:
@@ -120,13 +118,14 @@ def _most(request: Request) -> dict[str, int]:
 
 async def _parts(request: Request) -> AsyncIterator[bytes]:
     """Return the parts of a body as they arrive. Raises ApiError 408, ClientGoneError."""
-    more = True
+    started, more = get_running_loop().time(), True
     while more:
+        left = started + MAX_SECONDS - get_running_loop().time()
         try:
-            async with timeout(MAX_PAUSE):
+            async with timeout(min(left, MAX_PAUSE)):
                 message = await request.receive()
         except TimeoutError:
-            raise too_slow(MAX_PAUSE) from None
+            raise too_slow(MAX_SECONDS if left < MAX_PAUSE else MAX_PAUSE) from None
         if message["type"] == "http.disconnect":
             raise ClientGoneError
         yield message.get("body", b"")

@@ -86,18 +86,12 @@ def _record(
     if is_listed and workspace is None and reply.status == HTTPStatus.UNAUTHORIZED:
         workspace = _owner_of_rejected(engine, request)
         why = _at(engine, workspace, why)
-    elif workspace is not None and workspace.clock.mode == "live":
-        why = _at(engine, workspace, why)  # the journal has the real end of a request
     if is_listed and workspace is not None:
         _count(engine, request, workspace, reply)
     owner = None if workspace is None else workspace.id
     is_of_other = request.served_by not in {None, owner}
-    entry = structs.replace(
-        _entry(request, reply, seconds, why),
-        is_control=is_control,
-        is_listed=is_listed,
-        is_sent_again=not is_of_other,
-    )
+    marks = {"is_control": is_control, "is_listed": is_listed, "is_sent_again": not is_of_other}
+    entry = _entry(request, reply, seconds, why, **marks)
     if owner is not None and (is_listed or not is_of_other):
         engine.journal.record(owner, entry)
     if is_of_other and changes and request.served_by is not None:
@@ -148,7 +142,7 @@ def _why(engine: Engine, request: Request, workspace: Workspace | None) -> Why:
     return Why(operation, scenario, clock.mode, clock.now(engine.system_clock), request.why)
 
 
-def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalEntry:
+def _entry(request: Request, reply: Reply, seconds: float, why: Why, **marks: bool) -> JournalEntry:
     head, query = request.head, request.scope["query_string"]
     if request.fault is not None and request.fault.is_reset:
         reply = Reply(0, b"", reply.media_type)
@@ -173,12 +167,14 @@ def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalE
         number=request.number,
         client=request.address,
         raw_path=request.url,
+        **marks,
     )
 
 
 def _path_secrets(request: Request) -> tuple[str, ...]:
-    secrets = request.endpoint.secrets if request.endpoint is not None else ()
-    found = (request.path_texts.get(name, "") for name in secrets)
+    if request.endpoint is None or not request.endpoint.secrets:
+        return ()
+    found = (request.path_texts.get(name, "") for name in request.endpoint.secrets)
     return tuple(text for text in found if text)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -120,11 +121,8 @@ class Head:
     def __init__(self, headers: Headers = ()) -> None:
         self.headers = headers
         self.first = dict(reversed(headers))
-        self.length = sum(len(name) + len(value) for name, value in headers)
-        shown = (
-            name for name in self.first if name in _FORWARDING or name.startswith("x-forwarded")
-        )
-        self.forwarding = next(shown, None)
+        self.length = len("".join(chain.from_iterable(headers)))
+        self.forwarding = _forwarding(self.first)
 
     def values(self, name: str) -> list[str]:
         """Every header of that name."""
@@ -133,9 +131,16 @@ class Head:
         return [value for key, value in self.headers if key == name]
 
 
+def _forwarding(names: Iterable[str]) -> str | None:
+    for name in names:
+        if name in _FORWARDING or name.startswith("x-forwarded"):
+            return name
+    return None
+
+
 def head_of(raw: Iterable[tuple[bytes, bytes]]) -> Head:
     """The head with the headers of an ASGI scope."""
-    return Head(tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw))
+    return Head(tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import hashlib
 import marshal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
@@ -18,7 +19,7 @@ from invoice_sandbox.openapi.load.operations import (
 )
 from invoice_sandbox.openapi.load.pointers import ContractError, dereference, located
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
-from invoice_sandbox.openapi.message.media_types import JSON, concrete
+from invoice_sandbox.openapi.message.media_types import JSON, concrete, is_json, json_first
 from invoice_sandbox.openapi.message.parameters import IGNORED_HEADERS, Parameter, compile_parameter
 from invoice_sandbox.openapi.schema.annotations import Passwords
 from invoice_sandbox.openapi.schema.compile import (
@@ -64,6 +65,12 @@ class DeclaredResponse:
     content: Mapping[str, Checker | None]
     media: Mapping[str, Mapping[str, Any]]
     headers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @cached_property
+    def json_type(self) -> str | None:
+        """The JSON media type of a response, the first one; None if none is declared."""
+        types = map(concrete, json_first(self.content))
+        return next((media_type for media_type in types if is_json(media_type)), None)
 
     def declared_for(self, media_type: str) -> str | None:
         """The declared media type, or range such as ``*/*``, of a response in this one."""

@@ -198,12 +198,6 @@ def given_response(
     return ContractResponse(number, media_type, body, (*others, *headers.items()))
 
 
-def json_type(response: DeclaredResponse) -> str | None:
-    """Return the JSON media type of a response, the first one; None if it declares none."""
-    types = map(concrete, json_first(response.content))
-    return next((media_type for media_type in types if is_json(media_type)), None)
-
-
 def _chosen(operation: Operation, choice: Choice) -> tuple[int, DeclaredResponse | None]:
     if choice.status is None:
         key = operation.success

@@ -12,7 +12,6 @@ from typing import Any, Final
 from invoice_sandbox.base.ids import snake_case
 from invoice_sandbox.openapi.load.operations import path_names, without_names
 from invoice_sandbox.openapi.operation import Contract, Operation
-from invoice_sandbox.openapi.responses import json_type
 from invoice_sandbox.project.representation import (
     Found,
     Part,
@@ -138,4 +137,4 @@ def _is_usable(operation: Operation) -> bool:
     response = operation.responses.get(operation.success)
     if response is None or not is_success(operation.success):
         return False
-    return not response.content or json_type(response) is not None
+    return not response.content or response.json_type is not None

@@ -16,7 +16,6 @@ from invoice_sandbox.openapi.responses import (
     Choice,
     ContractResponse,
     contract_response,
-    json_type,
 )
 from invoice_sandbox.openapi.schema.compile import Checker
 
@@ -214,7 +213,7 @@ def _name_in(part: Part, names: Iterable[str]) -> str | None:
 def response_part(contract: Contract, operation: Operation) -> Part | None:
     """Return the JSON of a success, as it is declared; None if it is not JSON."""
     response = operation.responses.get(operation.success)
-    name = None if response is None else json_type(response)
+    name = None if response is None else response.json_type
     declared = None if response is None or name is None else response.declared_for(name)
     if response is None or declared is None or not is_success(operation.success):
         return None

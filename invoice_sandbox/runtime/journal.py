@@ -339,7 +339,9 @@ class Redactor:
 
     def user_agent(self, headers: Headers) -> str | None:
         """The User-Agent, cut and without secrets."""
-        found = next((value for name, value in headers if name == "user-agent"), "")
+        found = dict(reversed(headers)).get("user-agent")
+        if not found:
+            return None
         text = self._text(found[: MAX_USER_AGENT + _MARGIN], self._sent_in(headers))
         return text[:MAX_USER_AGENT] or None
 
@@ -409,7 +411,7 @@ class Redactor:
         return [self._text(name, sent), shown]
 
     def is_secret_header(self, header: str) -> bool:
-        return header in self._headers or _SECRET_HEADER.search(header) is not None
+        return header in self._headers or _has_secret_name(header)
 
     def _sent(self, entry: JournalEntry) -> _Sent:
         return self._sent_in(entry.request_headers) | frozenset(entry.path_secrets)
@@ -533,6 +535,11 @@ class Redactor:
 
 _Sent = frozenset[str]
 """The secrets that a request carries, to be redacted everywhere else too."""
+
+
+@lru_cache(maxsize=1000)  # for every header of every request
+def _has_secret_name(header: str) -> bool:
+    return _SECRET_HEADER.search(header) is not None
 
 
 @lru_cache(maxsize=1000)  # for every member of every body

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 JSON: Final = "application/json"
@@ -49,6 +50,7 @@ class MediaType:
         return (2 - self.name.count("*"), "*+" in self.name, len(self.parameters))
 
 
+@lru_cache(maxsize=256)
 def parse(text: str) -> MediaType:
     """``Application/JSON; charset=utf-8`` is ``application/json`` in the charset ``utf-8``."""
     name, _, rest = text.partition(";")

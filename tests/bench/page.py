@@ -100,7 +100,9 @@ def _figures(results: Results) -> str:
 
 
 def _text(value: float | None, bound: str = "") -> str:
-    return "" if value is None else f"{bound}{value:.3g}"
+    return (
+        "" if value is None else f"{bound}{value:,.0f}" if value >= 100 else f"{bound}{value:.3g}"
+    )
 
 
 def _measured(results: Results) -> Iterator[Figure]:

@@ -57,16 +57,25 @@ class SchemaError(ValueError):
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled schema, and the schemas that it refers to.
-
-    ``pattern_examples`` are texts that match, by pattern. ``alternatives`` is the most that one of
-    the schemas has; ``is_recursive`` if one of them leads back to itself.
-    """
+    """A compiled schema; ``parts`` are it and the components that it leads to, by their names."""
 
     validator: Any
-    pattern_examples: Mapping[str, str]
-    alternatives: int
-    is_recursive: bool
+    parts: Mapping[str, _Portable]
+
+    @cached_property
+    def pattern_examples(self) -> Mapping[str, str]:
+        """Texts that match, by pattern."""
+        return {key: text for part in self.parts.values() for key, text in part.examples.items()}
+
+    @cached_property
+    def alternatives(self) -> int:
+        """The most alternatives that one of the schemas has."""
+        return max(part.alternatives for part in self.parts.values())
+
+    @cached_property
+    def is_recursive(self) -> bool:
+        """True if a component leads back to itself."""
+        return any(name in _below(name, self.parts) for name in self.parts)
 
     def errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
         """Return what is wrong with an invalid ``value``: all of it, or the first error of a large
@@ -250,14 +259,7 @@ class Schemas:
             validator = _validator_of(portable.schema, self._registry)
         except _ERRORS as error:
             raise SchemaError(f"{place}: {_reason(error)}") from None
-        reached = self._reached(portable)
-        parts = (portable, *reached.values())
-        compiled = Compiled(
-            validator,
-            {pattern: text for part in parts for pattern, text in part.examples.items()},
-            max(_most_alternatives(part.schema) for part in parts),
-            any(name in _below(name, reached) for name in reached),
-        )
+        compiled = Compiled(validator, {"": portable, **self._reached(portable)})
         self._compiled[key] = compiled  # documents repeat themselves: one error body everywhere
         return compiled
 
@@ -344,6 +346,11 @@ class _Portable:
     own: Collection[str] = ()
     examples: dict[str, str] = field(default_factory=dict)
     components: dict[str, None] = field(default_factory=dict)
+
+    @cached_property
+    def alternatives(self) -> int:
+        """The length of its longest ``anyOf`` or ``oneOf``; 1 without any."""
+        return _most_alternatives(self.schema)
 
 
 def _reason(error: Exception) -> str:

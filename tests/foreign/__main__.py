@@ -1,8 +1,8 @@
 """``python -m tests.foreign`` reads what others have made, and brings docs/any-document.md up to
 date; ``--bounded`` reads a few documents, and writes nothing.
 
-Ends with 1 unless every valid document starts, and every other one is started with warnings or
-rejected with its places.
+Ends with 1 unless every valid document starts, and every other one starts or is rejected with its
+places.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Outcome:
 
     @property
     def is_right(self) -> bool:
-        """True if a valid document starts, and another one has its places or a warning."""
+        """True if a valid document starts, and another one starts or has its places."""
         if self.lines:
             return not self.is_valid and all(map(_PLACE.fullmatch, self.lines))
         return True
@@ -142,7 +142,8 @@ def _table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     for outcome in [outcome for outcome in outcomes if not outcome.is_valid]:
         places = len(outcome.lines)
         text = f"rejected, {places} place{'s'[: places > 1]}" if places else "started"
-        noted = f", {outcome.warnings} warnings" if outcome.warnings else ""
+        count = outcome.warnings
+        noted = f", {count} warning{'' if count == 1 else 's'}" if count else ""
         yield f"- `{outcome.name}`: {text}{noted}"
 
 

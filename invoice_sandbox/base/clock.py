@@ -107,9 +107,11 @@ class ClockState:
 
     def now(self, system_clock: SystemClock) -> datetime:
         """The workspace's instant, to the millisecond, in UTC."""
-        if self.mode == "frozen":
-            return self.at
-        return in_milliseconds(system_clock.now() + self.shift)
+        return self.at if self.mode == "frozen" else self.instant(system_clock.now())
+
+    def instant(self, real: datetime) -> datetime:
+        """The workspace's instant at a ``real`` one, to the millisecond, in UTC."""
+        return self.at if self.mode == "frozen" else in_milliseconds(real + self.shift)
 
     def forward(self, span: timedelta) -> ClockState:
         """The clock moved forward by ``span``."""

@@ -102,9 +102,9 @@ def _note(engine: Engine, request: Request, workspace: Workspace, *, is_known: b
     """Note the workspace of a request. That of a known caller counts it, and names it."""
     request.workspace = workspace
     if is_known and not request.is_observer:
-        clock, names = engine.system_clock, engine.project.conventions
-        number = request.number = engine.store.note_request(workspace.id, clock.now())
-        now = workspace.clock.now(clock)
+        names, real = engine.project.conventions, request.received
+        number = request.number = engine.store.note_request(workspace.id, real)
+        now = workspace.clock.instant(real)
         request.id = seeded_request_id(workspace.seed, number, now, names.request_id_prefix)
 
 

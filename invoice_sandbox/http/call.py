@@ -47,7 +47,7 @@ def call_of(engine: Engine, request: Request, inputs: Inputs, state: Transaction
     workspace, endpoint = state.workspace(), request.target
     now = workspace.clock.at
     if workspace.clock.mode == "live":
-        arrived = workspace.clock.now(engine.system_clock)
+        arrived = workspace.clock.instant(request.received)
         now = state.not_before(arrived)
     return Call(
         state=state,

@@ -17,7 +17,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.http.endpoint import Endpoint
 from invoice_sandbox.http.prefer import from_contract
-from invoice_sandbox.http.request import Reply, Request, printable
+from invoice_sandbox.http.request import Reply, Request, ensure_id, printable
 from invoice_sandbox.openapi.load.operations import named_examples
 from invoice_sandbox.openapi.message.coercion import Shape
 from invoice_sandbox.openapi.operation import Operation
@@ -40,6 +40,7 @@ def error_reply(engine: Engine, request: Request, error: ApiError) -> Reply:
     is_control = request.path.startswith(below) if endpoint is None else endpoint.is_control
     conventions = project.control_conventions if is_control else project.conventions
     url = engine.url + (project.control.base_path if is_control else "")
+    ensure_id(request, project.conventions.request_id_prefix)
     request_id = request.id
     if error.status in _LOGGED or error is request.invalid:
         request.why["reason"] = conventions.message(error, url)

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final
 
 from invoice_sandbox.base.errors import ApiError, reject
-from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.base.later import Later
 from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.endpoint import Endpoint
@@ -63,11 +62,9 @@ class Leaf:
 
     async def __call__(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one ASGI request, unless the client is gone."""
-        engine, request = self._engine, request_of(scope, receive)
-        clock = engine.system_clock
-        request.received, request.started = clock.now(), clock.monotonic()
-        prefix = engine.project.conventions.request_id_prefix
-        request.id = random_request_id(request.received, prefix)
+        engine, clock = self._engine, self._engine.system_clock
+        request = request_of(scope, receive, clock.now())
+        request.started = clock.monotonic()
         self._requests += 1
         try:
             reply = await self._reply(target, request)
@@ -99,7 +96,11 @@ class Leaf:
             raise
         except Exception as error:
             request.endpoint = None  # what its document shows may be the reason
-            shown = error if isinstance(error, ApiError) else internal_error(request, error)
+            shown = (
+                error
+                if isinstance(error, ApiError)
+                else internal_error(self._engine, request, error)
+            )
             reply = error_reply(self._engine, request, shown)
             return with_common_headers(self._engine, request, reply)
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.http.credentials import workspace_of_caller
 from invoice_sandbox.http.origins import preflight
-from invoice_sandbox.http.request import READING, Headers, Reply, Request, printable
+from invoice_sandbox.http.request import READING, Headers, Reply, Request, ensure_id, printable
 from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import NO_BODY, Body, JournalEntry, Why
@@ -53,6 +53,7 @@ def recorded(engine: Engine, request: Request, reply: Reply) -> Reply:
 def with_common_headers(engine: Engine, request: Request, reply: Reply) -> Reply:
     """Return the response with the headers that every response to the request has."""
     names = engine.project.conventions
+    ensure_id(request, names.request_id_prefix)
     common: Headers = (
         (names.request_id_header, request.id),
         (names.version_header, engine.project.contract.version),
@@ -79,7 +80,7 @@ def _record(
     if request.is_observer or _is_in_console(request):
         return  # the console sends requests of its own
     changes = request.method not in READING
-    is_control = request.path.startswith(f"{engine.project.control.base_path}/")
+    is_control = _is_control(engine, request)
     is_listed = not is_control and request.head.first.get(_UNRECORDED) != "off"
     if not (is_listed or changes):
         return  # what only looks may be sent by the thousand
@@ -97,6 +98,12 @@ def _record(
     if is_of_other and changes and request.served_by is not None:
         entry = structs.replace(entry, is_listed=False, is_sent_again=True)
         engine.journal.record(request.served_by, entry)
+
+
+def _is_control(engine: Engine, request: Request) -> bool:
+    if request.endpoint is not None:
+        return request.endpoint.is_control
+    return request.path.startswith(f"{engine.project.control.base_path}/")
 
 
 def _is_in_console(request: Request) -> bool:

@@ -12,7 +12,9 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from invoice_sandbox.base.clock import FIRST
 from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.endpoint import Endpoint
 from invoice_sandbox.openapi.message.media_types import JSON as JSON
 from invoice_sandbox.scenarios.script import Scenario
@@ -174,12 +176,12 @@ class Request(Struct, eq=False):
     method: str
     path: str
     head: Head
+    received: datetime = FIRST
     invalid: ApiError | None = None
     is_observer: bool = False
     caller: Credential | None = None
     id: str = ""
     number: int = 0
-    received: datetime | None = None
     started: float = 0
     endpoint: Endpoint | None = None
     path_texts: Mapping[str, str] = {}
@@ -227,7 +229,13 @@ class Request(Struct, eq=False):
         return str(client[0]) if client else ""
 
 
-def request_of(scope: Scope, receive: Receive) -> Request:
+def ensure_id(request: Request, prefix: str) -> None:
+    """Give a request without a workspace a random id."""
+    if not request.id:
+        request.id = random_request_id(request.received, prefix)
+
+
+def request_of(scope: Scope, receive: Receive, received: datetime = FIRST) -> Request:
     """Return a request as it arrives."""
     extensions = scope.get("extensions", _NO_EXTENSIONS)
     return Request(
@@ -236,6 +244,7 @@ def request_of(scope: Scope, receive: Receive) -> Request:
         scope["method"],
         scope["path"],
         head_of(scope["headers"]),
+        received,
         extensions.get(INVALID),
         OBSERVER in extensions,
         extensions.get(CALLER),

@@ -36,7 +36,7 @@ from invoice_sandbox.http.idempotency import IdempotencyKey
 from invoice_sandbox.http.prefer import from_contract, preferred
 from invoice_sandbox.http.read import read, receive_body
 from invoice_sandbox.http.record import FAILURE, recorded
-from invoice_sandbox.http.request import Inputs, Reply, Request
+from invoice_sandbox.http.request import Inputs, Reply, Request, ensure_id
 from invoice_sandbox.openapi.responses import USUAL
 from invoice_sandbox.project.api import (
     Call,
@@ -64,7 +64,7 @@ def respond(engine: Engine, request: Request, go_on: Callable[[], Outcome]) -> R
     except NoWorkspaceError:  # it was deleted meanwhile
         outcome = reject("bad_credential")
     except Exception as error:
-        outcome = internal_error(request, error)
+        outcome = internal_error(engine, request, error)
     if isinstance(outcome, Later):
         return outcome
     if isinstance(outcome, ApiError):
@@ -76,6 +76,7 @@ def respond(engine: Engine, request: Request, go_on: Callable[[], Outcome]) -> R
 def admitted(engine: Engine, request: Request) -> Outcome:
     """Admit the caller of a routed request, and carry it out, once its body is there."""
     admit(engine, request)
+    ensure_id(request, engine.project.conventions.request_id_prefix)
     if request.target.operation.body is None:
         return carry_out(engine, request)
     receive = partial(receive_body, engine.bodies_in_flight, request)
@@ -89,15 +90,15 @@ def carry_out(engine: Engine, request: Request, *, with_faults: bool = True) -> 
     named_scenario(engine, request)
     workspace = workspace_of(engine, request)
     with engine.store.transaction(workspace.id) as state:
-        done = engine.agenda.run_due(state)
-        if engine.agenda.must_wait(state, done):
+        done = engine.agenda.run_due(state, real=request.received)
+        if done and engine.agenda.must_wait(state, done):
             again = partial(carry_out, engine, request, with_faults=with_faults)
             catch_up = partial(engine.agenda.catch_up, workspace.id)
             outcome: Outcome = Later(catch_up, lambda _: again())
         else:
             fault = choose_fault(request, state) if with_faults else None
             outcome = _with_fault(engine, request, state, fault)
-            done += engine.agenda.run_due(state)
+            done += engine.agenda.run_due(state, real=request.received)
     engine.agenda.settle(workspace.id, done)
     return outcome
 
@@ -226,12 +227,13 @@ def _report_forbidden(engine: Engine, request: Request, error: ApiError) -> None
         hook(call_of(engine, request, Inputs({}, {}), state), error)
 
 
-def internal_error(request: Request, error: Exception) -> ApiError:
+def internal_error(engine: Engine, request: Request, error: Exception) -> ApiError:
     """Return the error of what must not happen; the log and the journal have the reason.
 
     That is the part of the contract, or the type of an exception and where it was raised. Its
     message may have values of the request.
     """
+    ensure_id(request, engine.project.conventions.request_id_prefix)
     log.error("%s: no response could be given", request.id, exc_info=error)
     if isinstance(error, ContractViolationError):
         reason = f"the response is not what the contract declares: {error}"

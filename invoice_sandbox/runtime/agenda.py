@@ -131,19 +131,27 @@ class Agenda:
         self._looping: dict[str, datetime] = {}
         self._collecting: dict[str, list[list[Record]]] = {}
 
-    def run_due(self, state: Transaction, until: datetime | None = None) -> list[Record]:
-        """Run steps that are due, and those that they make due, but not many more than
-        STEPS_OF_A_SLICE. Return their log entries, for ``settle``.
+    def run_due(
+        self,
+        state: Transaction,
+        until: datetime | None = None,
+        *,
+        real: datetime | None = None,
+    ) -> list[Record]:
+        """Run steps that are due at the ``real`` instant, by default now, and those that they make
+        due, but not many more than STEPS_OF_A_SLICE. Return their log entries, for ``settle``.
 
         With ``until`` the clock moves to each step, at most as far as ``until``. Otherwise an
         endless loop is not continued until the clock is moved or its scenario is replaced.
         """
         done: list[Record] = []
-        count = 0
+        count, limit = 0, until
+        if limit is None:
+            limit = state.workspace().clock.instant(real or self._system_clock.now())
         if until is None and self._is_looping(state):
             return done
         while count < STEPS_OF_A_SLICE:
-            entry = self._run_next(state, until)
+            entry = self._run_next(state, limit)
             if entry is None:
                 break
             done.append(entry)
@@ -383,12 +391,12 @@ class Agenda:
     def _now(self, workspace_id: str) -> datetime:
         return (self._workspace(workspace_id)).clock.now(self._system_clock)
 
-    def _run_next(self, state: Transaction, until: datetime | None) -> Record | None:
+    def _run_next(self, state: Transaction, limit: datetime) -> Record | None:
         """Run the step that is due first. Return its log entry; None: nothing is due."""
-        workspace = state.workspace()
-        step = state.take_due(until or workspace.clock.now(self._system_clock))
+        step = state.take_due(limit)
         if step is None:
             return None
+        workspace = state.workspace()
         workspace = self._forward(state, workspace, step.due)
         numbered = step
         try:

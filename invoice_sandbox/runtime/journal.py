@@ -141,7 +141,7 @@ class Why(Struct, frozen=True, gc=False):
         return {**why, **self.found}
 
 
-class JournalEntry(Struct, frozen=True, gc=False):
+class JournalEntry(Struct, gc=False):
     """One request and its response, with all secrets: only ``Journal.entries`` shows it.
 
     ``path_secrets`` are secrets that the path carries in declared parameters. ``heads_length``

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -47,7 +48,7 @@ def call_of(engine: Engine, request: Request, inputs: Inputs, state: Transaction
     workspace, endpoint = state.workspace(), request.target
     now = workspace.clock.at
     if workspace.clock.mode == "live":
-        arrived = workspace.clock.instant(request.received)
+        arrived = workspace.clock.instant(request.begun)
         now = state.not_before(arrived)
     return Call(
         state=state,
@@ -98,7 +99,7 @@ def _origin(engine: Engine, request: Request) -> Origin:
         actor_id=credential.subject if credential else None,
         request_id=request.id,
         ip=request.address or None,
-        user_agent=engine.journal.redactor.user_agent(request.head.headers),
+        show_agent=partial(engine.journal.redactor.user_agent, request.head.headers),
     )
 
 

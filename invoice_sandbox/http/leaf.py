@@ -14,7 +14,7 @@ from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.endpoint import Endpoint
 from invoice_sandbox.http.faults import Outcome
 from invoice_sandbox.http.origins import allow_page, check_host
-from invoice_sandbox.http.read import check_length, forget_body, refuse_length
+from invoice_sandbox.http.read import check_length, forget_body, reject_length
 from invoice_sandbox.http.record import with_common_headers
 from invoice_sandbox.http.request import (
     CONNECTION,
@@ -123,7 +123,7 @@ class Leaf:
         request.path_texts = texts_of(request)
         if check_length(request):
             return admitted(self._engine, request)
-        return Later(partial(refuse_length, request), _as_it_is)
+        return Later(partial(reject_length, request), _as_it_is)
 
 
 def _as_it_is(found: Outcome) -> Outcome:

@@ -60,7 +60,7 @@ def allow_page(request: Request) -> None:
 
 
 def preflight(request: Request, reply: Reply) -> Headers:
-    """Return the headers that tell a page of this machine what it may send."""
+    """Return the headers that say to a page of this machine what it may send."""
     if request.method != "OPTIONS" or not request.header("access-control-request-method"):
         return ()
     if not _is_loopback(request.head.first.get("origin", "")):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from asyncio import get_running_loop, timeout, wait_for
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from http.cookies import CookieError, SimpleCookie
@@ -72,7 +72,7 @@ def check_length(request: Request) -> bool:
     return int(declared) <= body.limit
 
 
-async def refuse_length(request: Request) -> ApiError:
+async def reject_length(request: Request) -> ApiError:
     """Return the error of a body that declares a length beyond the limit."""
     body = request.target.operation.body
     return await _too_large(request, 0 if body is None else body.limit)
@@ -82,28 +82,40 @@ async def receive_body(in_flight: Counter[str], request: Request) -> None:
     """Receive the whole body, whether it comes with a length or in chunks.
 
     Bodies share a number of bytes, which are counted ``in_flight`` until ``forget_body``.
-    Raises ApiError 408, 413 and 503.
+    Raises ApiError 408, 413 and 503, ClientGoneError.
     """
     declared = request.target.operation.body
     limit = declared.limit if declared is not None else 0
-    body, most = bytearray(), _most(request)
+    parts, most, clock = [], _most(request), get_running_loop().time
     request.shares = tuple(most)
-    async for part in _parts(request):
-        if len(body) + len(part) > limit:
-            raise await _too_large(request, limit)
-        for name, bytes_ in most.items():
-            if in_flight[name] + len(part) > bytes_:
-                raise reject("busy", ("Retry-After", "1"))
-        for name in most:
-            in_flight[name] += len(part)
-        body += part
-        request.content = bytes(body)
+    end = clock() + MAX_SECONDS
+    try:
+        async with timeout(MAX_PAUSE) as pause:
+            more = True
+            while more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGoneError
+                part, more = message.get("body", b""), message.get("more_body", False)
+                if request.held + len(part) > limit:
+                    raise await _too_large(request, limit)
+                if any(in_flight[name] + len(part) > bytes_ for name, bytes_ in most.items()):
+                    raise reject("busy", ("Retry-After", "1"))
+                for name in most:
+                    in_flight[name] += len(part)
+                request.held += len(part)
+                parts.append(part)
+                if more:
+                    pause.reschedule(min(clock() + MAX_PAUSE, end))
+    except TimeoutError:
+        raise too_slow(MAX_SECONDS if clock() >= end else MAX_PAUSE) from None
+    request.content = b"".join(parts)
 
 
 def forget_body(in_flight: Counter[str], request: Request) -> None:
     """Give back the bytes that a body took."""
     for name in request.shares:
-        in_flight[name] -= len(request.content)
+        in_flight[name] -= request.held
         if not in_flight[name]:
             del in_flight[name]
 
@@ -114,22 +126,6 @@ def _most(request: Request) -> dict[str, int]:
     if request.workspace is not None:
         most[f"workspace {request.workspace.id}"] = BODIES_OF_A_WORKSPACE
     return most
-
-
-async def _parts(request: Request) -> AsyncIterator[bytes]:
-    """Return the parts of a body as they arrive. Raises ApiError 408, ClientGoneError."""
-    started, more = get_running_loop().time(), True
-    while more:
-        left = started + MAX_SECONDS - get_running_loop().time()
-        try:
-            async with timeout(min(left, MAX_PAUSE)):
-                message = await request.receive()
-        except TimeoutError:
-            raise too_slow(MAX_SECONDS if left < MAX_PAUSE else MAX_PAUSE) from None
-        if message["type"] == "http.disconnect":
-            raise ClientGoneError
-        yield message.get("body", b"")
-        more = message.get("more_body", False)
 
 
 async def _too_large(request: Request, limit: int) -> ApiError:

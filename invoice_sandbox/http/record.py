@@ -86,7 +86,8 @@ def _record(
         return  # what only looks may be sent by the thousand
     if is_listed and workspace is None and reply.status == HTTPStatus.UNAUTHORIZED:
         workspace = _owner_of_rejected(engine, request)
-        why = _at(engine, workspace, why)
+        clock = workspace.clock
+        why = structs.replace(why, clock=clock.mode, at=clock.now(engine.system_clock))
     if is_listed and workspace is not None:
         _count(engine, request, workspace, reply)
     owner = None if workspace is None else workspace.id
@@ -108,11 +109,6 @@ def _is_control(engine: Engine, request: Request) -> bool:
 
 def _is_in_console(request: Request) -> bool:
     return request.path == CONSOLE or request.path.startswith(_IN_CONSOLE)
-
-
-def _at(engine: Engine, workspace: Workspace, why: Why) -> Why:
-    clock = workspace.clock
-    return structs.replace(why, clock=clock.mode, at=clock.now(engine.system_clock))
 
 
 def _owner_of_rejected(engine: Engine, request: Request) -> Workspace:
@@ -141,6 +137,7 @@ def _explained(engine: Engine, request: Request, reply: Reply, why: Why) -> Repl
 
 
 def _why(engine: Engine, request: Request, workspace: Workspace | None) -> Why:
+    """Return what explains a response, at the real end of its request."""
     operation = request.endpoint.operation.id if request.endpoint else None
     if workspace is None:
         return Why(operation, found=request.why)

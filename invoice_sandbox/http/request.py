@@ -164,11 +164,12 @@ class Request(Struct, eq=False):
 
     ``id`` is empty until the workspace is known, or a request without one needs it. ``number`` is
     that of the request in its workspace, 0: unknown; ``received`` the real instant of its arrival,
-    ``started`` the reading of the monotonic clock. ``workspace`` is that of a known caller, or of
-    any caller where no credential is needed; ``served_by`` is the id of the workspace that a public
-    operation belongs to, whoever calls it; ``revoked_key_of`` that of the workspace that a revoked
-    key belonged to. ``headers`` are sent with every response to the request; ``why`` explains the
-    response. ``shares`` are those of the bytes in flight that its body takes.
+    ``begun`` that of its transaction, ``started`` the reading of the monotonic clock.
+    ``workspace`` is that of a known caller, or of any caller where no credential is needed;
+    ``served_by`` is the id of the workspace that a public operation belongs to, whoever calls it;
+    ``revoked_key_of`` that of the workspace that a revoked key belonged to. ``headers`` are sent
+    with every response to the request; ``why`` explains the response. ``shares`` are those of the
+    bytes in flight that its body takes, ``held`` how many.
     """
 
     scope: Scope
@@ -183,10 +184,12 @@ class Request(Struct, eq=False):
     id: str = ""
     number: int = 0
     started: float = 0
+    begun: datetime = FIRST
     endpoint: Endpoint | None = None
     path_texts: Mapping[str, str] = {}
     content: bytes = b""
     shares: tuple[str, ...] = ()
+    held: int = 0
     is_json: bool = False
     credential: Credential | None = None
     workspace: Workspace | None = None

@@ -88,9 +88,9 @@ def carry_out(engine: Engine, request: Request, *, with_faults: bool = True) -> 
     if request.target.is_control_function:
         return _control(engine, request)
     named_scenario(engine, request)
-    workspace = workspace_of(engine, request)
+    workspace, request.begun = workspace_of(engine, request), engine.system_clock.now()
     with engine.store.transaction(workspace.id) as state:
-        done = engine.agenda.run_due(state, real=request.received)
+        done = engine.agenda.run_due(state, real=request.begun)
         if done and engine.agenda.must_wait(state, done):
             again = partial(carry_out, engine, request, with_faults=with_faults)
             catch_up = partial(engine.agenda.catch_up, workspace.id)
@@ -98,7 +98,7 @@ def carry_out(engine: Engine, request: Request, *, with_faults: bool = True) -> 
         else:
             fault = choose_fault(request, state) if with_faults else None
             outcome = _with_fault(engine, request, state, fault)
-            done += engine.agenda.run_due(state, real=request.received)
+            done += engine.agenda.run_due(state, real=request.begun)
     engine.agenda.settle(workspace.id, done)
     return outcome
 
@@ -106,15 +106,15 @@ def carry_out(engine: Engine, request: Request, *, with_faults: bool = True) -> 
 def _with_fault(
     engine: Engine, request: Request, state: Transaction, fault: Fault | None
 ) -> Outcome:
-    """Answer a request, or do what a fault does before it, or instead."""
+    """Respond to a request, or do what a fault does before it, or instead."""
     again = partial(carry_out, engine, request, with_faults=False)
     outcome = before(engine, request, fault, again)
     if outcome is None:
-        outcome = after(engine, request, fault, _answer(engine, request, state))
+        outcome = after(engine, request, fault, _response(engine, request, state))
     return outcome
 
 
-def _answer(engine: Engine, request: Request, state: Transaction) -> Outcome:
+def _response(engine: Engine, request: Request, state: Transaction) -> Outcome:
     """Read a request; return its kept response, the preferred one, or that of its handler."""
     try:
         inputs = read(request)
@@ -178,6 +178,7 @@ def _reserved(
 
     def complete(result: Any) -> Outcome:
         with engine.store.transaction(workspace_id) as state:
+            request.begun = engine.system_clock.now()
             again = call_of(engine, request, inputs, state)
             outcome = _handled(engine, request, again, later.then(result))
             if isinstance(outcome, Later):

@@ -190,8 +190,13 @@ class Origin(Struct, frozen=True):
     actor_id: str | None
     request_id: str | None = None
     ip: str | None = None
-    user_agent: str | None = None
     step_number: int | None = None
+    show_agent: Callable[[], str | None] | None = None
+
+    @property
+    def user_agent(self) -> str | None:
+        """The ``User-Agent`` of the request, without secrets."""
+        return None if self.show_agent is None else self.show_agent()
 
     @property
     def cause(self) -> Record:

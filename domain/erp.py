@@ -147,8 +147,8 @@ def _reading(item: Mapping[str, Any]) -> dict[str, Any]:
 def _problems(step: Step, item: Any) -> list[str]:
     if not isinstance(item, dict):
         return ["the item must be an object"]
-    found = list(step.problems("InvoiceInput", _pick(item)))
-    return found or list(_trade_problems(item))
+    problems = list(step.problems("InvoiceInput", _pick(item)))
+    return problems or list(_trade_problems(item))
 
 
 def _trade_problems(item: Mapping[str, Any]) -> Iterator[str]:

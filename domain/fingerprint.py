@@ -41,7 +41,7 @@ _ZERO_WIDTH: Final = dict.fromkeys(
 
 _LEADING_ZEROS: Final = re.compile(r"(?<!\d)0+")
 
-# Every finite IEEE 754 double lies below 1E+309. A larger amount is no JSON number that all
+# Every finite IEEE 754 double lies below 1E+309. A larger amount is not a JSON number that all
 # clients can read, and writing it out in full would cost memory in proportion to its exponent.
 _MAX_EXPONENT: Final = 308
 

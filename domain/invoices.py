@@ -60,7 +60,7 @@ _CURRENCIES: Final = frozenset(currency.code for currency in Currency)
 _MAX_LENGTHS: Final[Mapping[str, int]] = {"sellerId": 128, "debtorId": 128, "invoiceNumber": 64}
 _CANCELLED: Final = frozenset({"Withdrawn", "Rejected", "Expired"})
 _LEVELS: Final = ("Financed", "Registered")
-"""How serious a registration is for whoever registers the same invoice, the most serious first."""
+"""The levels of a registration for whoever registers the same invoice, the most serious first."""
 
 _MAX_MATCHES: Final = 10
 _KEY_LENGTH: Final = 32
@@ -116,8 +116,8 @@ def newest_invoices(context: Context, *statuses: str, limit: int = 100) -> Seque
     """
     statuses = statuses or context.lifecycle.machines[INVOICE].states
     seller = seller_of(context)
-    own = () if seller is None else (Condition("sellerId", "=", seller),)
-    where = (Condition("source", "=", CLIENT), Condition("status", "in", statuses), *own)
+    of_seller = () if seller is None else (Condition("sellerId", "=", seller),)
+    where = (Condition("source", "=", CLIENT), Condition("status", "in", statuses), *of_seller)
     return context.state.page(INVOICES, limit=limit, where=where).records
 
 
@@ -193,15 +193,15 @@ def find_duplicate(state: Transaction, digest: str, exclude: str | None = None) 
 def find_matches(state: Transaction, keys: RegistryKeys, exclude: str | None = None) -> list[Match]:
     """Return at most ten registrations: those with that fingerprint, then similar ones."""
     foreign = state.get(FOREIGN_REGISTRATIONS, keys.fingerprint)
-    found = {} if foreign is None else {"": Match("Exact", foreign, own=False)}
+    matches = {} if foreign is None else {"": Match("Exact", foreign, own=False)}
     exact = [(level, keys.fingerprint) for level in _LEVELS]
     similar = [(level, key) for level in _LEVELS for key in keys.similar]
     for level, key in exact + similar:
         for invoice in _registered(state, level, key, limit=_MAX_MATCHES + 1):
             match = Match("Exact" if key == keys.fingerprint else "Similar", invoice)
-            found.setdefault(invoice["id"], match)
-    found.pop(exclude or "-", None)
-    return list(found.values())[:_MAX_MATCHES]
+            matches.setdefault(invoice["id"], match)
+    matches.pop(exclude or "-", None)
+    return list(matches.values())[:_MAX_MATCHES]
 
 
 def prepare_duplicate_finding(context: Context, invoice_id: str, match: Match) -> None:

@@ -137,7 +137,8 @@ def make_offer(
         "createdAt": context.timestamp,
         "source": CLIENT,
     }
-    outside = _outside_mandate(context, partner, financed, offer)
+    accepted = {name: offer[name] for name in ("product", "recourse", "disclosure")}
+    outside = outside_mandate(context, partner, deal_for(context, financed, **accepted))
     offer |= {"outsideMandate": outside} if outside else {}
     context.state.put(OFFERS, offer["id"], offer)
     audit(context, "offer.recorded", ("offer", offer["id"]), partnerId=partner["id"])
@@ -188,14 +189,6 @@ def _routed_partner(
     made = {offer["partnerId"] for offer in unfinished_offers(context, invoice["id"])}
     preferred = sorted(routed, key=lambda name: (name in made, name != partner["id"]))
     return load_partner(context, preferred[0]) if preferred else partner
-
-
-def _outside_mandate(
-    context: Context, partner: Record, invoice: Record, offer: Record
-) -> list[Record]:
-    """Return the filters of the partner's mandate that an offer fails, with reasons."""
-    terms = {name: offer[name] for name in ("product", "recourse", "disclosure")}
-    return outside_mandate(context, partner, deal_for(context, invoice, **terms))
 
 
 def _open_request_of(context: Context, invoice_id: str) -> Record:

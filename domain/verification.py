@@ -238,8 +238,8 @@ def _data(invoice: Mapping[str, Any], seen: Seen) -> Finding:
         "DueBeforeIssue": bool(issued and due and due < issued),
         "IssuedInFuture": bool(issued and issued > seen.today.isoformat()),
     }
-    found = [problem for problem, is_found in wrong.items() if is_found]
-    return ("Failed", ", ".join(found)) if found else ("Passed", None)
+    problems = [problem for problem, is_found in wrong.items() if is_found]
+    return ("Failed", ", ".join(problems)) if problems else ("Passed", None)
 
 
 def _duplicate(invoice: Mapping[str, Any], seen: Seen) -> Finding:

@@ -29,7 +29,9 @@ def create_offer(call: Call) -> Record:
     """
     body = call.body
     partner = partner_of_offer(call)
-    own = partner_of(call)
-    request = request_for_offer(call, body.get("financingRequestId"), body.get("invoiceId"), own)
+    session_partner = partner_of(call)
+    request = request_for_offer(
+        call, body.get("financingRequestId"), body.get("invoiceId"), session_partner
+    )
     invoice = invoice_for_offer(call, request, body.get("invoiceId"))
     return public_offer(make_offer(call, request, invoice, partner, body))

@@ -43,8 +43,9 @@ def server(shared_server: Running) -> Iterator[Running]:
 
 def _delete_others(running: Running) -> None:
     """Delete all workspaces but the first: whoever creates one looks at every other."""
-    rows = running.store.workspaces()
-    running.sandbox.engine.workspaces.delete([one for one, _ in rows if one.made_by is not None])
+    for workspace, _ in running.store.workspaces():
+        if workspace.made_by is not None:
+            running.sandbox.engine.workspaces.delete(workspace)
 
 
 def _seen_by_all(running: Running) -> tuple[object, ...]:

@@ -71,10 +71,10 @@ def report_file(run_id: str) -> Response:
 @pages.get(f"/acceptance/<run_id>/{_BUNDLE}")
 def run_bundle(run_id: str) -> Response:
     """The bundle of a run as a file."""
-    found = client().get(f"{RUNS}/{quote(run_id, safe='')}/bundle")
-    if not found.is_success:
-        return _problem(found)
-    return _file(found.content, "application/zip", f"{run_id}.zip")
+    received = client().get(f"{RUNS}/{quote(run_id, safe='')}/bundle")
+    if not received.is_success:
+        return _problem(received)
+    return _file(received.content, "application/zip", f"{run_id}.zip")
 
 
 @pages.get(f"/{_BUNDLE}")

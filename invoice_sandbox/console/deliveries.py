@@ -40,7 +40,7 @@ def all_webhooks() -> str:
 
 @pages.get("/webhooks/<delivery_id>")
 def one_delivery(delivery_id: str) -> str:
-    """One delivery: its attempts, and what each of them signed."""
+    """Show a delivery: its attempts, and what each of them signed."""
     received = client().get(f"/sandbox/deliveries/{quote(delivery_id, safe='')}")
     if not received.is_success:
         return render_template("problem.html", page="webhooks", received=received)

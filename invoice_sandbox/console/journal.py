@@ -64,13 +64,13 @@ def _is_whole(entry: Mapping[str, Any]) -> bool:
 
 def _headers(entry: Mapping[str, Any]) -> dict[str, str]:
     """The headers that belong to a request, not to its connection or its sender."""
-    found = dict(entry["request"]["headers"])
-    if found.get("accept") == "*/*":  # which is the same as none
-        del found["accept"]
+    headers = dict(entry["request"]["headers"])
+    if headers.get("accept") == "*/*":  # which is the same as none
+        del headers["accept"]
     if entry["request"]["body"] is not None:
-        found.setdefault("content-type", "application/json")
+        headers.setdefault("content-type", "application/json")
     return {
-        name: text for name, text in found.items() if is_repeated(name, text) and text != REDACTED
+        name: text for name, text in headers.items() if is_repeated(name, text) and text != REDACTED
     }
 
 

@@ -81,7 +81,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Records:
-    """One type of record: its list, its item, what belongs to it, and its state machine, with the
+    """A type of record: its list, its item, what belongs to it, and its state machine, with the
     operations that make a ``transition`` and that list the legal ``transitions``."""
 
     title: str

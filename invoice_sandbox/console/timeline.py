@@ -1,4 +1,4 @@
-"""One record on one timeline in the workspace's time."""
+"""A record on a timeline in the workspace's time."""
 
 from __future__ import annotations
 

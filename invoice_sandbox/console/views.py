@@ -89,16 +89,16 @@ def _close(response: Response) -> Response:
 
 
 def _common() -> dict[str, Any]:
-    found = contents()
+    console = contents()
     return {
         "console": CONSOLE,
-        "records": found.records,
-        "views": list(_views(found)),
+        "records": console.records,
+        "views": list(_views(console)),
         "clock": g.get("clock"),
         "visitor": g.visitor,
         "position": g.position,
         "notice": actions.notice(),
-        "title_of_api": found.engine.project.contract.document["info"]["title"],
+        "title_of_api": console.engine.project.contract.document["info"]["title"],
     }
 
 
@@ -243,14 +243,14 @@ def _next_cursor(received: Received) -> str | None:
     for part in link.split(","):
         target, _, relation = part.partition(";")
         if 'rel="next"' in relation:
-            found = parse_qs(urlsplit(target.strip(" <>")).query)
-            return found.get("cursor", [None])[0]
+            parameters = parse_qs(urlsplit(target.strip(" <>")).query)
+            return parameters.get("cursor", [None])[0]
     return None
 
 
 @pages.get("/records/<name>/<record_id>")
 def record(name: str, record_id: str) -> str:
-    """One record with its timeline, its lifecycle, and what belongs to it."""
+    """Show a record with its timeline, its lifecycle, and what belongs to it."""
     records = _named(name)
     received = client().get(records.item.path(record_id))
     if not received.is_success:
@@ -283,5 +283,5 @@ def _legal(records: Records, record_id: str) -> list[str]:
 
 
 def _named(name: str) -> Records:
-    found = next((records for records in contents().records if records.name == name), None)
-    return found or abort(404)
+    type_ = next((records for records in contents().records if records.name == name), None)
+    return type_ or abort(404)

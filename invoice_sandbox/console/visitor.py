@@ -104,10 +104,10 @@ def _cookies(request: Request, name: str) -> list[str]:
 
 def _known(engine: Engine, identity: Identity) -> Identity:
     kind: Literal["session", "api_key"] = "session" if identity.type == "session" else "api_key"
-    found = look_up(engine.store, Presented(kind, identity.secret))
-    if found is None:
+    credential = look_up(engine.store, Presented(kind, identity.secret))
+    if credential is None:
         return identity
-    return replace(identity, workspace=found.workspace_id, credential=found)
+    return replace(identity, workspace=credential.workspace_id, credential=credential)
 
 
 def cookie_text(held: Sequence[Identity]) -> str:
@@ -119,11 +119,11 @@ def cookie_text(held: Sequence[Identity]) -> str:
 def _decoded(text: str) -> list[tuple[Type, str]]:
     try:
         pairs = jsonio.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        found = [(type_, secret) for type_, secret in pairs]
+        identities = [(type_, secret) for type_, secret in pairs]
     except (ValueError, TypeError):
         return []
     return [
         (cast("Type", type_), secret)
-        for type_, secret in found
+        for type_, secret in identities
         if type_ in {"key", "session"} and isinstance(secret, str)
     ]

@@ -154,9 +154,9 @@ class ControlClient:
         """Return the data of an operation of the API, or its whole body. Raises SandboxError."""
         __tracebackhide__ = True
         status, _, content = self._exchange(method, path, body)
-        found = self._object(content)
-        if _is_success(status) and found and "data" not in found:
-            return found
+        document = self._object(content)
+        if _is_success(status) and document and "data" not in document:
+            return document
         return self._data_of(status, content, f"{method} {path}")
 
     def deliveries(self) -> list[Any] | None:
@@ -174,11 +174,11 @@ class ControlClient:
         """
         __tracebackhide__ = True
         status, _, content = self._exchange(method, path, body)
-        found = self._object(content)
-        if _is_success(status) and found:
-            return found
-        if "mode" in found:
-            raise self._error(status, found, f"{method} {path}")
+        document = self._object(content)
+        if _is_success(status) and document:
+            return document
+        if "mode" in document:
+            raise self._error(status, document, f"{method} {path}")
         raise SandboxError(f"{method} {path} returned {status} at {self.url}", status)
 
     def events(self, path: str) -> Iterator[ServerEvent]:
@@ -249,10 +249,10 @@ class ControlClient:
         headers = {"X-Sandbox-Journal": "off"}
         if self.key is None:
             return path, headers
-        own = carried((), self.key) if path.startswith(_CONTROL) else self.credentials
-        if own.query:
-            path += ("&" if "?" in path else "?") + urlencode(own.query)
-        return path, {**headers, **own.headers}
+        credentials = carried((), self.key) if path.startswith(_CONTROL) else self.credentials
+        if credentials.query:
+            path += ("&" if "?" in path else "?") + urlencode(credentials.query)
+        return path, {**headers, **credentials.headers}
 
     def _data_of(self, status: int, content: bytes, request: str) -> Any:
         envelope = self._object(content)
@@ -278,10 +278,10 @@ class ControlClient:
     def _object(self, content: bytes) -> dict[str, Any]:
         """The JSON object that ``content`` is, or an empty one."""
         try:
-            found = self.loads(content)
+            value = self.loads(content)
         except (ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return value if isinstance(value, dict) else {}
 
     def _exchange(self, method: str, path: str, body: Any) -> tuple[int, Mapping[str, str], bytes]:
         __tracebackhide__ = True

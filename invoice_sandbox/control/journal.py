@@ -25,15 +25,15 @@ def list_requests(call: ControlCall) -> Response:
     By its id, who may act also finds a request to the control API.
     """
     query = call.query
-    found = call.engine.journal.newest(
+    page = call.engine.journal.newest(
         call.workspace.id,
         partial(_matches, query),
         query.get("text", ""),
         query.get("limit", _DEFAULT_LIMIT),
         with_control="id" in query and allows(call.credential.scopes, CONTROL),
     )
-    headers = (("X-Total-Count", str(found.total)), ("X-Journal-Dropped", str(found.dropped)))
-    return Response(found.entries, headers)
+    headers = (("X-Total-Count", str(page.total)), ("X-Journal-Dropped", str(page.dropped)))
+    return Response(page.entries, headers)
 
 
 def stream_requests(call: ControlCall) -> Raw:

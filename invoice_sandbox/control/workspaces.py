@@ -58,9 +58,8 @@ def delete_workspace(call: ControlCall) -> Record:
     if wanted not in visible:
         kind = "workspace created from this one"
         raise reject("unknown_resource", kind=kind, member="id", value=wanted)
-    gone = call.engine.workspaces.family(visible[wanted])
-    call.engine.workspaces.delete(gone)
-    for workspace in gone:
+    for workspace in call.engine.workspaces.family(visible[wanted]):
+        call.engine.workspaces.delete(workspace)
         call.engine.listeners.remove_all(workspace.id)
     return {"id": wanted, "deleted": True}
 

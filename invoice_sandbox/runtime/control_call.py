@@ -39,7 +39,7 @@ class Raw:
 
 @dataclass(frozen=True)
 class PublicControlCall:
-    """One request to an operation without credentials, already validated against the contract.
+    """A request to an operation without credentials, already validated against the contract.
 
     ``path``, ``query``, ``headers`` (names in lower case) and ``body`` are what was sent.
     """
@@ -66,7 +66,7 @@ class PublicControlCall:
 
 @dataclass(frozen=True)
 class ControlCall(PublicControlCall):
-    """One request of a known caller; ``workspace`` is as it was when the request arrived."""
+    """A request of a known caller; ``workspace`` is as it was when the request arrived."""
 
     credential: Credential
     workspace: Workspace
@@ -127,8 +127,8 @@ class ControlCall(PublicControlCall):
         """Return the number of dropped records of each collection, if any were."""
         with self.engine.store.transaction(workspace.id) as state:
             records = state.page(DROPPED).records
-        found = {record["name"]: record["count"] for record in records}
-        return {"dropped": found} if found else {}
+        counts = {record["name"]: record["count"] for record in records}
+        return {"dropped": counts} if counts else {}
 
 
 ControlFunction = Callable[[Any], Any]

@@ -111,10 +111,10 @@ class Engine:
                 if not news.done():
                     yield None
                     continue
-                found = news.result()
-                after = {name: log.last for name, log in found.items()}
+                logs = news.result()
+                after = {name: log.last for name, log in logs.items()}
                 news = asyncio.ensure_future(self.store.tail(workspace_id, after))
-                yield found
+                yield logs
         except NoWorkspaceError:
             return
         finally:

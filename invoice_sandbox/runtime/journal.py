@@ -142,7 +142,7 @@ class Why(Struct, frozen=True, gc=False):
 
 
 class JournalEntry(Struct, gc=False):
-    """One request and its response, with all secrets: only ``Journal.entries`` shows it.
+    """A request and its response, with all secrets: only ``Journal.entries`` shows it.
 
     ``path_secrets`` are secrets that the path carries in declared parameters. ``heads_length``
     counts the characters of all headers. A ``status`` of None means that nothing of the response
@@ -215,11 +215,11 @@ class Journal:
             headers = shown["request"]["headers"]
             parts += [f"{name}: {text}" for name, text in headers if text == REDACTED]
         hints = shown["why"].get("hints", [])
-        found = {name: shown["why"][name] for name in ("reason",) if name in shown["why"]}
-        parts += [*found.values(), *hints]
+        reason = {name: shown["why"][name] for name in ("reason",) if name in shown["why"]}
+        parts += [*reason.values(), *hints]
         line = re.sub(r"[^\x20-\x7e]", "?", "  ".join(map(str, parts)))
         members = {"requestId": entry.request_id} | {name: shown[name] for name in _LOGGED}
-        return line, members | found | ({"hints": hints} if hints else {})
+        return line, members | reason | ({"hints": hints} if hints else {})
 
     def newest(
         self,
@@ -229,27 +229,21 @@ class Journal:
         limit: int,
         *,
         with_control: bool = False,
-    ) -> Found:
-        """The entries that match, and that show ``text`` in the path or a body.
+    ) -> JournalPage:
+        """Return the entries that match, and that show ``text`` in the path or a body.
 
         ``with_control``: also those that are not listed, such as changes by the control API.
         """
         log = self._store.log(workspace_id, REQUESTS_LOG)
-        shown: list[Record] = []
-        total = 0
-        for entry in reversed(log.entries):
-            if not (with_control or _is_listed(entry)):
-                continue
-            if not matches(_summary(entry)):
-                continue
-            if text or len(shown) < limit:
-                present = self._shown_entry(entry)
-                if text and not _shows(present, text):
-                    continue
-                if len(shown) < limit:
-                    shown.append(present)
-            total += 1
-        return Found(shown, total, log.dropped)
+        entries = [
+            entry
+            for entry in reversed(log.entries)
+            if (with_control or _is_listed(entry)) and matches(_summary(entry))
+        ]
+        if text:
+            entries = [entry for entry in entries if _shows(self._shown_entry(entry), text)]
+        shown = [self._shown_entry(entry) for entry in entries[:limit]]
+        return JournalPage(shown, len(entries), log.dropped)
 
     def shown(
         self, entry: JournalEntry | Record, matches: Callable[[Record], bool], text: str
@@ -272,9 +266,9 @@ def _is_listed(entry: JournalEntry | Record) -> bool:
     return entry.is_listed if isinstance(entry, JournalEntry) else UNLISTED not in entry
 
 
-class Found(NamedTuple):
-    """Entries as the journal shows them, newest first, not more than were asked for; how many match
-    in ``total``, and how many older ones were dropped."""
+class JournalPage(NamedTuple):
+    """Entries as the journal shows them, newest first, not more than were asked for; the number of
+    all that match in ``total``, and of older ones that were ``dropped``."""
 
     entries: list[Record]
     total: int
@@ -339,10 +333,10 @@ class Redactor:
 
     def user_agent(self, headers: Headers) -> str | None:
         """The User-Agent, cut and without secrets."""
-        found = dict(reversed(headers)).get("user-agent")
-        if not found:
+        agent = dict(reversed(headers)).get("user-agent")
+        if not agent:
             return None
-        text = self._text(found[: MAX_USER_AGENT + _MARGIN], self._sent_in(headers))
+        text = self._text(agent[: MAX_USER_AGENT + _MARGIN], self._sent_in(headers))
         return text[:MAX_USER_AGENT] or None
 
     @cached_property
@@ -492,7 +486,7 @@ class Redactor:
     def _json(self, body: bytes, is_valid_json: bool) -> str:
         """The body as it was sent, or written anew if what is shown of it may name a secret.
 
-        Raises ValueError for what is no JSON and may hold a secret.
+        Raises ValueError for what is not JSON and may hold a secret.
         """
         text = body.decode()
         if "\0" in text:  # not UTF-8, whatever its bytes look like

@@ -129,7 +129,7 @@ class NamedSecrets(Redactor):
         return shown
 
     def _file(self, content: bytes) -> Record:
-        """Return a body that is no JSON; empty if it is long, or may have a secret in it."""
+        """Return a body that is not JSON; empty if it is long, or may have a secret in it."""
         text = content.decode("latin-1")
         may_have_secrets = self.shows_secrets(text) or any(map(text.__contains__, self._known))
         if len(content) > self.most_body or may_have_secrets:

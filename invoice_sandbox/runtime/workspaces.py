@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -69,11 +69,11 @@ class Workspaces:
         kept = [workspace for workspace, _ in self.store.workspaces()]
         for workspace in kept:
             self._check_scenario(workspace)
-        found = next((workspace for workspace in kept if workspace.made_by is None), None)
-        if found is None:
+        first = next((workspace for workspace in kept if workspace.made_by is None), None)
+        if first is None:
             return self.create(key, options)
-        self._admit(found, key)
-        return found
+        self._admit(first, key)
+        return first
 
     def _check_scenario(self, workspace: Workspace) -> None:
         """Raise SettingError for a scenario that was in the project when the workspace used it."""
@@ -123,15 +123,10 @@ class Workspaces:
             secret_seed=str(seed) if self.local else new_secret(),
         )
         faults = faults_of(with_conditions(self.project.scenarios, workspace.scenario, {}))
-        workspace = self._added(replace(workspace, faults=faults))
+        workspace = replace(workspace, id=self._free_id(workspace.id), faults=faults)
+        self.store.create_workspace(workspace, self.system_clock.now())
         self._fill(workspace, key)
         return workspace
-
-    def _added(self, workspace: Workspace) -> Workspace:
-        """The new workspace, with a free id."""
-        added = replace(workspace, id=self._free_id(workspace.id))
-        self.store.create_workspace(added, self.system_clock.now())
-        return added
 
     def reset(self, workspace: Workspace, caller: Credential) -> None:
         """Restore the workspace as it was created. Raises ApiError 409 like ``restore``."""
@@ -175,12 +170,8 @@ class Workspaces:
         line = [workspace, *self._line(workspace.made_by)]
         return line[max(len(line) - 2, 0)]
 
-    def delete(self, workspaces: Sequence[Workspace]) -> None:
-        """Delete workspaces with everything in them."""
-        for workspace in workspaces:
-            self._delete(workspace)
-
-    def _delete(self, workspace: Workspace) -> None:
+    def delete(self, workspace: Workspace) -> None:
+        """Delete a workspace with everything in it."""
         self.store.delete_workspace(workspace.id)
         self.responses.pop(workspace.id, None)
 
@@ -268,7 +259,7 @@ class Workspaces:
         latest = self.system_clock.now() - self.idle
         for workspace, used in self.store.workspaces():
             if workspace.made_by is not None and used <= latest:
-                self._delete(workspace)
+                self.delete(workspace)
 
     def _free_id(self, wanted: str) -> str:
         """``wanted``, with a number if it is in use: two workspaces may have the same seed."""

@@ -70,7 +70,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Action:
-    """One action. ``triggers`` are all that it may cause, ``events`` all that it may record."""
+    """An action. ``triggers`` are all that it may cause, ``events`` all that it may record."""
 
     name: str
     function: Callable[..., None]

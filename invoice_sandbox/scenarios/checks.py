@@ -186,7 +186,7 @@ def _beyond_limits(document: Any, known: Mapping[str, Any]) -> Iterator[FileProb
         value, most = known[name], limit["most"]
         size, largest = _size(value), _size(most)
         if size is None or type(size) is not type(largest):
-            text = f"'{most}' is no limit of '{value}'"
+            text = f"'{most}' is not a limit of '{value}'"
             yield FileProblem(("limits", name, "most"), text, "both are durations, or numbers")
         elif size > largest:
             text = f"'{value}' is more than {most}"

@@ -75,11 +75,6 @@ class Library(Mapping[str, Scenario]):
         self._refresh()
         return self._by_name[name]
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return the scenario of that name, or ``default``."""
-        self._refresh()
-        return self._by_name.get(name, default)
-
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
         self._refresh()
@@ -152,15 +147,15 @@ class Library(Mapping[str, Scenario]):
         )
 
     def _stamps_now(self) -> dict[Path, _Stamp]:
-        found = {}
+        stamps = {}
         for folder in self.folders:
             for file in scenario_files(folder):
                 try:
                     status = file.stat()
                 except OSError:  # gone since it was listed
                     continue
-                found[file] = (status.st_mtime_ns, status.st_size, status.st_ino)
-        return found
+                stamps[file] = (status.st_mtime_ns, status.st_size, status.st_ino)
+        return stamps
 
 
 def same_beginning(file: Path, other: str) -> DocumentError:

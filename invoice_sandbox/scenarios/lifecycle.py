@@ -100,13 +100,13 @@ class Machine:
     def step(self, status: str, trigger: str, previous: str | None = None) -> Move:
         """Return the move that ``trigger`` makes from ``status``, before which was ``previous``.
 
-        Raises IllegalMove when there is no such move, or none without a ``previous`` status.
+        Raises IllegalMove when the machine has no such move, or needs a ``previous`` status for it.
         """
-        found = self._by_cause.get((status, trigger))
-        if found is not None:
-            to = previous if found.to == PREVIOUS else found.to
+        transition = self._by_cause.get((status, trigger))
+        if transition is not None:
+            to = previous if transition.to == PREVIOUS else transition.to
             if to in self.states:
-                return Move(trigger, status, to, found.event)
+                return Move(trigger, status, to, transition.event)
         legal = tuple(other for other in self.legal.get(status, ()) if other != trigger)
         raise IllegalMove(self.name, status, trigger, legal)
 

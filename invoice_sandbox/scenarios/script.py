@@ -66,7 +66,7 @@ class OnCall:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario.
+    """A scenario.
 
     A new record with the members ``begins`` gets the scenario automatically. ``needs`` are the
     values that an existing record must have before the scenario can start on it. ``conditions`` are
@@ -135,15 +135,15 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
 
 def changed_document(scenario: Scenario, conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Return the scenario's document with other conditions. Raises ConditionError."""
-    own = scenario.document.get("conditions", {})
+    defaults = scenario.document.get("conditions", {})
     for name, value in conditions.items():
-        if name not in own:
-            known = suggestion(name, own) if own else "it has no conditions"
+        if name not in defaults:
+            known = suggestion(name, defaults) if defaults else "it has no conditions"
             raise ConditionError(f"{scenario.name} has no condition '{name}' ({known})")
-        if type(value) is not type(own[name]):
+        if type(value) is not type(defaults[name]):
             given = jsonio.dumps(value).decode()[:_LONGEST_SHOWN]
-            raise ConditionError(f"condition '{name}' must be like {own[name]!r}, not {given}")
-    return {**scenario.document, "conditions": {**own, **conditions}}
+            raise ConditionError(f"condition '{name}' must be like {defaults[name]!r}, not {given}")
+    return {**scenario.document, "conditions": {**defaults, **conditions}}
 
 
 def resolved(value: Any, conditions: Mapping[str, Any]) -> Any:

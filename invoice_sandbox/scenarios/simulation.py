@@ -21,10 +21,10 @@ from invoice_sandbox.scenarios.script import NOW, START, Reaction, Scenario
 _MAX_POSITIONS: Final = 20_000
 _MAX_RUNS: Final = 5_000
 _MAX_PENDING: Final = 6
-"""How often one step may be pending at the same time; more would give no new result."""
+"""The number of times that a step may be pending at once; more would give no new result."""
 
 _MAX_TIMES: Final = 2
-"""How often one step is shown in a run; twice shows that the scenario repeats."""
+"""The number of times that a step is shown in a run; twice shows that the scenario repeats."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One attempt of a delivery: prepare the signed request, evaluate the response, explain both."""
+"""An attempt of a delivery: prepare the signed request, evaluate the response, explain both."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _size(headers: Mapping[str, str], body: bytes) -> int:
 
 @dataclass
 class Listener:
-    """One address and, while a client is connected, its stream.
+    """An address and, while a client is connected, its stream.
 
     ``size`` is that of the messages that wait, in bytes.
     """

@@ -201,8 +201,8 @@ def remove(state: Transaction, endpoint: Record, now: datetime) -> None:
 
 def enable(state: Transaction, endpoint: Record) -> Record:
     """Enable an endpoint for future events."""
-    gone = {"disabledReason", "disabledAt", "failingSince"}
-    enabled = {name: value for name, value in endpoint.items() if name not in gone}
+    outdated = {"disabledReason", "disabledAt", "failingSince"}
+    enabled = {name: value for name, value in endpoint.items() if name not in outdated}
     enabled["status"] = ENABLED
     state.put(ENDPOINTS, endpoint["id"], enabled)
     return enabled

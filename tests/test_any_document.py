@@ -17,7 +17,6 @@ import httpx
 import pytest
 
 from invoice_sandbox.app import create_app
-from invoice_sandbox.openapi.load.model import SECTIONS
 from invoice_sandbox.openapi.load.operations import base_path
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.text import DocumentError
@@ -316,9 +315,6 @@ def test_an_empty_file_is_a_body_and_no_content_type_is_none(tmp_path: Path) -> 
         assert client.post("/optional").status_code == 200
 
 
-NAMED = {"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}
-
-
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 @pytest.mark.parametrize("name", ["a:int", "a:", "c!r", "d.e", "f[0]", "g:path"])
 def test_a_parameter_of_a_path_may_have_any_name(tmp_path: Path, version: str, name: str) -> None:
@@ -355,9 +351,6 @@ def test_what_is_no_json_at_all_is_an_error(tmp_path: Path) -> None:
 INFO = {"title": "Toy", "version": "1"}
 
 
-BEARER = {"type": "http", "scheme": "bearer"}
-
-
 def test_a_request_names_the_example_that_its_response_is_not(tmp_path: Path) -> None:
     whole = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
     examples = {"a": {"value": {"id": "x"}}, "b": {"value": {"id": "y"}}}
@@ -377,26 +370,6 @@ def test_a_request_names_the_example_that_its_response_is_not(tmp_path: Path) ->
         response = client.get("/a", headers=explained)
         assert response.json() == {"id": 7}
         assert "hint" not in response.headers["X-Sandbox-Explain"]
-
-
-FLOW = {"tokenUrl": "https://id.example/token", "scopes": {"read": ""}}
-VALID: dict[str, Any] = {
-    "schema": {"type": "string"},
-    "response": {"description": "ok"},
-    "parameter": {"name": "q", "in": "query", "style": "form", "schema": {"type": "string"}},
-    "example": {"value": 1},
-    "requestBody": {"content": {"*/*": {}}},
-    "header": {"style": "simple", "schema": {"type": "string"}},
-    "securityScheme": BEARER,
-    "link": {"operationId": "get_a"},
-    "callback": {"{$url}": {"post": OK}},
-    "pathItem": {"get": OK},
-    "mediaType": {"schema": {"type": "string"}},
-    "encoding": {"contentType": "text/plain"},
-    "flow": FLOW,
-    "scope": "",
-}
-"""An object of each type that maps have."""
 
 
 @pytest.mark.parametrize("url", ["/v%201/x", "https://x.example/a/%3Fb=c"])
@@ -455,17 +428,6 @@ def test_strict_is_content_without_warnings(tmp_path: Path) -> None:
 
 
 # What has no effect is reported
-
-
-def beside(section: str, **siblings: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Components of one section, of which one refers to the other and has these siblings; and what
-    they are without these."""
-    one = VALID[{sections: type_ for type_, sections in SECTIONS.items()}[section]]
-    reference = {"$ref": f"#/components/{section}/One"}
-    with_them, without = (
-        {section: {"One": one, "Two": {**reference, **some}}} for some in (siblings, {})
-    )
-    return with_them, without
 
 
 def test_what_stands_beside_a_reference_of_30_is_not_served(tmp_path: Path) -> None:

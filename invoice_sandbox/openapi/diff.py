@@ -41,7 +41,7 @@ class Difference:
 
 
 def differences(ours: Document, theirs: Document) -> Iterator[Difference]:
-    """Every operation, parameter, member, response and security that ``theirs`` changes."""
+    """Yield every operation, parameter, member, response and security that ``theirs`` changes."""
     old, new = _operations(ours), _operations(theirs)
     yield from _everywhere(ours, theirs)
     for name in _missing(old, new):
@@ -111,7 +111,7 @@ def _operation(name: str, old: Part, new: Part) -> Iterator[Difference]:
 
 
 def _security(operation: Part) -> frozenset[str]:
-    """The alternatives, of which a caller needs one."""
+    """Return the alternatives, of which a caller needs one."""
     wanted = operation.value.get("security", operation.document.get("security", []))
     return frozenset(json.dumps(requirement, sort_keys=True) for requirement in wanted)
 
@@ -338,7 +338,7 @@ class _Expansion:
     left: int = _MAX_NODES
 
     def of_facets(self, schema: Document) -> Any:
-        """The facets of ``schema`` with everything that they refer to."""
+        """Return the facets of ``schema`` with everything that they refer to."""
         own = {key: value for key, value in schema.items() if key not in _NO_FACETS}
         return self._written(node(own, SCHEMA, ("allOf", 0)), frozenset())
 
@@ -391,7 +391,7 @@ def _members(row: Row, schema: Part, name: str, above: frozenset[Pointer]) -> It
 
 
 def _parts(schema: Part, depth: int) -> Sequence[Part]:
-    """The schema itself, what it refers to, and what it is composed of by ``allOf``."""
+    """Return the schema itself, what it refers to, and what it is composed of by ``allOf``."""
     if depth > 8 or not isinstance(schema.value, Mapping):
         return []
     parts = [schema]

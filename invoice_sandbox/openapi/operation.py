@@ -73,7 +73,7 @@ class DeclaredResponse:
         return next((media_type for media_type in types if is_json(media_type)), None)
 
     def declared_for(self, media_type: str) -> str | None:
-        """The declared media type, or range such as ``*/*``, of a response in this one."""
+        """Return the declared media type, or range such as ``*/*``, of a response in this one."""
         if media_type in self.content:
             return media_type
         return next(
@@ -166,7 +166,7 @@ _compiled: dict[str, Contract] = {}
 
 
 def compile_contract(document: dict[str, Any]) -> Contract:
-    """The compiled form of a valid OpenAPI 3.1 ``document``.
+    """Return the compiled form of a valid OpenAPI 3.1 ``document``.
 
     A document that this process has compiled before is not compiled again. An operation without
     operationId gets one made of its method and path. Raises ContractError; if it is only for

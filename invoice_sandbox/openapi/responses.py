@@ -101,7 +101,7 @@ class ContractResponse:
 def contract_response(
     contract: Contract, operation: Operation, seed: int | str, choice: Choice = USUAL
 ) -> ContractResponse:
-    """The response of the operation by its contract; its success unless ``choice`` differs.
+    """Return the response of the operation by its contract; its success unless ``choice`` differs.
 
     A JSON body is always valid; a generated one is the same for the same ``seed``. Raises
     NoResponseError when there is no example and none can be generated, NotOfferedError for a status
@@ -138,7 +138,7 @@ def _with_status(body: Any, status: int, checker: Checker | None) -> Any:
 def allowed_headers(
     contract: Contract, operation: Operation, status: int, wanted: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    """The headers that the response declares and allows, with the wanted values. Names of
+    """Yield the headers that the response declares and allows, with the wanted values. Names of
     ``wanted`` are in lower case."""
     response = operation.response_for(status)
     for name, raw in response.headers.items() if response else ():
@@ -252,7 +252,7 @@ class _Source:
     hints: list[str] = field(default_factory=list)
 
     def body(self, response: DeclaredResponse, declared: str) -> Any:
-        """A JSON value for JSON, else a text. Raises NoResponseError, NotOfferedError."""
+        """Return a JSON value for JSON, else a text. Raises NoResponseError, NotOfferedError."""
         media, checker = response.media[declared], response.content[declared]
         media_type = concrete(declared)
         if is_json(media_type):
@@ -349,7 +349,7 @@ def _as_text(value: Any) -> str:
 
 
 def _in_simple_style(value: Any, raw: Mapping[str, Any]) -> str:
-    """A header's value as the style ``simple`` writes it, the only one that headers have."""
+    """Return a header's value as the style ``simple`` writes it, the only one that headers have."""
     if isinstance(value, list):
         return ",".join(map(_as_text, value))
     if isinstance(value, Mapping):

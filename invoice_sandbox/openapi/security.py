@@ -130,14 +130,14 @@ def _uses_header(way: Iterable[Scheme]) -> bool:
 
 
 def _name_of(scheme: Scheme) -> str:
-    """The header of a scheme; nothing for the query."""
+    """Return the header of a scheme; nothing for the query."""
     if scheme.location in {BEARER, BASIC, "http"}:
         return _AUTHORIZATION
     return {"header": scheme.name, "cookie": "cookie"}.get(scheme.location, "")
 
 
 def carried(schemes: Iterable[Scheme], key: str) -> Carried:
-    """A key as each of the schemes says, and as the control API expects it as well."""
+    """Return a key as each of the schemes says, and as the control API expects it as well."""
     headers: dict[str, str] = {}
     for scheme in schemes:
         text = {
@@ -172,7 +172,7 @@ def compile_scheme(raw: Mapping[str, Any]) -> Scheme:
 
 
 def compile_security(requirements: Sequence[Mapping[str, Sequence[str]]]) -> Security:
-    """The form of a list of Security Requirement Objects; an empty one lets everybody in."""
+    """Return the form of a list of Security Requirement Objects; an empty one lets everybody in."""
     return Security(
         requirements=tuple(
             tuple(Alternative(scheme, tuple(scopes)) for scheme, scopes in requirement.items())
@@ -184,7 +184,7 @@ def compile_security(requirements: Sequence[Mapping[str, Sequence[str]]]) -> Sec
 
 
 def challenges(security: Security, schemes: Mapping[str, Scheme]) -> tuple[tuple[str, str], ...]:
-    """The ``WWW-Authenticate`` headers of an error. A scheme of HTTP itself goes before the
+    """Return the ``WWW-Authenticate`` headers of an error. A scheme of HTTP itself goes before the
     others, of which no client knows a challenge."""
     wanted = [schemes[alternative.scheme] for alternative in security.alternatives]
     wanted = [scheme for scheme in wanted if scheme.location != MUTUAL_TLS]
@@ -196,7 +196,7 @@ def challenges(security: Security, schemes: Mapping[str, Scheme]) -> tuple[tuple
 
 
 def advice(security: Security, schemes: Mapping[str, Scheme]) -> str:
-    """How to satisfy one of the requirements, in words."""
+    """Return how to satisfy one of the requirements, in words."""
     return ", or ".join(
         dict.fromkeys(
             " with ".join(schemes[alternative.scheme].advice for alternative in requirement)

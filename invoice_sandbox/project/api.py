@@ -287,7 +287,7 @@ class Context(Struct, kw_only=True, eq=False):
         return {**known, **self.origin.cause, "payload": payload}
 
     def _recorded(self, event_type: str, data: Mapping[str, Any]) -> Record:
-        """A recorded event of a declared type. Raises PayloadError."""
+        """Return a recorded event of a declared type. Raises PayloadError."""
         problem = event_type_problem(event_type, self.contract, self.lifecycle)
         if problem is not None:
             raise PayloadError(problem)
@@ -416,7 +416,7 @@ Raise ApiError to roll back; return one to keep the changes.
 
 
 def _event_data(event_type: str, data: Any) -> Mapping[str, Any]:
-    """The members of an event's data, which may be Responses. Raises PayloadError."""
+    """Return the members of an event's data, which may be Responses. Raises PayloadError."""
     members = data.data if isinstance(data, Response) else data
     if not isinstance(members, Mapping):
         raise PayloadError(
@@ -439,7 +439,7 @@ def event_type_problem(event_type: str, contract: Contract, lifecycle: Lifecycle
 
 
 def instant_filter(field: str, start: str | None, end: str | None) -> tuple[Condition, ...]:
-    """Conditions for ``start <= field <= end``, each bound optional and in any offset.
+    """Return conditions for ``start <= field <= end``, each bound optional and in any offset.
 
     A date means its first or last moment; a bound that is no instant matches nothing.
     """

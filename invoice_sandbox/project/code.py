@@ -72,7 +72,7 @@ def place_of_error(error: Exception) -> str | None:
 
 
 def traceback_in_project(error: BaseException) -> TracebackType | None:
-    """The traceback from the first frame of a project on; the whole one without any."""
+    """Return the traceback from the first frame of a project on; the whole one without any."""
     found = error.__traceback__
     while found is not None and not _file_in_project(found.tb_frame):
         found = found.tb_next
@@ -116,7 +116,7 @@ def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
-    """Every public function of the public modules in ``folder``, with its file."""
+    """Return every public function of the public modules in ``folder``, with its file."""
     if not folder.is_dir():
         return {}
     package = _load_package(folder)
@@ -204,7 +204,7 @@ def _load_package(folder: Path) -> ModuleType:
 
 
 def _private_package(project: Path) -> str:
-    """The name of the package whose modules are searched in the folder of a project."""
+    """Return the name of the package whose modules are searched in the folder of a project."""
     digest = hashlib.sha256(str(project.resolve()).encode()).hexdigest()
     name = f"{_PACKAGE}_{digest[:12]}"
     if name not in sys.modules:

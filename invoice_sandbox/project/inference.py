@@ -120,7 +120,7 @@ def _lists(contract: Contract, above: _Methods, identity: str) -> Iterator[Opera
 def _verbs(
     contract: Contract, paths: Mapping[str, _Methods], path: str, record: Found
 ) -> Iterator[Operation]:
-    """The operations on ``/{id}/verb`` that respond with the record."""
+    """Yield the operations on ``/{id}/verb`` that respond with the record."""
     for other, methods in paths.items():
         verb = other.removeprefix(path)
         if not other.startswith(path) or not _VERB.fullmatch(verb) or f"{other}/{{}}" in paths:

@@ -83,7 +83,7 @@ class Project:
         return self.conventions.for_control()
 
     def conventions_of(self, contract: Contract | None) -> Conventions:
-        """The conventions of one of its contracts."""
+        """Return the conventions of one of its contracts."""
         return self.control_conventions if contract is self.control else self.conventions
 
     @property
@@ -131,7 +131,7 @@ def load_project(folder: Path, own_scenarios: Path | None = None) -> Project:
 
 
 def _content(folder: Path | None, parts: Sequence[str]) -> str:
-    """A digest of every file of a project that is read."""
+    """Return a digest of every file of a project that is read."""
     if folder is None:
         return ""
     digest = hashlib.sha256()
@@ -160,7 +160,7 @@ def _load_project(
 
 @lru_cache(maxsize=16)  # with other scenarios, the rest is the same
 def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
-    """Everything but the scenarios, and the names that they may reference."""
+    """Return everything but the scenarios, and the names that they may reference."""
     if not (folder / "openapi" / "openapi.yaml").exists():
         raise ProjectError(
             f"{folder / 'openapi' / 'openapi.yaml'}: no such file, so {folder} is no project; "
@@ -204,7 +204,7 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
 
 
 def load_vocabulary(folder: Path) -> Vocabulary:
-    """Names that the scenarios of a project may reference. Raises ProjectError."""
+    """Return names that the scenarios of a project may reference. Raises ProjectError."""
     try:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
@@ -216,7 +216,7 @@ def load_vocabulary(folder: Path) -> Vocabulary:
 def load_contract(
     file: Path, own_scenarios: Path | None = None, *, stateful: bool = False
 ) -> Project:
-    """A project of one contract file: every operation responds from the contract.
+    """Return a project of one contract file: every operation responds from the contract.
 
     If it is ``stateful``, the collections that the contract implies keep what is posted. Raises
     ProjectError.
@@ -245,7 +245,7 @@ def load_contract(
 
 
 def _of_collections(collections: Iterable[Collection]) -> dict[str, Handler]:
-    """The handlers of the operations of collections."""
+    """Return the handlers of the operations of collections."""
     return {name: handler for each in collections for name, handler in each.handlers().items()}
 
 
@@ -290,7 +290,7 @@ def _check_kinds(folder: Path, contract: Contract, lifecycle: Lifecycle) -> None
 
 
 def _scenarios(folders: Sequence[Path], own: Path | None, vocabulary: Vocabulary) -> Library:
-    """The scenarios of these folders, reloaded when files change."""
+    """Return the scenarios of these folders, reloaded when files change."""
     every = list(folders)
     if own is not None and own.resolve() not in {folder.resolve() for folder in folders}:
         every.append(own)

@@ -233,7 +233,7 @@ class Collection:
                 yield key
 
     def _generated(self, call: _Call, get: Operation, number: int) -> Iterator[Any]:
-        """Values for the schema of the id, if there are any."""
+        """Yield values for the schema of the id, if there are any."""
         part = self._view(call, get).part
         schema = part.shape.member(self.identity).schema if part else True
         with suppress(CannotGenerate, SchemaError):

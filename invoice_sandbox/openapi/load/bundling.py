@@ -176,7 +176,7 @@ class _Files:
             if here.type == SCHEMA and self._is_identified(reference, file, here):
                 return None
             return self._target(address(reference, here.base), file)
-        except (_LostError, ValueError, RecursionError) as error:  # ValueError: it is no address
+        except (_LostError, ValueError, RecursionError) as error:  # ValueError: not an address
             place = self.places.of(file, (*here.pointer, "$ref"))
             problem = f"cannot resolve reference '{_USER.sub('://', reference)}'"
             reason = f": {error}" if str(error) else ""

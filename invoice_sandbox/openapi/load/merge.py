@@ -39,7 +39,7 @@ def merged_parts(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) 
 def with_vocabularies(
     value: Any, words: Mapping[str, Sequence[str]], later: Collection[str] = ()
 ) -> Any:
-    """A copy of a document in which every named vocabulary is an ``enum`` of its words.
+    """Return a copy of a document in which every named vocabulary is an ``enum`` of its words.
 
     Those named in ``later`` stay as they are. Raises ContractError for a vocabulary that does not
     exist.

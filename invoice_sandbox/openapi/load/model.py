@@ -121,16 +121,16 @@ class Node(NamedTuple):
         return self.type == SCHEMA and isinstance(self.value, dict)
 
     def child(self, key: str | int, value: Any) -> Node:
-        """The member ``key``, which is ``value``."""
+        """Return the member ``key``, which is ``value``."""
         return node(value, _type_below(self.type, key, value), (*self.pointer, key), self.base)
 
     def children(self) -> Iterator[tuple[str | int, Node]]:
-        """The members of an object, or the items of a list, in their order."""
+        """Yield the members of an object, or the items of a list, in their order."""
         for key, value in self._members():
             yield key, self.child(key, value)
 
     def containers(self) -> list[Node]:
-        """The children that are objects or lists, data left out."""
+        """Return the children that are objects or lists, data left out."""
         found = []
         for key, value in self._members():
             if isinstance(value, (dict, list)):
@@ -157,7 +157,7 @@ class Node(NamedTuple):
 
 
 def node(value: Any, type_: str = DOCUMENT, pointer: Pointer = (), base: str = "") -> Node:
-    """The node of a ``value`` inside of a resource whose address is ``base``."""
+    """Return the node of a ``value`` inside of a resource whose address is ``base``."""
     if type_ in _RESOURCES and isinstance(value, dict) and "$id" in value:
         own = value["$id"]
         if isinstance(own, str):
@@ -169,7 +169,7 @@ _NEW: Final = tuple.__new__  # half of the time of a large document is spent on 
 
 
 def walk(start: Node) -> Iterator[Node]:
-    """Every object and list of a document in its order, ``start`` first, data left out."""
+    """Yield every object and list of a document in its order, ``start`` first, data left out."""
     waiting = [start]
     while waiting:
         here = waiting.pop()

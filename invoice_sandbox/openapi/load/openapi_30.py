@@ -22,7 +22,7 @@ _VERSION: Final = "3.1.0"
 
 
 def as_31(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The 3.1 form of a valid ``document``; one that is OpenAPI 3.1 stays as it is."""
+    """Return the 3.1 form of a valid ``document``; one that is OpenAPI 3.1 stays as it is."""
     if document["openapi"].startswith("3.1."):
         return dict(document)
     return {**_converted(node(document)), "openapi": _VERSION}
@@ -44,7 +44,7 @@ def _schema(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _members(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The members of a schema, each as 3.1 has it."""
+    """Yield the members of a schema, each as 3.1 has it."""
     for key, value in raw.items():
         exclusive = f"exclusive{key[:1].upper()}{key[1:]}"
         if key in {"minimum", "maximum"} and raw.get(exclusive) is True:

@@ -13,10 +13,10 @@ from invoice_sandbox.openapi.load.pointers import dereference
 
 
 def base_path(document: Mapping[str, Any]) -> str:
-    """The path of the first server, its variables at their defaults, without a final slash.
+    """Return the path of the first server, its variables at their defaults, without a final slash.
 
     A relative address (``v1``, ``./v1``) starts from where the document is served: the root. What
-    an address begins with that is no variable (``{baseUrl}/v1``, ``{scheme}://host``,
+    an address begins with that is not a variable (``{baseUrl}/v1``, ``{scheme}://host``,
     ``${URL}/v1``, ``{{url}}/v1``) has no path.
     """
     url = _UNKNOWN_ORIGIN.sub("http://", _server_url(document))
@@ -33,7 +33,7 @@ def served_base_path(document: Mapping[str, Any]) -> str:
 
 
 def _server_url(document: Mapping[str, Any]) -> str:
-    """The URL of the first server, its variables at their defaults."""
+    """Return the URL of the first server, its variables at their defaults."""
     servers = document.get("servers") or [{"url": "/"}]
     url: str = servers[0]["url"]
     for name, variable in servers[0].get("variables", {}).items():
@@ -65,7 +65,7 @@ def parameter_key(declared: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def path_names(path: str) -> list[str]:
-    """The names of the parameters in a path, in their order."""
+    """Return the names of the parameters in a path, in their order."""
     return _TEMPLATE.findall(path)
 
 
@@ -88,7 +88,7 @@ def named_examples(
 
 
 def operation_id(path: str, method: str, raw: Mapping[str, Any]) -> str:
-    """The operationId as declared, else made of method and path: ``get_pets_id``."""
+    """Return the operationId as declared, else made of method and path: ``get_pets_id``."""
     words = re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_")
     return str(raw.get("operationId", words))
 
@@ -96,7 +96,7 @@ def operation_id(path: str, method: str, raw: Mapping[str, Any]) -> str:
 def named_operations(
     document: Mapping[str, Any],
 ) -> dict[str, tuple[str, str, dict[str, Any]]]:
-    """Path, method and object of every operation by its name, in document order.
+    """Return path, method and object of every operation by its name, in document order.
 
     A made name that is taken gets a number: ``/a/b`` and ``/a_b`` make the same.
     """

@@ -30,7 +30,7 @@ _MARKED: Final = frozenset(
     }
 )
 """OpenAPI objects that show an assumption: those whose extensions documentation tools show, and
-those that are in no such object."""
+and those that are not inside of such an object."""
 _FIRST_SENTENCE: Final = re.compile(r".*?[.!?](?=\s|$)", re.DOTALL)
 
 
@@ -171,7 +171,7 @@ def _mark(document: dict[str, Any], action: Mapping[str, Any], changed: list[Poi
 
 
 def _trail(document: dict[str, Any], pointer: Pointer) -> list[Node]:
-    """The nodes from the document to what ``pointer`` names."""
+    """Return the nodes from the document to what ``pointer`` names."""
     trail = [node(document)]
     for step in pointer:
         trail.append(trail[-1].child(step, trail[-1].value[step]))
@@ -188,7 +188,7 @@ def _new_objects(new: Node) -> Iterator[Pointer]:
 
 
 def _marked(trail: list[Node]) -> Pointer:
-    """The innermost object of ``trail`` that can be marked; a reference cannot."""
+    """Return the innermost object of ``trail`` that can be marked; a reference cannot."""
     return next(here.pointer for here in reversed(trail) if _can_be_marked(here))
 
 

@@ -81,7 +81,7 @@ def node_at(here: Node, steps: Sequence[str | int]) -> Node | None:
 
 @lru_cache(maxsize=4096)
 def steps_of(fragment: str) -> tuple[str, ...]:
-    """The steps of the JSON Pointer of a URI fragment."""
+    """Return the steps of the JSON Pointer of a URI fragment."""
     steps = (unquote(step) for step in fragment[1:].split("/"))
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 
@@ -92,7 +92,7 @@ def dereference(document: Mapping[str, Any], value: Any) -> Any:
 
 
 def followed(document: Mapping[str, Any], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The steps to what the local ``$ref`` of ``value`` names, and it itself; if that is a
+    """Yield the steps to what the local ``$ref`` of ``value`` names, and it itself; if that is a
     reference, too, what it names, and so on. Raises ContractError for any other reference."""
     seen: set[str] = set()
     while isinstance(value, Mapping) and isinstance(value.get("$ref"), str):

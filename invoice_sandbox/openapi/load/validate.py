@@ -1,4 +1,4 @@
-"""Is a document valid OpenAPI, 3.0 or 3.1? If not: every place, and what is wrong there.
+"""Validates OpenAPI documents: every place that is wrong, and what is wrong there.
 
 The rules are those of openapi-spec-validator, with its schemas; the checks are ours, because it
 reports a part of the errors, many of them without a place, and takes 8 s for a document of 13 MB.
@@ -170,7 +170,7 @@ def _official_schema(version: str) -> dict[str, Any]:
 def _files_of(package: str) -> Path:
     """Return the folder of a package that is not imported: these two need a sixth of a start.
 
-    That the files are there is no promise, so ``pyproject.toml`` allows only versions that were
+    The packages do not promise these files, so ``pyproject.toml`` allows only versions that were
     tried with it.
     """
     found = find_spec(package)
@@ -210,7 +210,7 @@ def _named(document: Mapping[str, Any], value: Any) -> Mapping[str, Any]:
 
 
 def _in_paths(document: dict[str, Any]) -> Iterator[Note]:
-    """Yield the paths that are no templates, and the operations with wrong parameters in their
+    """Yield the paths that are not templates, and the operations with wrong parameters in their
     paths or with the operationId of another."""
     names = Counter[str]()
     paths = document.get("paths")

@@ -102,12 +102,12 @@ class Shape:
         return not self.members or any(schema is not False for schema in self._values(_OTHERS))
 
     def member(self, name: str) -> Shape:
-        """The shape of a member, declared or not."""
+        """Return the shape of a member, declared or not."""
         declared = self.members.get(name)
         return self._any_of(self._values(_OTHERS)) if declared is None else declared
 
     def item(self, index: int) -> Shape:
-        """The shape of one item, by its place."""
+        """Return the shape of one item, by its place."""
         prefixes = [prefix for prefix in self._values("prefixItems") if index < len(prefix)]
         return self._any_of([prefix[index] for prefix in prefixes] or self._values("items"))
 
@@ -204,7 +204,7 @@ def read_text(text: str, types: Types, *, literally: bool = False) -> Any:
 
 
 def read_json(text: str) -> Any:
-    """The JSON value that a text is. Raises TextError."""
+    """Return the JSON value that a text is. Raises TextError."""
     try:
         return jsonio.loads(text.encode("utf-8", "surrogatepass"), jsonio.MAX_SENT_DEPTH)
     except jsonio.JsonError as error:

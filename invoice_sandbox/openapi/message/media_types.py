@@ -1,4 +1,4 @@
-"""Media types: which of those that are declared a message has, or a client accepts (RFC 9110)."""
+"""Media types: the declared one that a message has, or that a client accepts (RFC 9110)."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def is_text(media_type: str) -> bool:
 
 
 def declared_for(declared: Iterable[str], given: MediaType) -> str | None:
-    """The most exact of the ``declared`` types and ranges that covers ``given``, or None."""
+    """Return the most exact of the ``declared`` types and ranges that covers ``given``, or None."""
     fitting = [media_type for media_type in declared if parse(media_type).covers(given)]
     return max(fitting, key=lambda media_type: parse(media_type).rank, default=None)
 
 
 def concrete(declared: str) -> str:
-    """The type to respond with under a declared type or range: JSON if the range has it."""
+    """Return the type to respond with under a declared type or range: JSON if the range has it."""
     type_, _, subtype = parse(declared).name.partition("/")
     if subtype.startswith("*+"):
         return f"{type_}/vnd.example{subtype[1:]}"
@@ -125,6 +125,6 @@ def _weight(text: str) -> float:
 
 
 def _quality(ranges: Iterable[tuple[MediaType, float]], given: MediaType) -> float:
-    """The weight of the most exact range that covers the type; 0 if there is none."""
+    """Return the weight of the most exact range that covers the type; 0 if there is none."""
     fitting = [(range_.rank, weight) for range_, weight in ranges if range_.covers(given)]
     return max(fitting, default=((0, 0, 0), 0.0))[1]

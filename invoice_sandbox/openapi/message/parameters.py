@@ -77,7 +77,7 @@ class Parameter:
     members: tuple[str, ...] | None = ()
 
     def find(self, given: Given) -> Found | None:
-        """The parameter in what its location gives; None when it was not sent."""
+        """Return the parameter in what its location gives; None when it was not sent."""
         if not self.other_names and self.name not in given.texts:
             return None
         if self.may_be_empty and given.texts.get(self.name) == [""]:
@@ -159,9 +159,9 @@ def _members(style: Style, shape: Shape) -> tuple[str, ...] | None:
 
 
 def reader(style: Style, shape: Shape, others: Collection[str] = ()) -> Candidates:
-    """How a value of this ``shape``, written in this ``style``, is read.
+    """Return the reader of a value of this ``shape``, written in this ``style``.
 
-    ``others`` are the names beside it that are no members of an exploded object.
+    ``others`` are the names beside it that are not members of an exploded object.
     """
     types = shape.types
     if _is_read_in_one_way(shape):
@@ -272,7 +272,7 @@ def _from_brackets(entries: Sequence[_Entry], shape: Shape, decode: Decode) -> A
 
 
 def _grouped(entries: Sequence[_Entry]) -> dict[str, list[_Entry]]:
-    """Entries by their first step, without it."""
+    """Return entries by their first step, without it."""
     groups: dict[str, list[_Entry]] = {}
     for path, text in entries:
         groups.setdefault(path[0], []).append((path[1:], text))

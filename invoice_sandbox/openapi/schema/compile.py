@@ -264,7 +264,7 @@ class Schemas:
         return compiled
 
     def component(self, name: str) -> Checker:
-        """The checker of a component schema, compiled when first asked for."""
+        """Return the checker of a component schema, compiled when first asked for."""
         if name not in self._checkers:
             self._checkers[name] = self.compile({"$ref": COMPONENTS + name}, name)
         return self._checkers[name]
@@ -354,7 +354,7 @@ class _Portable:
 
 
 def _reason(error: Exception) -> str:
-    """Why a schema cannot be compiled, for people."""
+    """Return why a schema cannot be compiled, for people."""
     text = str(error).splitlines()[0]
     lost = _LOST.match(text)
     return f"cannot resolve reference '{lost['reference']}'" if lost else text
@@ -364,7 +364,7 @@ _LOST: Final = re.compile(r"Resource '(?P<reference>.*?)' is not present in a re
 
 
 def _text_of(schema: Schema) -> bytes | None:
-    """The schema as JSON; None if it is not."""
+    """Return the schema as JSON; None if it is not."""
     try:
         return jsonio.dumps(schema)
     except (TypeError, RecursionError):
@@ -384,7 +384,7 @@ def request_response_schemas(document: Mapping[str, Any]) -> tuple[Schemas, Sche
 
 
 def _identified_elsewhere(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The schemas with an identifier in the document that are no part of a component, nor of each
+    """The schemas with an identifier in the document that are not part of a component, nor of each
     other, by their identifiers."""
     found, places = dict[str, Any](), set[Pointer]({("components", "schemas")})
     for name, here in identified_nodes(document):

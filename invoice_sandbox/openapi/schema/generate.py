@@ -52,7 +52,7 @@ _HINTS: Final[Mapping[str, Sequence[str]]] = {
 _TYPES: Final = ("string", "integer", "boolean", "object", "array", "number", "null")
 
 Applied = Mapping[str, Any]
-"""A schema that is no boolean and that applies to a place."""
+"""A schema that applies to a place and is not a boolean."""
 
 
 class CannotGenerate(ValueError):  # noqa: N818 - the name is part of the interface
@@ -115,13 +115,13 @@ class _Place:
         return next((step for step in reversed(self.steps) if isinstance(step, str)), "")
 
     def below(self, step: str | int, parts: Sequence[Applied]) -> _Place:
-        """The place of a member or an item of this one, to which ``parts`` apply."""
+        """Return the place of a member or an item of this one, to which ``parts`` apply."""
         around = self.around | {id(schema) for schema in parts}
         number = self.number + step if isinstance(step, int) else self.number
         return _Place((*self.steps, step), around, number)
 
     def fail(self, reason: str) -> _DeadEndError:
-        """The error for this place."""
+        """Return the error for this place."""
         return _DeadEndError(f"{short_name(self.pointer) or 'the value'}: {reason}")
 
 

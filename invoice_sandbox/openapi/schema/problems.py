@@ -179,7 +179,7 @@ def _member(path: Iterable[str | int]) -> str:
 
 
 def short_name(name: str) -> str:
-    """A name of a member for messages, cut."""
+    """Return a name of a member for messages, cut."""
     return name if len(name) <= 60 else name[:57] + "..."
 
 
@@ -279,7 +279,7 @@ def _listed(options: Sequence[Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A text as it is, anything else as JSON."""
+    """Return a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else jsonio.dumps(value).decode()
 
 

@@ -45,7 +45,8 @@ def admit(engine: Engine, request: Request) -> None:
     required, gets the first workspace, so that its journal and faults work for a document without
     any security. Raises ApiError 401, 403, 404, 429, and 503 while the store cannot keep changes.
     """
-    gate, operation = request.target.gate, request.target.operation
+    endpoint = request.target
+    gate, operation = endpoint.gate, endpoint.operation
     if gate.is_public:
         if operation.capability is not None:
             _admit_signed(engine, request, *operation.capability)

@@ -8,6 +8,7 @@ re-binds its own name to 127.0.0.1 does not), and only pages served from loopbac
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -38,12 +39,20 @@ def check_host(hosts: frozenset[str] | None, head: Head) -> None:
     """
     if head.length > _HEADER_LIMIT:
         raise reject("headers_too_large", limit=_HEADER_LIMIT)
-    found = _HOST.fullmatch(head.first.get("host", ""))
-    if len(head.values("host")) > 1 or not found or int(found["port"] or 0) > _MAX_PORT:
+    host = _name_of(head.first.get("host", ""))
+    if host is None or len(head.values("host")) > 1:
         raise reject("malformed_host")
-    host = found["name"].strip("[]").rstrip(".").lower()
     if hosts is not None and host not in hosts:
         raise reject("wrong_host")
+
+
+@lru_cache(maxsize=64)
+def _name_of(host: str) -> str | None:
+    """Return the name in a ``Host`` header, None: it is malformed."""
+    found = _HOST.fullmatch(host)
+    if not found or int(found["port"] or 0) > _MAX_PORT:
+        return None
+    return found["name"].strip("[]").rstrip(".").lower()
 
 
 def allow_page(request: Request) -> None:

@@ -167,7 +167,8 @@ class _BodyType:
 
 def read(request: Request) -> Inputs:
     """Return the parameters and the body of a request. Raises ApiError 400 and 415."""
-    reading, declared = request.target.reading, request.target.operation.body
+    endpoint = request.target
+    reading, declared = endpoint.reading, endpoint.operation.body
     path, query = _parameters(request)
     if "query" not in reading.locations and request.scope["query_string"]:
         with suppress(ApiError):  # one that nobody reads may be anything
@@ -193,7 +194,8 @@ def _explain_query(request: Request, names: Iterable[str]) -> None:
 
 def _parameters(request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return those of the path and of the query. Raises ApiError 400."""
-    operation, reading = request.target.operation, request.target.reading
+    endpoint = request.target
+    operation, reading = endpoint.operation, endpoint.reading
     given = {name: Given(list(_sent(request, name))) for name in reading.locations}
     sent = given["query"].texts if "query" in given else {}
     if reading.query is not None and sent.keys() - reading.query:

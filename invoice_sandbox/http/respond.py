@@ -125,10 +125,11 @@ def _response(engine: Engine, request: Request, state: Transaction) -> Outcome:
         return error
     if earlier is not None:
         return earlier
-    if request.target.function is None:
+    handler = request.target.function
+    if handler is None:
         return from_contract(request, call.workspace, USUAL)
     note_use(state, request, call.now)
-    outcome = _handled(engine, request, call, request.target.function)
+    outcome = _handled(engine, request, call, handler)
     if isinstance(outcome, Later):
         return _reserved(engine, request, call, key, outcome)
     idempotency.keep(call, key, outcome)

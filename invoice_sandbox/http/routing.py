@@ -259,18 +259,6 @@ class _Node:
             return self.words.setdefault(literals[0], _Node())
         return self.patterns.setdefault(literals, _Node())
 
-    def follow(self, segment: str, texts: list[str], found: list[_Place]) -> None:
-        """Add every node that a segment of a path leads to, with the parameters so far."""
-        if self.is_open:
-            found.append((self, texts))
-        word = self.words.get(segment)
-        if word is not None:
-            found.append((word, texts))
-        for literals, node in self.patterns.items():
-            more = segment_texts(literals, segment)
-            if more is not None:
-                found.append((node, texts + more))
-
 
 _Place = tuple[_Node, list[str]]
 
@@ -342,7 +330,15 @@ class RouteTable:
         for segment in segments:
             places, reached = reached, []
             for node, texts in places:
-                node.follow(segment, texts, reached)
+                if node.is_open:
+                    reached.append((node, texts))
+                word = node.words.get(segment)
+                if word is not None:
+                    reached.append((word, texts))
+                for literals, child in node.patterns.items():
+                    more = segment_texts(literals, segment)
+                    if more is not None:
+                        reached.append((child, texts + more))
             if not reached:
                 return []
         ends = [(node.end, texts) for node, texts in reached if node.end is not None]

@@ -172,7 +172,7 @@ class Conventions:
 
     def _worded(self, error: ApiError) -> ApiError:
         own = self.texts.get(error.type.name)
-        return error if own is None else replace(error, type=own)
+        return error if own is None else ApiError(own, error.values, error.headers)
 
 
 ABSENT: Final = object()

@@ -116,8 +116,8 @@ class Collection:
             key,
             kept,
             len(dumps(kept)),
-            tuple(term for field in self.fields for term in _terms(field, kept.get(field))),
-            tuple((field, _instant(kept.get(field))) for field in self.instants),
+            _terms(kept, self.fields),
+            tuple([(field, _instant(kept.get(field))) for field in self.instants]),
         )
 
     def replace(self, key: str, row: Row | None) -> Row | None:
@@ -249,13 +249,17 @@ class Collection:
         return sorted(position for _, position in pairs[first:last])
 
 
-def _terms(field: str, value: Any) -> Iterable[Term]:
-    """Return the index terms of a value: one of a text, one for each text of a list."""
-    if isinstance(value, str):
-        return ((field, value),)
-    if isinstance(value, list):
-        return dict.fromkeys((field, item, _ITEM) for item in value if isinstance(item, str))
-    return ()
+def _terms(record: Record, fields: Iterable[str]) -> tuple[Term, ...]:
+    """Return the index terms of a record: one of a text, one for each text of a list."""
+    terms: list[Term] = []
+    for field in fields:
+        value = record.get(field)
+        if isinstance(value, str):
+            terms.append((field, value))
+        elif isinstance(value, list):
+            texts = [item for item in value if isinstance(item, str)]
+            terms += [(field, text, _ITEM) for text in dict.fromkeys(texts)]
+    return tuple(terms)
 
 
 def _milliseconds(instant: datetime) -> int:

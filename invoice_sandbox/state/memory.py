@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from heapq import merge
@@ -421,6 +421,28 @@ class Opening:
             self._transaction.forget_undo()
 
 
+class Attempt:
+    """Undoes the changes of a transaction after a mark, if there was an error."""
+
+    __slots__ = ("_credentials", "_mark", "_transaction")
+
+    def __init__(
+        self,
+        transaction: MemoryTransaction,
+        mark: int,
+        credentials: dict[str, Credential | None],
+    ) -> None:
+        self._transaction, self._mark, self._credentials = transaction, mark, credentials
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        if failed is not None:
+            self._transaction.undo(self._mark)
+            self._transaction.changed_credentials = self._credentials
+
+
 class MemoryTransaction:
     """Changes state in place, with an undo log. Nothing waits in it, so nobody sees a part."""
 
@@ -444,16 +466,9 @@ class MemoryTransaction:
         self._undo.append((setattr, self._state, "workspace", self._state.workspace))
         self._state.workspace = workspace
 
-    @contextmanager
-    def attempt(self) -> Iterator[None]:
+    def attempt(self) -> Attempt:
         """Undo the changes that are made in the block if it raises an error."""
-        mark, credentials = len(self._undo), self.changed_credentials.copy()
-        try:
-            yield
-        except BaseException:
-            self.undo(mark)
-            self.changed_credentials = credentials
-            raise
+        return Attempt(self, len(self._undo), self.changed_credentials.copy())
 
     def not_before(self, instant: datetime) -> datetime:
         """The instant, or the latest one that this returned since the clock was set."""

@@ -44,6 +44,9 @@ STEPS_OF_A_SLICE: Final = 50
 """Due steps that run in one transaction, such as that of a request. A step that records several
 events counts as so many."""
 
+_STEPS_OF_AN_ADVANCE: Final = 20
+"""Due steps that run in one transaction beside requests, which go on between two of them."""
+
 _MAX_WAIT: Final = 24 * 60 * 60
 _UNREPORTED: Final = "%s: the %s step '%s' was not reported"
 _PAUSE: Final = timedelta(seconds=1)
@@ -137,9 +140,10 @@ class Agenda:
         until: datetime | None = None,
         *,
         real: datetime | None = None,
+        most: int = STEPS_OF_A_SLICE,
     ) -> list[Record]:
         """Run steps that are due at the ``real`` instant, by default now, and those that they make
-        due, but not many more than STEPS_OF_A_SLICE. Return their log entries, for ``settle``.
+        due, but not many more than ``most``. Return their log entries, for ``settle``.
 
         With ``until`` the clock moves to each step, at most as far as ``until``. Otherwise an
         endless loop is not continued until the clock is moved or its scenario is replaced.
@@ -150,7 +154,7 @@ class Agenda:
             limit = state.workspace().clock.instant(real or self._system_clock.now())
         if until is None and self._is_looping(state):
             return done
-        while count < STEPS_OF_A_SLICE:
+        while count < most:
             entry = self._run_next(state, limit)
             if entry is None:
                 break
@@ -165,7 +169,7 @@ class Agenda:
         still it does, so that its response is always the same.
         """
         workspace = state.workspace()
-        if workspace.clock.mode == "live" or len(done) < STEPS_OF_A_SLICE // 2:
+        if workspace.clock.mode == "live" or len(done) < _STEPS_OF_AN_ADVANCE:
             return False
         due = self._first_due(state)
         return due is not None and due <= workspace.clock.at and not self._is_looping(state)
@@ -202,7 +206,7 @@ class Agenda:
 
     async def catch_up(self, workspace_id: str) -> None:
         """Run all steps that are due now; others go on between two slices."""
-        for _ in range(0, MAX_STEPS, STEPS_OF_A_SLICE):
+        for _ in range(0, MAX_STEPS, _STEPS_OF_AN_ADVANCE):
             if not await self._threads.call(self._slice, workspace_id):
                 return
             await asyncio.sleep(0)
@@ -210,7 +214,7 @@ class Agenda:
 
     def _slice(self, workspace_id: str, until: datetime | None = None) -> list[Record]:
         with self._store.transaction(workspace_id) as state:
-            done = self.run_due(state, until)
+            done = self.run_due(state, until, most=_STEPS_OF_AN_ADVANCE)
         for entry in done:
             self._log(workspace_id, entry)
         return done

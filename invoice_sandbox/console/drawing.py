@@ -93,20 +93,14 @@ def _mark(machine: Machine, state: str, status: str, following: set[str]) -> str
 
 
 def _places(machine: Machine) -> dict[str, tuple[int, int]]:
-    """The terminal states come below all others."""
-    ranks, open_ = (
-        _ranks(machine),
-        [state for state in machine.states if state not in machine.terminal],
-    )
-    rows: dict[int, int] = {}
-    places = {}
-    for state in open_:
-        places[state] = _place(ranks.get(state, 0), rows, 0)
-    below = max(rows.values(), default=0)
-    rows = {}
-    for state in machine.states:
-        if state in machine.terminal:
-            places[state] = _place(ranks.get(state, 0), rows, below)
+    """Return the place of each state; the terminal ones come below all others."""
+    ranks, places, below = _ranks(machine), {}, 0
+    for is_terminal in (False, True):
+        rows: dict[int, int] = {}
+        for state in machine.states:
+            if (state in machine.terminal) is is_terminal:
+                places[state] = _place(ranks.get(state, 0), rows, below)
+        below = max(rows.values(), default=0)
     return places
 
 

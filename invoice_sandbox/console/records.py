@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -147,47 +147,43 @@ def _records(raw: Mapping[str, Any], addresses: Mapping[str, Address], project: 
         listed=_known(raw["list"], addresses),
         item=_known(raw["item"], addresses),
         columns=tuple(raw["columns"]),
-        machine=_known(raw["machine"], machines) if "machine" in raw else None,
-        transition=_known(raw["transition"], addresses) if "transition" in raw else None,
-        transitions=_known(raw["transitions"], addresses) if "transitions" in raw else None,
-        related=tuple(_related(raw.get("related", ()), addresses, machines)),
-        timeline=tuple(_sources(raw.get("timeline", ()), addresses)),
+        machine=_known(raw.get("machine"), machines),
+        transition=_known(raw.get("transition"), addresses),
+        transitions=_known(raw.get("transitions"), addresses),
+        related=tuple(_related(row, addresses, machines) for row in raw.get("related", ())),
+        timeline=tuple(_source(row, addresses) for row in raw.get("timeline", ())),
     )
 
 
 def _related(
-    rows: Sequence[Mapping[str, Any]],
-    addresses: Mapping[str, Address],
-    machines: Mapping[str, Machine],
-) -> Iterator[Related]:
-    for row in rows:
-        yield Related(
-            title=row["title"],
-            listed=_known(row["list"], addresses),
-            by=row["by"],
-            columns=tuple(row["columns"]),
-            machine=_known(row["machine"], machines) if "machine" in row else None,
-            actions=tuple(_known(name, addresses) for name in row.get("actions", ())),
-        )
+    row: Mapping[str, Any], addresses: Mapping[str, Address], machines: Mapping[str, Machine]
+) -> Related:
+    return Related(
+        title=row["title"],
+        listed=_known(row["list"], addresses),
+        by=row["by"],
+        columns=tuple(row["columns"]),
+        machine=_known(row.get("machine"), machines),
+        actions=tuple(_known(name, addresses) for name in row.get("actions", ())),
+    )
 
 
-def _sources(
-    rows: Sequence[Mapping[str, Any]], addresses: Mapping[str, Address]
-) -> Iterator[Source]:
-    for row in rows:
-        address = _known(row["operation"], addresses)
-        yield Source(
-            title=row["title"],
-            address=address,
-            by=row.get("by"),
-            member=row.get("member"),
-            at=row["at"],
-            what=row["what"],
-            request=row.get("request"),
-        )
+def _source(row: Mapping[str, Any], addresses: Mapping[str, Address]) -> Source:
+    return Source(
+        title=row["title"],
+        address=_known(row["operation"], addresses),
+        by=row.get("by"),
+        member=row.get("member"),
+        at=row["at"],
+        what=row["what"],
+        request=row.get("request"),
+    )
 
 
-def _known(name: str, known: Mapping[str, Any]) -> Any:
+def _known(name: str | None, known: Mapping[str, Any]) -> Any:
+    """Return the operation or machine of that name; None for none. Raises ProjectError."""
+    if name is None:
+        return None
     if name not in known:
         advice = suggestion(name, known)
         raise ProjectError(f"conventions.yaml: console: unknown name '{name}'. {advice}")

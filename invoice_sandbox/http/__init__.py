@@ -1,1 +1,1 @@
-"""One request, from its route to its response; start reading in ``respond``."""
+"""A request, from its route to its response; start reading in ``respond``."""

@@ -33,7 +33,7 @@ _FAMILY_KEYS: Final = 50
 
 
 def request_limits(limit: int) -> dict[str, int]:
-    """How many requests each policy allows in a window, of ``limit`` for a key."""
+    """Return the number of requests that each policy allows in a window: ``limit`` for a key."""
     limits = dict.fromkeys((_KNOWN, ANONYMOUS, _FORBIDDEN), limit)
     return {**limits, _FAMILY: max(FAMILY_LIMIT, _FAMILY_KEYS * limit)}
 

@@ -20,7 +20,7 @@ from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Transaction, Workspace, credentials
 
 _MAX_HINTS: Final = 5
-"""How many hints of a handler the journal shows."""
+"""The most hints of a handler that the journal shows."""
 
 
 def workspace_of(engine: Engine, request: Request) -> Workspace:

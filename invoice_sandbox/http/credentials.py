@@ -1,4 +1,4 @@
-"""Who is calling: where a request carries credentials, and which of them is known.
+"""The caller of a request: where it carries credentials, and which of them is known.
 
 Operations of a project take keys and sessions that were issued here. A document that is served
 without a project has no keys of its own: each scheme that an operation requires must carry
@@ -31,10 +31,10 @@ from invoice_sandbox.state.credentials import (
 
 _AUTHORIZATION: Final = "authorization"
 _SCHEMES: Final = frozenset({"", BEARER})
-"""An ``Authorization`` header without a credential."""
+"""The words of an ``Authorization`` header without a credential."""
 
 _COMMON: Final = (Scheme("bearer", "authorization"), Scheme("header", "x-api-key"))
-"""Where the key of a workspace is accepted, whatever the document declares."""
+"""The schemes that carry the key of a workspace, whatever the document declares."""
 
 
 Caller = tuple[Credential, Workspace]
@@ -162,7 +162,7 @@ def _presented(request: Request, scheme: Scheme, *, has_basic: bool) -> list[Pre
 
 
 def _problem_of_bearer(head: Head, *, has_basic: bool) -> str | None:
-    """Why an ``Authorization`` header has no bearer credential; None: it has one, or that of
+    """Return why an ``Authorization`` header has no bearer credential; None: it has one, or that of
     Basic where the operation takes it."""
     for value in head.values(_AUTHORIZATION):
         scheme, _, secret = value.strip().partition(" ")
@@ -209,7 +209,8 @@ def _outcome(engine: Engine, request: Request, presented: Presented | str) -> Ca
 
 
 def _demo_key_problem(engine: Engine, request: Request) -> ApiError:
-    """Why the demo key does not open anything for this request: it may on this machine only."""
+    """Return why the demo key does not open anything for this request: it may on this machine
+    only."""
     header = request.head.forwarding
     where = f"in a request that was forwarded ({header})" if engine.local else _REACHABLE
     return reject("public_demo_key", where=where)

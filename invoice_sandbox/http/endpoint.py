@@ -73,7 +73,7 @@ def gate_of(contract: Contract, operation: Operation, *, is_control: bool, is_op
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """How requests are read. ``locations`` are those of the parameters, ``headers`` the declared
+    """The reading of requests. ``locations`` are those of the parameters, ``headers`` the declared
     ones by their names in lower case, ``query`` the names of query parameters (None: any).
     ``is_idempotent``: an ``Idempotency-Key`` is honoured."""
 

@@ -82,7 +82,7 @@ def _document_pages(
 
 
 class _Document:
-    """One document, serialized on the first request: YAML takes longer than the whole start."""
+    """A document, serialized on the first request: YAML takes longer than the whole start."""
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ MAX_PARSED: Final = 2 * 1024 * 1024
 
 MAX_DRAINED_BYTES: Final = 1024 * 1024
 _DRAIN_TIMEOUT: Final = 0.25
-"""How much of a body that is too large is read and dropped: bytes, and seconds between parts."""
+"""Limits of a too large body that is read and dropped: bytes, and seconds between parts."""
 
 MAX_PAUSE: Final = 30
 MAX_SECONDS: Final = 300
@@ -158,7 +158,7 @@ class _Wrong(NamedTuple):
 
 @dataclass(frozen=True)
 class _BodyType:
-    """How a body is read. ``declared`` is the media type, or range, that it falls under."""
+    """The reading of a body. ``declared`` is the media type, or range, that it falls under."""
 
     name: str
     declared: str | None
@@ -303,7 +303,7 @@ def _in_contract(operation: Operation, schema_path: str, declared: str) -> str:
 
 
 def _body_type(body: RequestBody, content_type: str) -> _BodyType:
-    """How a body of this ``Content-Type`` is read; in another charset than UTF-8 not at all."""
+    """Return how a body of this ``Content-Type`` is read; not as text unless in UTF-8."""
     given = parse(content_type)
     if given.charset not in _UTF_8:
         given = MediaType("")

@@ -227,7 +227,7 @@ class Request(Struct, eq=False):
 
     @property
     def address(self) -> str:
-        """Where the request comes from; empty if that is unknown, as when the client is gone."""
+        """The address of the client; empty if that is unknown, as when it is gone."""
         client = self.scope.get("client")
         return str(client[0]) if client else ""
 

@@ -1,4 +1,4 @@
-"""One request, from its route to its journal entry. Start reading here.
+"""A request, from its route to its journal entry. Start reading here.
 
 Connexion has found what a request is for (``routing``) and hands it to ``leaf``, which waits for
 whatever has to be waited for, and calls ``respond``. Nothing in here waits: a response is made in

@@ -285,7 +285,7 @@ class _End:
 
 
 _Match = tuple[_End, list[str]]
-"""Where a path leads, with the texts of its parameters."""
+"""The end that a path leads to, with the texts of its parameters."""
 
 
 class RouteTable:

@@ -189,4 +189,4 @@ ALTERATIONS: Final[Mapping[str, Callable[[_AlteredReply], Awaitable[None]]]] = {
     "drip": _AlteredReply.drip,
     "content-type": _AlteredReply.content_type,
 }
-"""By type of fault: how it alters the response."""
+"""The alterations of a response, by type of fault."""

@@ -103,9 +103,7 @@ class _Simulation:
             further = list(self._continuations(position, run))
             queue += reversed(further)
             runs += [] if further else [run]
-        best = max(
-            runs, key=lambda run: (_due(run), -_impossible(run) - _unexpected(run)), default=()
-        )
+        best = max(runs, key=_rank, default=())
         as_good = [run for run in runs if _score(run) == _score(best)]
         return tuple(_with_others(best, index, as_good) for index in range(len(best)))
 
@@ -323,24 +321,15 @@ def _elapsed(run: Run) -> timedelta:
     return run[-1].at if run else NOW
 
 
-def _due(run: Run) -> int:
-    return len({done.step.index for done in run if done.step is not None})
-
-
-def _impossible(run: Run) -> int:
-    return sum(not step.possible for step in run)
-
-
-def _unexpected(run: Run) -> int:
-    return sum(not step.expected for step in run) + _by_clients(run)
-
-
-def _by_clients(run: Run) -> int:
-    return sum(done.step is None for done in run)
-
-
 def _score(run: Run) -> tuple[int, int, int]:
-    return _due(run), _impossible(run), _by_clients(run)
+    """Return the number of different steps of the scenario, of impossible ones, and of clients'."""
+    due = len({done.step.index for done in run if done.step is not None})
+    return due, sum(not done.possible for done in run), sum(done.step is None for done in run)
+
+
+def _rank(run: Run) -> tuple[int, int]:
+    due, impossible, by_clients = _score(run)
+    return due, -impossible - by_clients - sum(not done.expected for done in run)
 
 
 def _with_others(best: Run, index: int, runs: Iterable[Run]) -> SimulatedStep:

@@ -538,12 +538,12 @@ def test_the_first_step_of_a_lane_stays_until_it_is_discarded() -> None:
     with store.transaction("one") as state:
         for due, lane in ((later, "a"), (NOW, "a"), (later + timedelta(minutes=1), "b")):
             state.schedule(due, "x", {}, lane=lane)
-        assert state.first_in_lane("a", NOW - timedelta(minutes=1)) is None
-        assert state.first_in_lane("b", later) is None
-        first = state.first_in_lane("a", later)
+        assert state.first_due("a", NOW - timedelta(minutes=1)) is None
+        assert state.first_due("b", later) is None
+        first = state.first_due("a", later)
         assert first is not None
         assert first.due == NOW
-        assert state.first_in_lane("a", later) == first
+        assert state.first_due("a", later) == first
         assert not state.discard_step(first.number), "it is of another lane"
         assert state.discard_step(first.number, "a")
         assert not state.discard_step(first.number, "a")

@@ -169,10 +169,10 @@ class Agenda:
         still it does, so that its response is always the same.
         """
         workspace = state.workspace()
-        if workspace.clock.mode == "live" or len(done) < _STEPS_OF_AN_ADVANCE:
+        if workspace.clock.mode == "live" or not done:
             return False
-        due = self._first_due(state)
-        return due is not None and due <= workspace.clock.at and not self._is_looping(state)
+        first = state.first_due(None, workspace.clock.at)
+        return first is not None and self._looping.get(workspace.id) != first.due
 
     def settle(self, workspace_id: str, done: Iterable[Record]) -> None:
         """Log the steps of a transaction that has committed, and start what they made due."""
@@ -336,11 +336,8 @@ class Agenda:
 
     def _is_looping(self, state: Transaction) -> bool:
         known = self._looping.get(state.workspace().id) if self._looping else None
-        return known is not None and known == self._first_due(state)
-
-    def _first_due(self, state: Transaction) -> datetime | None:
-        steps = state.steps(None)
-        return steps[0].due if steps else None
+        first = None if known is None else state.first_due(None, known)
+        return first is not None and first.due == known
 
     def _note_loop(self, workspace_id: str) -> None:
         due = self._next_step_due(workspace_id)

@@ -303,8 +303,9 @@ class Transaction(Protocol):
         """Remove and return the first step without a lane that is due at ``now``, if any."""
         ...
 
-    def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
-        """The first step of a lane that is due at ``now``, if any. It stays scheduled."""
+    def first_due(self, lane: str | None, now: datetime) -> ScheduledStep | None:
+        """The first step of a lane, or without one (None), that is due at ``now``, if any. It stays
+        scheduled."""
         ...
 
     def discard_step(self, number: int, lane: str | None = None) -> bool:

@@ -585,7 +585,7 @@ class MemoryTransaction:
         self.discard_step(first[1])
         return scheduled_step(first, None)
 
-    def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
+    def first_due(self, lane: str | None, now: datetime) -> ScheduledStep | None:
         """The first step of a lane that is due at ``now``, if any."""
         first = self._first(lane, now)
         return None if first is None else scheduled_step(first, lane)

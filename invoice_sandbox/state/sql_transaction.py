@@ -454,7 +454,7 @@ class SqlTransaction:
             self.discard_step(step.number)
         return step
 
-    def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
+    def first_due(self, lane: str | None, now: datetime) -> ScheduledStep | None:
         """Return the first step of a lane that is due at ``now``, if any. It stays scheduled."""
         return self._first(lane, now)
 

@@ -236,7 +236,7 @@ class Lanes:
         """The attempt that is due; True: the due one is obsolete; None: nothing is due."""
         with self._store.transaction(workspace_id) as state:
             clock = state.workspace().clock
-            step = state.first_in_lane(lane, clock.now(self._system_clock))
+            step = state.first_due(lane, clock.now(self._system_clock))
             if step is None or not self._claim(state, lane):
                 return None
             at = max(step.due, reached or step.due)

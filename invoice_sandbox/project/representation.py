@@ -71,33 +71,25 @@ class Part:
         return self.shape.keyword("default", now if is_instant else choices[0])
 
 
-def visible(part: Part, value: Any) -> Any:
-    """Return the value without members that are ``writeOnly``, or that the schema does not declare
-    though it declares others."""
+def represented(part: Part, value: Any, now: str) -> Any:
+    """Return the value as a response shows it, at any depth.
+
+    It lacks members that are ``writeOnly``, and those that the schema does not declare though it
+    declares others; it has those of the server that nobody sent.
+    """
     if isinstance(value, list) and part.item is not None:
-        return [visible(part.item, item) for item in value]
+        return [represented(part.item, item, now) for item in value]
     if not isinstance(value, Mapping):
         return value
     names = (part.shape.members or value).keys() - part.shape.marked("writeOnly")
-    return {
-        name: visible(part.members[name], member) if name in part.members else member
+    shown = {
+        name: represented(part.members[name], member, now) if name in part.members else member
         for name, member in value.items()
         if name in names
     }
-
-
-def completed(part: Part, value: Any, now: str) -> Any:
-    """Return the value with the members of the server that it lacks, at any depth."""
-    if isinstance(value, list) and part.item is not None:
-        return [completed(part.item, item, now) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    initial = {name: part.members[name].initial(now) for name in part.of_server - value.keys()}
-    found = {name: member for name, member in initial.items() if member is not ABSENT} | {
-        name: completed(part.members[name], member, now) if name in part.members else member
-        for name, member in value.items()
-    }
-    return {name: found[name] for name in (*part.members, *found) if name in found}
+    missing = {name: part.members[name].initial(now) for name in part.of_server - shown.keys()}
+    shown |= {name: member for name, member in missing.items() if member is not ABSENT}
+    return {name: shown[name] for name in (*part.members, *shown) if name in shown}
 
 
 @dataclass(frozen=True)
@@ -117,7 +109,7 @@ class View:
         """Return the record as the response has it; None if it cannot have it."""
         if self.part is None:
             return None
-        own = self._allowed(completed(self.part, visible(self.part, record), now))
+        own = self._allowed(represented(self.part, record, now))
         for shown in (own, {**members(self.part.example), **own}):
             if is_valid(self.of_part, shown) and shown.get(identity) == record[identity]:
                 return shown

@@ -128,24 +128,15 @@ class Contract:
     schemas: Schemas
     webhooks: Mapping[str, WebhookEvent] = field(default_factory=dict)
 
-    @property
-    def secret_parameters(self) -> frozenset[str]:
-        """Names of query parameters that carry a secret: credentials and signatures."""
-        schemes = {scheme.name for scheme in self.schemes.values() if scheme.location == "query"}
-        return frozenset(schemes) | self._secret("query")
-
-    @property
-    def secret_headers(self) -> frozenset[str]:
-        """Names of header parameters that carry a secret, in lower case."""
-        return frozenset(name.lower() for name in self._secret("header"))
-
-    def _secret(self, location: str) -> frozenset[str]:
-        return frozenset(
+    def secrets_in(self, location: str) -> frozenset[str]:
+        """Return the names of the credentials and declared secrets in ``query`` or ``header``."""
+        schemes = {scheme.name for scheme in self.schemes.values() if scheme.location == location}
+        return frozenset(schemes) | {
             parameter.name
             for operation in self.operations.values()
             for parameter in operation.parameters
             if parameter.secret and parameter.location == location
-        )
+        }
 
     @property
     def version(self) -> str:

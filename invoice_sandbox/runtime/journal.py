@@ -313,15 +313,15 @@ class Redactor:
         schemes = [scheme for contract in contracts for scheme in contract.schemes.values()]
         operations = [row for contract in contracts for row in contract.operations.values()]
         members = [operation.secrets for operation in operations]
-        parameters = [contract.secret_parameters for contract in contracts]
+        parameters = [contract.secrets_in("query") for contract in contracts]
         declared = frozenset().union(*members, *parameters)
         self._names = _SECRET_NAMES | {_plain(name) for name in declared}
         self._names |= {_plain(scheme.name) for scheme in schemes}
         self.hidden_operations = frozenset(
             operation.id for operation in operations if operation.is_secret
         )
-        self._headers = {scheme.name for scheme in schemes if scheme.location == "header"}
-        self._headers |= frozenset().union(*(contract.secret_headers for contract in contracts))
+        headers = frozenset().union(*(contract.secrets_in("header") for contract in contracts))
+        self._headers = {name.lower() for name in headers}
 
     def hide(self, _secret: str) -> str:
         """Return what is shown instead of a secret."""

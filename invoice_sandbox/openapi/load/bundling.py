@@ -165,6 +165,7 @@ class _Files:
         self.places = Places()
         self._folder = folder
         self._nodes: dict[Path, dict[str, Node]] = {}
+        self._values: dict[Path, dict[str, Any]] = {}
 
     def target(self, reference: str, file: Path, here: Node) -> Target | None:
         """Return the place that ``reference``, at ``here`` in ``file``, names.
@@ -191,7 +192,10 @@ class _Files:
         )
 
     def _identified(self, file: Path) -> Mapping[str, Any]:
-        return {name: here.value for name, here in self._nodes_of(file).items()}
+        if file not in self._values:
+            nodes = self._nodes_of(file)
+            self._values[file] = {name: here.value for name, here in nodes.items()}
+        return self._values[file]
 
     def _nodes_of(self, file: Path) -> Mapping[str, Node]:
         """Return what a file gives an identifier."""

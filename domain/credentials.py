@@ -1,33 +1,41 @@
-"""Credentials: the scopes of a new API key, and the records that a session may see."""
+"""Credentials: the scopes of a new API key, sessions, and the records that a session may see."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from invoice_sandbox.project.api import (
     KEYS,
     USERS,
+    ApiError,
     Call,
     Condition,
     Context,
+    Credential,
     Record,
+    Response,
     allows,
+    instant_text,
+    is_disabled,
     missing_scope,
+    open_session,
     reject,
     revoke_key,
 )
 
 from .audit import audit
-from .errors import OTHER_PARTNER
+from .errors import LOGIN_FAILED, OTHER_PARTNER
 from .financing import REQUESTS
 from .invoices import INVOICES, load_invoice, seller_of
 from .offers import OFFERS
 from .routing import default_partner, load_partner
-from .users import partner_id
+from .users import partner_id, scopes_of
 
 SESSION_LIFETIME: Final = timedelta(hours=8)
+
+_COOKIE: Final = "ils_session"
 
 ROLE_OF_KEYS: Final = "demo_seller"
 """The role of the demo session that an API key has."""
@@ -185,3 +193,62 @@ def user_of_session(call: Call) -> Record | None:
     if caller is None or caller.type != "session":
         return None
     return call.state.get(USERS, caller.subject)
+
+
+# Sessions
+
+
+def rejected_login(call: Call) -> ApiError:
+    """Audit a failed login, and return its error."""
+    audit(call, "session.login", outcome="Failure")
+    return reject(LOGIN_FAILED, ("WWW-Authenticate", 'Bearer realm="sandbox"'))
+
+
+def start_session(call: Call, user: Record) -> Response | ApiError:
+    """Open a session of the user, unless the user is disabled."""
+    if is_disabled(user):
+        return rejected_login(call)
+    expires_at = call.now + SESSION_LIFETIME
+    secret = open_session(
+        call.state,
+        workspace_id=call.workspace.id,
+        subject=user["id"],
+        scopes=scopes_of(user),
+        expires_at=expires_at,
+    )
+    audit(call, "session.login", ("user", user["id"]))
+    cookie = session_cookie(call, secret, int(SESSION_LIFETIME.total_seconds()))
+    return Response(public_session(call, user, instant_text(expires_at)), (("Set-Cookie", cookie),))
+
+
+def session_cookie(call: Call, secret: str, seconds: int) -> str:
+    """Return the ``Set-Cookie`` header of a session; 0 seconds clear the cookie."""
+    secure = "; Secure" if call.base_url.startswith("https://") else ""
+    return f"{_COOKIE}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}"
+
+
+def public_session(call: Call, user: Record, expires_at: str | None) -> dict[str, Any]:
+    """Return the session of a user as the API shows it to that user; None: it has no end."""
+    return {
+        "authenticated": True,
+        "demo": str(user["role"]).startswith("demo_"),
+        "role": user["role"],
+        "user": {name: user.get(name) for name in ("id", "displayName", "email")},
+        **{name: user[name] for name in ("partnerId", "sellerId") if name in user},
+        "workspaceId": call.workspace.id,
+        "scopes": scopes_of(user),
+        "expiresAt": expires_at,
+    }
+
+
+def shown_session(call: Call, session: Credential) -> Record:
+    """Return a session as the control API shows it."""
+    user = call.state.get(USERS, session.subject) or NO_USER
+    ends = session.expires_at or call.now
+    return {
+        "id": session.id,
+        "user": {name: user.get(name) for name in ("id", "displayName", "email")},
+        "role": user["role"],
+        "createdAt": instant_text(ends - SESSION_LIFETIME),
+        "expiresAt": instant_text(ends),
+    }

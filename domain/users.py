@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from invoice_sandbox.project.api import USERS, Call, Condition, Context, Record
+from invoice_sandbox.project.api import USERS, Call, Condition, Context, Record, is_disabled, reject
+
+from .audit import audit
+from .routing import load_partner
 
 MAX_USERS: Final = 1000
 """Users of a workspace, disabled ones included."""
@@ -65,3 +68,51 @@ def user_of_address(context: Context, email: str) -> Record | None:
 def has_passwords(call: Call) -> bool:
     """True if a user has a password that is not public."""
     return any("passwordHash" in user for user in call.state.page(USERS).records)
+
+
+def store_user(call: Call, hashed: str) -> Record:
+    """Store the user of the body with the hash of its password. Raises ApiError 404 and 409."""
+    earlier = check_new_user(call)
+    body, email = call.body, str(call.body["email"]).lower()
+    user: Record = {
+        "id": earlier["id"] if earlier else _new_id(call),
+        "email": email,
+        "passwordHash": hashed,
+        "role": body["role"],
+        "displayName": body.get("displayName", email),
+        **{name: body[name] for name in ("partnerId", "sellerId") if name in body},
+        "scopes": list(ROLES[body["role"]]),
+        "status": "Active",
+        "createdAt": call.timestamp,
+    }
+    call.state.put(USERS, user["id"], user)
+    audit(call, "user.added", ("user", user["id"]), role=user["role"])
+    return public_user(user)
+
+
+def check_new_user(call: Call) -> Record | None:
+    """Return the disabled user whose place the new one takes, if any. Raises ApiError 404, 409."""
+    if "partnerId" in call.body:
+        load_partner(call, call.body["partnerId"])
+    earlier = user_of_address(call, call.body["email"])
+    if earlier is not None and not is_disabled(earlier):
+        raise reject(
+            "conflict",
+            problem="A user with this e-mail address exists already",
+            advice="Disable that user first; then add the user with a new password.",
+        )
+    if earlier is None and call.state.count(USERS) >= MAX_USERS:
+        raise reject(
+            "conflict",
+            problem=f"The workspace has {MAX_USERS:,} users, which is its limit",
+            advice="Use another workspace.",
+        )
+    return earlier
+
+
+def _new_id(call: Call) -> str:
+    """Return an id that no user has: the counter goes back when a snapshot is restored."""
+    while True:
+        user_id = call.new_id("usr_sandbox")
+        if call.state.get(USERS, user_id) is None:
+            return user_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.rates import RateLimiter
 from invoice_sandbox.base.threads import Threads
 from invoice_sandbox.console.page import Console
-from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
+from invoice_sandbox.control.functions import ControlFunction, control_functions
 from invoice_sandbox.http.admit import request_limits
 from invoice_sandbox.http.credentials import is_local
 from invoice_sandbox.http.endpoint import endpoint_of
@@ -114,14 +114,15 @@ def _routing(
     routing.add_pages([*_pages(engine, settings), *console.pages()])
     for contract in (project.control, project.contract):
         is_control = contract is project.control
+        functions = control_functions(contract) if is_control else {}
         routing.add_contract(
             contract,
-            partial(_function, project, contract),
+            partial(_function, project, functions),
             partial(
                 endpoint_of,
                 conventions=project.conventions_of(contract),
                 handlers=project.handlers,
-                functions=CONTROL_FUNCTIONS if is_control else (),
+                functions=functions,
                 is_control=is_control,
             ),
         )
@@ -129,12 +130,13 @@ def _routing(
     return routing
 
 
-def _function(project: Project, contract: Contract, operation_id: str) -> Callable[..., Any]:
+def _function(
+    project: Project, functions: Mapping[str, ControlFunction], operation_id: str
+) -> Callable[..., Any]:
     """Return what carries out an operation: a function of the control API, a handler of the
     project, or what the contract shows."""
-    if contract is project.control and operation_id in CONTROL_FUNCTIONS:
-        return CONTROL_FUNCTIONS[operation_id]
-    return project.handlers.get(operation_id, from_contract)
+    function = functions.get(operation_id) or project.handlers.get(operation_id)
+    return function or from_contract
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
+from invoice_sandbox.control.functions import control_functions
 from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project, load_contract, load_project
@@ -23,7 +23,7 @@ from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
 
-FUNCTIONS = {*CONTROL_FUNCTIONS}
+FUNCTIONS = {*control_functions(load_project(default_project()).control)}
 OPEN = {
     "getSandboxHealth",
     "getSandboxLiveness",

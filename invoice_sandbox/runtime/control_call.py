@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from inspect import isfunction
-from types import ModuleType
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import duration_text, instant_text
-from invoice_sandbox.base.ids import camel_case
 from invoice_sandbox.project.api import Context, Origin
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.scenarios.library import resolver_of
@@ -129,20 +126,3 @@ class ControlCall(PublicControlCall):
             records = state.page(DROPPED).records
         counts = {record["name"]: record["count"] for record in records}
         return {"dropped": counts} if counts else {}
-
-
-ControlFunction = Callable[[Any], Any]
-"""Carries out one operation of the control API: returns data, a Response, or Raw. It gets a
-ControlCall, or a PublicControlCall if the operation needs no credential."""
-
-
-def functions_of(*modules: ModuleType) -> dict[str, ControlFunction]:
-    """The public functions of ``modules``, by the operationIds they are named after."""
-    return {
-        camel_case(name): function
-        for module in modules
-        for name, function in vars(module).items()
-        if not name.startswith("_")
-        and isfunction(function)
-        and function.__module__ == module.__name__
-    }

@@ -426,7 +426,8 @@ def test_a_full_disk_is_503_until_there_is_space_again(file: Path) -> None:
         assert isinstance(disk, SqlStore)
         assert isinstance(disk.database, Database)
         disk.database.limit_pages(1)
-        response = client.post("/api/invoices", json={**DATED, "note": "x" * 100_000})
+        responses = (client.post("/api/invoices", json=DATED) for _ in range(100))
+        response = next(one for one in responses if one.status_code != 201)
         assert response.status_code == 503
         assert response.headers["Retry-After"] == "1"
         assert response.json()["error"]["code"] == "service_unavailable"

@@ -548,7 +548,7 @@ def test_the_first_step_of_a_lane_stays_until_it_is_discarded() -> None:
         assert state.discard_step(first.number, "a")
         assert not state.discard_step(first.number, "a")
         assert taken(state) == []
-    assert store.next_due("one") == later
+    assert state.next_due() == later
 
 
 def test_steps_of_several_lanes_are_in_one_order() -> None:

@@ -60,7 +60,7 @@ def set_scenario(call: ControlCall) -> Later:
 
 
 def _settled(call: ControlCall, shown: Response) -> Response:
-    call.engine.agenda.settle(call.workspace.id, ())
+    call.engine.agenda.start(call.workspace.id)
     return shown
 
 

@@ -69,7 +69,7 @@ def restore_snapshot(call: ControlCall) -> Later:
 
 def _restored(call: ControlCall) -> Record:
     call.engine.listeners.disconnect(call.workspace.id)
-    call.engine.agenda.settle(call.workspace.id, ())
+    call.engine.agenda.start(call.workspace.id)
     return call.describe(call.fresh())
 
 

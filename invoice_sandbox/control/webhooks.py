@@ -143,7 +143,7 @@ def _delivery(state: Transaction, call: ControlCall) -> Record:
 
 
 def _replayed(call: ControlCall, delivery: Record) -> Response:
-    call.engine.agenda.settle(call.workspace.id, ())
+    call.engine.agenda.start(call.workspace.id)
     with call.engine.store.transaction(call.workspace.id) as state:
         present = state.get(DELIVERIES, delivery["id"])
     return Response(published_delivery(present or delivery))

@@ -22,6 +22,9 @@ from invoice_sandbox.state import Transaction, Workspace, credentials
 _MAX_HINTS: Final = 5
 """The most hints of a handler that the journal shows."""
 
+_REMEMBERED: Final = 10_000
+"""Keys of which the last use is known."""
+
 
 def workspace_of(engine: Engine, request: Request) -> Workspace:
     """Return the workspace that a request is carried out in.
@@ -103,13 +106,18 @@ def _origin(engine: Engine, request: Request) -> Origin:
     )
 
 
-def note_use(state: Transaction, request: Request, now: datetime) -> None:
+def note_use(engine: Engine, state: Transaction, request: Request, now: datetime) -> None:
     """Note that a key was used; not by who only looks at the control API."""
     credential, endpoint = request.credential, request.target
     is_looking = endpoint.is_control and request.method in READING
     if credential is None or credential.type != "api_key" or is_looking or request.is_observer:
         return
-    credentials.note_use(state, credential, now)
+    second = int(now.timestamp())
+    if engine.key_uses.get(credential.digest) != second or state.workspace().clock.mode == "frozen":
+        credentials.note_use(state, credential, now)
+        if len(engine.key_uses) >= _REMEMBERED:
+            engine.key_uses.clear()
+        engine.key_uses[credential.digest] = second
 
 
 def do_steps(engine: Engine, call: Call) -> None:

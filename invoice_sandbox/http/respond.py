@@ -99,7 +99,7 @@ def carry_out(engine: Engine, request: Request, *, with_faults: bool = True) -> 
             fault = choose_fault(request, state) if with_faults else None
             outcome = _with_fault(engine, request, state, fault)
             done += engine.agenda.run_due(state, real=request.begun)
-    engine.agenda.settle(workspace.id, done)
+    engine.agenda.settle(state, done)
     return outcome
 
 
@@ -128,7 +128,7 @@ def _response(engine: Engine, request: Request, state: Transaction) -> Outcome:
     handler = request.target.function
     if handler is None:
         return from_contract(request, call.workspace, USUAL)
-    note_use(state, request, call.now)
+    note_use(engine, state, request, call.now)
     outcome = _handled(engine, request, call, handler)
     if isinstance(outcome, Later):
         return _reserved(engine, request, call, key, outcome)
@@ -186,7 +186,7 @@ def _reserved(
                 raise TypeError("a handler that responds later cannot ask for more")
             idempotency.keep(again, key, outcome)
             done = engine.agenda.run_due(state)
-        engine.agenda.settle(workspace_id, done)
+        engine.agenda.settle(state, done)
         return outcome
 
     def undo() -> None:

@@ -174,21 +174,25 @@ class Agenda:
         first = state.first_due(None, workspace.clock.at)
         return first is not None and self._looping.get(workspace.id) != first.due
 
-    def settle(self, workspace_id: str, done: Iterable[Record]) -> None:
+    def settle(self, state: Transaction, done: Iterable[Record]) -> None:
         """Log the steps of a transaction that has committed, and start what they made due."""
+        workspace, due = state.workspace(), state.next_due()
         for entry in done:
-            self._log(workspace_id, entry)
-        due, planned = self._store.next_due(workspace_id), self._planned.get(workspace_id)
-        workspace = None if due is None else self._store.workspace(workspace_id)
-        if due is None or workspace is None:
-            return
-        if due > workspace.clock.now(self._system_clock) and (
-            workspace.clock.mode == "frozen"
-            or (planned is not None and planned <= due - workspace.clock.shift)
+            self._log(workspace.id, entry)
+        planned = self._planned.get(workspace.id)
+        if due is None or (
+            due > workspace.clock.now(self._system_clock)
+            and (
+                workspace.clock.mode == "frozen"
+                or (planned is not None and planned <= due - workspace.clock.shift)
+            )
         ):
             return  # nothing is due until the clock is moved, or the timer is set
-        due_times = self._store.due_times(workspace_id)
-        self._threads.on_loop(self._start_due, workspace, due_times)
+        self.start(workspace.id)
+
+    def start(self, workspace_id: str) -> None:
+        """Start what is due in a workspace. Raises NoWorkspaceError."""
+        self._threads.on_loop(self._start_due, *self._due(workspace_id))
 
     def _start_due(self, workspace: Workspace, due_times: DueTimes) -> None:
         """Start the lanes that are due, and set the timer for the next due step."""

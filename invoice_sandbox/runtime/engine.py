@@ -42,7 +42,8 @@ class Engine:
     settings that responses depend on, for recordings. ``lacks_users``: nobody can log in to the
     first workspace until a user is added. ``stopping`` is set when the server stops: endless
     streams end then, and tasks ``beside`` requests. ``streams`` counts the streams of each
-    workspace, ``bodies_in_flight`` the bytes of bodies by who shares them. ``limiter`` counts
+    workspace, ``bodies_in_flight`` the bytes of bodies by who shares them, ``key_uses`` has
+    the last second in which each key was used. ``limiter`` counts
     requests, None: any number is allowed. ``key_given``: a policy that accepts any credential is
     narrowed to the key that the server was started with.
     """
@@ -72,6 +73,7 @@ class Engine:
     key_given: bool = False
     threads: Threads = field(default_factory=Threads)
     bodies_in_flight: Counter[str] = field(default_factory=Counter)
+    key_uses: dict[str, int] = field(default_factory=dict)
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what a function returns that uses the store, which may block."""

@@ -235,6 +235,10 @@ class Transaction(Protocol):
         """A block whose changes are undone if it raises an error; the transaction goes on."""
         ...
 
+    def next_due(self) -> datetime | None:
+        """When the first step of any lane is due, after the transaction has committed."""
+        ...
+
     def not_before(self, instant: datetime) -> datetime:
         """The instant, or the latest one that this returned since the clock was set.
 
@@ -400,10 +404,6 @@ class Store(Protocol):
 
     def last_used(self, workspace_id: str) -> datetime:
         """When the workspace received its last request, in real time."""
-        ...
-
-    def next_due(self, workspace_id: str) -> datetime | None:
-        """When the first scheduled step is due, in any lane or without one; None: there is none."""
         ...
 
     def due_workspaces(self, now: datetime) -> tuple[str, ...]:

@@ -253,12 +253,6 @@ class MemoryStore:
         """When the workspace received its last request, in real time."""
         return self.space(workspace_id).last_used
 
-    def next_due(self, workspace_id: str) -> datetime | None:
-        """When the first step of any lane is due."""
-        space = self._spaces.get(workspace_id) or self.space(workspace_id)
-        steps = space.state.steps
-        return min([queue.first()[0] for queue in steps.values()]) if steps else None
-
     def due_workspaces(self, now: datetime) -> tuple[str, ...]:  # noqa: ARG002
         """Return nothing: no other server makes anything due."""
         return ()
@@ -469,6 +463,11 @@ class MemoryTransaction:
     def attempt(self) -> Attempt:
         """Undo the changes that are made in the block if it raises an error."""
         return Attempt(self, len(self._undo), self.changed_credentials.copy())
+
+    def next_due(self) -> datetime | None:
+        """When the first step of any lane is due."""
+        steps = self._state.steps
+        return min([queue.first()[0] for queue in steps.values()]) if steps else None
 
     def not_before(self, instant: datetime) -> datetime:
         """The instant, or the latest one that this returned since the clock was set."""

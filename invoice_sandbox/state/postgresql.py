@@ -32,6 +32,9 @@ _MILLISECONDS_TO_WAIT: Final = 10_000
 """For another transaction or the other end of the connection. After that a statement is an error.
 """
 
+_ROWS: Final = 100
+"""Rows that one statement inserts."""
+
 _MILLISECONDS_TO_WORK: Final = 120_000
 """For a statement, such as the copy of everything in a large workspace."""
 
@@ -110,6 +113,13 @@ class Database:
     def session(self, workspace: str) -> Session:
         """Return a session that reaches the rows of a workspace."""
         return Session(self, workspace)
+
+    def one(
+        self, workspace: str, statement: str, values: tuple[Any, ...]
+    ) -> tuple[Any, ...] | None:
+        """Return the first row of a query that is a transaction of its own."""
+        with Session(self, workspace) as session:
+            return session.only(statement, values)
 
     def take(self) -> psycopg.Connection:
         """Return a connection, once one is free."""
@@ -204,6 +214,12 @@ class Session:
         self._execute(statement, values)
         return self._cursor.fetchall()
 
+    def only(self, statement: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the first row of a query after which the transaction ends."""
+        self._begin(statement, values, is_only=True)
+        row: tuple[Any, ...] | None = self._cursor.fetchone()
+        return row
+
     def write(self, batch: Batch) -> None:
         """Carry out statements, in one round trip."""
         self._begin()
@@ -238,38 +254,45 @@ class Session:
         with self._errors():
             self._cursor.execute(marked(statement), values)
 
-    def _begin(self, statement: str = "", values: tuple[Any, ...] = ()) -> None:
+    def _begin(
+        self, statement: str = "", values: tuple[Any, ...] = (), *, is_only: bool = False
+    ) -> None:
         """Begin the transaction, with the first statement; on another connection, if this one was
         cut since it was used."""
         if self._has_begun:
             return
         with self._errors():
             try:
-                self._begin_here(statement, values)
+                self._begin_here(statement, values, is_only=is_only)
             except psycopg.OperationalError:
                 if not self._connection.closed:
                     raise
                 self._use(self._database.renewed())
-                self._begin_here(statement, values)
-            self._has_begun = True
+                self._begin_here(statement, values, is_only=is_only)
+            self._has_begun = not is_only
 
-    def _begin_here(self, statement: str, values: tuple[Any, ...]) -> None:
-        with self._connection.pipeline():
-            self._connection.execute("BEGIN")
+    def _begin_here(self, statement: str, values: tuple[Any, ...], *, is_only: bool) -> None:
+        with self._connection.pipeline():  # one transaction, also without BEGIN
+            if not is_only:
+                self._connection.execute("BEGIN")
             self._connection.execute(_NAME, (self._workspace,))
             if statement:
                 self._cursor.execute(marked(statement), values)
 
     def _send(self, batch: Batch) -> None:
         for statement, rows in batch:
-            for row in rows:  # executemany would wait for the responses
-                self._cursor.execute(marked(statement), row)
+            most = _ROWS if statement.endswith("?)") else 1
+            for start in range(0, len(rows), most):
+                some = rows[start : start + most]
+                values = [value for row in some for value in row]
+                self._cursor.execute(marked(statement, len(some)), values)
 
 
 @lru_cache(maxsize=512)
-def marked(statement: str) -> str:
-    """Return a statement with the marks for parameters that the driver has."""
-    return statement.replace("?", "%s")
+def marked(statement: str, rows: int = 1) -> str:
+    """Return a statement with the marks for parameters that the driver has, for so many rows."""
+    text, values, row = statement.partition(" VALUES ")
+    return f"{text}{values}{', '.join([row] * rows)}".replace("?", "%s")
 
 
 def _prepare(connection: psycopg.Connection, place: str) -> None:

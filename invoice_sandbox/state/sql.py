@@ -89,7 +89,7 @@ NEXT_DUE_OF: Final = f"{NEXT_DUE} AND lane = ?"
 LANES: Final = f"SELECT lane, min(due) FROM step {_OF_STATE} AND lane > '' GROUP BY lane"
 
 READ: Final = f"SELECT content, meters, snapshot, requests FROM workspace {_OF_STATE}"
-WORKSPACE: Final = f"SELECT content, next_due, last_used FROM workspace {_OF_STATE}"
+WORKSPACE: Final = f"SELECT content, last_used FROM workspace {_OF_STATE}"
 WORKSPACES: Final = (
     "SELECT workspace, content, last_used FROM workspace WHERE state = ? "
     "ORDER BY position, workspace"
@@ -140,12 +140,8 @@ ADD_LOGGED: Final = (
 ADD_ENTRY: Final = "INSERT INTO log (workspace, log, number, size, content) VALUES (?, ?, ?, ?, ?)"
 _OF_LOG: Final = "WHERE workspace = ? AND log = ?"
 LOGGED: Final = f"SELECT size FROM log {_OF_LOG} AND number = 0"
-ENTRIES: Final = f"SELECT number, content FROM log {_OF_LOG} AND number > ? ORDER BY number"
+ENTRIES: Final = f"SELECT number, size, content FROM log {_OF_LOG} AND number > ? ORDER BY number"
 TRIM: Final = f"DELETE FROM log {_OF_LOG} AND number BETWEEN 1 AND ?"
-TOO_LARGE: Final = (
-    "SELECT coalesce(max(number), 0) FROM (SELECT number, sum(size) OVER (ORDER BY number DESC) "
-    f"AS total FROM log {_OF_LOG} AND number > 0) AS entries WHERE total > ?"
-)
 
 TRY: Final = f"{ADD_ENTRY} ON CONFLICT (workspace, log, number) DO NOTHING"
 END_TRIAL: Final = "DELETE FROM log WHERE workspace = ?"
@@ -163,8 +159,10 @@ def get_many(count: int) -> str:
     """Return the query of so many records by collection and id."""
     marks = ", ".join(["(?, ?)"] * count)
     return (
-        f"SELECT collection, id, position, content FROM record {_OF_STATE} "
-        f"AND (collection, id) IN (VALUES {marks})"
+        f"WITH wanted (collection, id) AS (VALUES {marks}) "
+        "SELECT wanted.collection, wanted.id, position, content FROM wanted JOIN record "
+        "ON record.collection = wanted.collection AND record.id = wanted.id "
+        "WHERE workspace = ? AND state = ?"
     )
 
 
@@ -269,6 +267,12 @@ class Database(Protocol):
 
     def session(self, workspace: str) -> AbstractContextManager[Session]:
         """Return a session that reaches the rows of a workspace; ``EVERY``: all rows."""
+        ...
+
+    def one(
+        self, workspace: str, statement: str, values: tuple[Any, ...]
+    ) -> tuple[Any, ...] | None:
+        """Return the first row of a query that is a transaction of its own."""
         ...
 
     def alone(self) -> AbstractContextManager[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
@@ -20,14 +20,18 @@ from invoice_sandbox.state.sql import (
     EVERY,
     LIVE,
     LOGGED,
-    TOO_LARGE,
     TRIM,
     WORKSPACE,
     Session,
 )
 
-_DELAY: Final = 0.05
-"""Seconds after which entries are written."""
+_DELAY: Final = 5.0
+_DELAY_OF_SHARED: Final = 0.05
+"""Seconds after which entries are written, the second where other servers may read them. Entries
+that are too old for the log by then need not be written."""
+
+_SLICE: Final = 50
+"""Entries that are written without a pause."""
 
 _POLL: Final = 1.0
 """Seconds after which whoever waits for entries looks for those of other servers."""
@@ -36,11 +40,28 @@ _POLL: Final = 1.0
 class _Entry(NamedTuple):
     """An entry that waits to be written; ``shown`` makes a record of it."""
 
-    workspace_id: str
-    log: str
     entry: Any
     size: int
     shown: Callable[[Any], Record] | None
+
+
+class _Waiting:
+    """The last entries of a log that wait to be written, and how many there were."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.entries: deque[_Entry] = deque(maxlen=LOG_ENTRIES)
+
+    def split(self, first: int) -> _Waiting:
+        """Keep the first entries and return the others."""
+        others = _Waiting()
+        others.count = len(self.entries) - first
+        self.count -= others.count
+        others.entries.extendleft(self.entries.pop() for _ in range(others.count))
+        return others
+
+
+_NONE: Final = _Waiting()
 
 
 class SqlLogs:
@@ -52,7 +73,7 @@ class SqlLogs:
     ) -> None:
         self._session = session
         self._has_threads = threads > 0
-        self._waiting: list[_Entry] = []
+        self._waiting: dict[tuple[str, str], _Waiting] = {}
         self._whole: defaultdict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
         self._news: dict[str, asyncio.Event] = {}
         self._lock = threading.Lock()
@@ -71,9 +92,12 @@ class SqlLogs:
         shown: Callable[[Any], Record] | None = None,
     ) -> None:
         """Add an entry of about ``size`` bytes to a bounded log."""
+        key, added = (workspace_id, log), _Entry(entry, size, shown)
         with self._lock:
-            self._waiting.append(_Entry(workspace_id, log, entry, size, shown))
-            is_first = len(self._waiting) == 1
+            is_first = not self._waiting
+            waiting = self._waiting.setdefault(key, _Waiting())
+            waiting.count += 1
+            waiting.entries.append(added)
         if self._loop is None or not (is_first or workspace_id in self._news):
             return
         if self._has_threads:
@@ -85,7 +109,8 @@ class SqlLogs:
         """Wake whoever waits for entries, and see to it that they are written."""
         self.wake(workspace_id)
         if is_first and self._loop is not None:
-            self._loop.call_later(_DELAY, self._write_later)
+            delay = _DELAY_OF_SHARED if self._has_threads else _DELAY
+            self._loop.call_later(delay, self._write_later)
 
     def wake(self, workspace_id: str) -> None:
         """Let those look again who wait for entries."""
@@ -94,55 +119,71 @@ class SqlLogs:
             news.set()
 
     def _write_later(self) -> None:
-        if self._has_threads and self._loop is not None:
+        if self._loop is None:
+            return
+        if self._has_threads:
             self._loop.run_in_executor(None, self._try_to_write)
-        else:
-            self._try_to_write()
+        elif self._try_to_write(_SLICE) and self._waiting:
+            self._loop.call_soon(self._write_later)  # others go on
 
-    def _try_to_write(self) -> None:
+    def _try_to_write(self, most: int | None = None) -> bool:
+        """Write entries that wait. False: they wait until somebody adds to them."""
         try:
-            self.write()
+            self.write(most)
         except ApiError:
-            return  # they wait until somebody reads the log, or adds to it
+            return False
+        return True
 
-    def write(self) -> None:
-        """Write the entries that wait. Raises ApiError 503."""
+    def write(self, most: int | None = None) -> None:
+        """Write the entries that wait, but not many more than ``most``. Raises ApiError 503."""
         with self._writing:
-            with self._lock:
-                entries, self._waiting = self._waiting, []
-            if not entries:
+            waiting = self._taken(most)
+            if not waiting:
                 return
             try:
-                self._write(entries)
+                with self._session(EVERY) as session:
+                    session.write(())
+                    for key in sorted(waiting):
+                        self._add(session, *key, waiting[key])
+                    session.commit()
             except ApiError:
-                with self._lock:
-                    self._waiting[:0] = entries[-LOG_ENTRIES:]
+                self._wait_again(waiting)
                 raise
 
-    def _write(self, entries: list[_Entry]) -> None:
-        by_log = defaultdict(list)
-        for entry in entries:
-            by_log[entry.workspace_id, entry.log].append(entry)
-        with self._session(EVERY) as session:
-            session.write(())
-            for (workspace_id, log), added in sorted(by_log.items()):
-                self._add(session, workspace_id, log, added)
-            session.commit()
+    def _taken(self, most: int | None) -> dict[tuple[str, str], _Waiting]:
+        """Take entries that wait."""
+        taken, count = {}, 0
+        with self._lock:
+            while self._waiting and (most is None or count < most):
+                key = next(iter(self._waiting))
+                found = taken[key] = self._waiting.pop(key)
+                if most is not None and len(found.entries) > most:
+                    self._waiting[key] = found.split(most)
+                count += len(found.entries)
+        return taken
 
-    def _add(self, session: Session, workspace_id: str, log: str, added: list[_Entry]) -> None:
+    def _wait_again(self, waiting: dict[tuple[str, str], _Waiting]) -> None:
+        """Let entries wait that were not written, before those that were added since."""
+        with self._lock:
+            for key, older in waiting.items():
+                newer = self._waiting.get(key, _Waiting())
+                older.count += newer.count
+                older.entries.extend(newer.entries)
+                self._waiting[key] = older
+
+    def _add(self, session: Session, workspace_id: str, log: str, added: _Waiting) -> None:
         """Add entries to a log, unless its workspace is gone, and drop those that are too many."""
-        row = session.one(ADD_LOGGED, (workspace_id, log, len(added), b"", workspace_id, LIVE))
+        row = session.one(ADD_LOGGED, (workspace_id, log, added.count, b"", workspace_id, LIVE))
         if row is None:
             return
         last, whole = row[0], self._whole[workspace_id, log]
         rows = []
-        for number, entry in enumerate(added, last - len(added) + 1):
+        for number, entry in enumerate(added.entries, last - len(added.entries) + 1):
             rows.append((workspace_id, log, number, entry.size, _content(entry)))
             if entry.shown is not None:
                 whole[number] = entry.entry
         session.write([(ADD_ENTRY, rows)])
-        large = session.one(TOO_LARGE, (workspace_id, log, LOG_BYTES))
-        gone = max(large[0] if large else 0, last - LOG_ENTRIES)
+        gone = last - LOG_ENTRIES
         session.write([(TRIM, [(workspace_id, log, gone)])])
         for number in [number for number in whole if number <= gone]:
             del whole[number]
@@ -159,25 +200,47 @@ class SqlLogs:
 
     def count_logged(self, workspace_id: str, log: str) -> int:
         """Return how many entries a log has had."""
-        self.write()
+        if self._has_threads:
+            self.write()
         with self._session(workspace_id) as session:
             row = session.one(LOGGED, (workspace_id, log))
-        return row[0] if row else 0
+        return (row[0] if row else 0) + self._own((workspace_id, log)).count
+
+    def _own(self, key: tuple[str, str]) -> _Waiting:
+        """Return the entries that wait, where no other server may write some before them."""
+        return _NONE if self._has_threads else self._waiting.get(key, _NONE)
 
     def _read(self, workspace_id: str, after: Mapping[str, int]) -> Mapping[str, Log]:
         """Return the entries of logs after those with these numbers."""
-        self.write()
+        if self._has_threads:
+            self.write()
         found = {}
         with self._session(workspace_id) as session:
             if session.one(WORKSPACE, (workspace_id, LIVE)) is None:
                 raise NoWorkspaceError(workspace_id)
             for log, number in after.items():
-                last = session.one(LOGGED, (workspace_id, log))
-                rows = session.all(ENTRIES, (workspace_id, log, number)) if last else []
-                whole = self._whole.get((workspace_id, log), {})
-                entries = [whole.get(number) or decoded(content) for number, content in rows]
-                found[log] = Log(tuple(entries), (last[0] if last else 0) - len(entries))
+                found[log] = self._entries(session, workspace_id, log, number)
         return found
+
+    def _entries(self, session: Session, workspace_id: str, log: str, after: int) -> Log:
+        """Return the entries of a log after a number, as many as it may have."""
+        key = (workspace_id, log)
+        own, whole = self._own(key), self._whole.get(key, {})
+        row = session.one(LOGGED, key)
+        last = (row[0] if row else 0) + own.count
+        first, entries, left = max(after, last - LOG_ENTRIES), list[Any](), LOG_BYTES
+        stored = session.all(ENTRIES, (*key, first)) if row else []
+        rows: list[tuple[int, int, _Entry | None, bytes]]
+        rows = [(number, size, None, content) for number, size, content in stored]
+        start = last - len(own.entries) + 1
+        rows += [(number, one.size, one, b"") for number, one in enumerate(own.entries, start)]
+        for number, size, waiting, content in reversed(rows):
+            left -= size
+            if left < 0 or number <= first:
+                break
+            found = waiting.entry if waiting else whole.get(number)
+            entries.append(found if waiting or found is not None else decoded(content))
+        return Log(tuple(reversed(entries)), last - len(entries))
 
     async def tail(self, workspace_id: str, after: Mapping[str, int]) -> Mapping[str, Log]:
         """Wait until one of these logs has entries after a number; the new entries of each log."""

@@ -221,15 +221,18 @@ class SqlStore:
         return decoded_workspace(row[0]) if row else None
 
     def _row(self, workspace_id: str) -> tuple[Any, ...] | None:
-        """Return the content of a workspace, when a step is due, and its last use."""
-        with self.session(workspace_id) as session:
-            return session.one(WORKSPACE, (workspace_id, LIVE))
+        """Return the content of a workspace, and its last use."""
+        return self._one(workspace_id, WORKSPACE, (workspace_id, LIVE))
 
-    def _known_row(self, workspace_id: str) -> tuple[Any, ...]:
-        row = self._row(workspace_id)
-        if row is None:
-            raise NoWorkspaceError(workspace_id)
-        return row
+    def _one(
+        self, workspace_id: str, query: str, values: tuple[Any, ...]
+    ) -> tuple[Any, ...] | None:
+        """Return the first row of a query that is a transaction of its own."""
+        self.check()
+        try:
+            return self.database.one(workspace_id, query, values)
+        except StoreError as error:
+            raise self.failed(error) from error
 
     def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
         """Return every workspace and when it was last used, in the order of creation."""
@@ -242,14 +245,12 @@ class SqlStore:
 
     def count_workspaces(self) -> int:
         """Return how many workspaces there are."""
-        with self.session(EVERY) as session:
-            row = session.one(COUNT_WORKSPACES, (LIVE,))
+        row = self._one(EVERY, COUNT_WORKSPACES, (LIVE,))
         return row[0] if row else 0
 
     def credential(self, digest: str) -> Credential | None:
         """Return the valid credential with that digest."""
-        with self.session(EVERY) as session:
-            row = session.one(FIND_CREDENTIAL, (digest, LIVE))
+        row = self._one(EVERY, FIND_CREDENTIAL, (digest, LIVE))
         return decoded_credential(row[0]) if row else None
 
     def note_request(self, workspace_id: str, now: datetime) -> int:
@@ -284,15 +285,13 @@ class SqlStore:
 
     def last_used(self, workspace_id: str) -> datetime:
         """Return when the workspace received its last request, in real time."""
-        return self._latest_use(workspace_id, self._known_row(workspace_id)[2])
+        row = self._row(workspace_id)
+        if row is None:
+            raise NoWorkspaceError(workspace_id)
+        return self._latest_use(workspace_id, row[1])
 
     def _latest_use(self, workspace_id: str, used: int) -> datetime:
         return max(instant_of(used), self._used.get(workspace_id, instant_of(used)))
-
-    def next_due(self, workspace_id: str) -> datetime | None:
-        """Return when the first step of any lane is due."""
-        due = self._known_row(workspace_id)[1]
-        return None if due is None else instant_of(due)
 
     def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
         """Return when the first step of each lane is due, and of those without a lane."""

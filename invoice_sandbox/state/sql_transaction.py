@@ -185,6 +185,10 @@ class SqlTransaction:
             self._buffer.latest = None
         self._buffer.workspace = workspace
 
+    def next_due(self) -> datetime | None:
+        """Return when the first step of any lane is due, of a transaction that has committed."""
+        return None if self._buffer.next_due is None else instant_of(self._buffer.next_due)
+
     def not_before(self, instant: datetime) -> datetime:
         """Return the instant, or the latest one that this returned since the clock was set."""
         at, latest = milliseconds(instant), self._buffer.latest
@@ -265,7 +269,7 @@ class SqlTransaction:
         known: dict[Key, tuple[int, bytes]] = {}
         for start in range(0, len(unknown), _FIRST_ROWS):
             some = unknown[start : start + _FIRST_ROWS]
-            values = (self._id, LIVE, *(part for key in some for part in key))
+            values = (*(part for key in some for part in key), self._id, LIVE)
             for collection, row_id, position, content in self._session.all(
                 get_many(len(some)), values
             ):
@@ -330,7 +334,7 @@ class SqlTransaction:
             return self._buffer.meters.counts.get(collection, 0)
         found, rest = self._best(collection, where)
         if found is not None and not rest:
-            self._write()
+            self._write(collection)
             values = (self._id, LIVE, collection, found[0], *found[1])
             row = self._session.one(count_query(len(found[1])), values)
             return int(row[0]) if row else 0
@@ -346,7 +350,7 @@ class SqlTransaction:
         oldest_first: bool,
     ) -> Iterator[tuple[int, Record]]:
         """Yield the records that match, with their positions."""
-        self._write()
+        self._write(collection)
         if not self._buffer.meters.counts.get(collection) or any(one.value == () for one in where):
             return
         found, rest = self._best(collection, where)
@@ -524,10 +528,14 @@ class SqlTransaction:
             self._buffer.next_due = row[0] if row else None
         self._session.commit([*self._rows(), *self._granted(), *self._closing()])
 
-    def _write(self) -> None:
-        """Write rows, as a search needs them."""
+    def _write(self, collection: str | None = None) -> None:
+        """Write rows, if a search of a collection needs them; None: whatever it needs."""
         self._place()
-        if not self._buffer.has_rows:
+        buffer = self._buffer
+        if not buffer.has_rows:
+            return
+        changed = {key[0] for key in buffer.changed}.union(one.collection for one in buffer.gone)
+        if collection is not None and collection not in changed:
             return
         batch: list[tuple[str, list[tuple[Any, ...]]]] = []
         while self._savepoints < self._attempts:

@@ -75,6 +75,15 @@ class Database:
         """Return a session. All rows are in its reach."""
         return Session(self)
 
+    def one(
+        self,
+        workspace: str,  # noqa: ARG002  all are in the file
+        statement: str,
+        values: tuple[Any, ...],
+    ) -> tuple[Any, ...] | None:
+        """Return the first row of a query."""
+        return Session(self).one(statement, values)
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Return at once: no other server has the file."""
@@ -98,6 +107,7 @@ class Database:
             self._check()
         execute("PRAGMA journal_mode = WAL")
         execute(f"PRAGMA synchronous = {synchronous}")
+        execute("PRAGMA wal_autocheckpoint = 4000")  # the same pages change again and again
         if is_new:
             self._create()
         try:

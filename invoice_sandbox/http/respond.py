@@ -108,9 +108,12 @@ def _with_fault(
 ) -> Outcome:
     """Respond to a request, or do what a fault does before it, or instead."""
     again = partial(carry_out, engine, request, with_faults=False)
-    outcome = before(engine, request, fault, again)
-    if outcome is None:
-        outcome = after(engine, request, fault, _response(engine, request, state))
+    try:
+        outcome = before(engine, request, fault, again)
+        if outcome is None:
+            outcome = after(engine, request, fault, _response(engine, request, state))
+    except ApiError as error:  # of the response that stands for another one
+        return error
     return outcome
 
 
@@ -121,13 +124,13 @@ def _response(engine: Engine, request: Request, state: Transaction) -> Outcome:
         call = call_of(engine, request, inputs, state)
         key = idempotency.key_of(request, inputs)
         earlier = idempotency.kept(request, call, key) or preferred(engine, request)
+        handler = request.target.function
+        if handler is None:
+            return earlier or from_contract(request, call.workspace, USUAL)
     except ApiError as error:
         return error
     if earlier is not None:
         return earlier
-    handler = request.target.function
-    if handler is None:
-        return from_contract(request, call.workspace, USUAL)
     note_use(engine, state, request, call.now)
     outcome = _handled(engine, request, call, handler)
     if isinstance(outcome, Later):

@@ -161,7 +161,7 @@ class TestSameRequest:
             head = Head((("idempotency-key", "k"),))
             endpoint: Any = SimpleNamespace(reading=SimpleNamespace(is_idempotent=True))
             request = Request({"query_string": b""}, None, "POST", "/x", head)  # type: ignore[arg-type]
-            request.content, request.credential, request.endpoint = content, caller, endpoint
+            request.content, request.credential, request.target = content, caller, endpoint
             key = key_of(request, Inputs({}, {}, {"a": 1}, "text/plain"))
             assert key is not None
             contents.add(key.content)

@@ -287,7 +287,8 @@ def routed(contract: Contract, method: str, raw: str) -> Request | Reply:
         if isinstance(target, Unrouted):
             found.append(without_target(request, target.methods))
         elif isinstance(target, Endpoint):
-            request.endpoint, request.path_texts = target, scope["path_params"]
+            request.endpoint = request.target = target
+            request.path_texts = scope["path_params"]
             found.append(request)
 
     async def receive() -> dict[str, Any]:

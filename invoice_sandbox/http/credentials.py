@@ -148,9 +148,9 @@ def _in_common_places(request: Request) -> Iterator[str]:
 def _presented(request: Request, scheme: Scheme, *, has_basic: bool) -> list[Presented | str]:
     """The secrets of a request as ``scheme`` says, and the problem of one without its name.
     ``has_basic``: the operation takes Basic, too."""
-    secrets = secrets_of(request, scheme)
-    if not secrets:
+    if scheme.header and scheme.header not in request.head.first:
         return []
+    secrets = secrets_of(request, scheme)
     kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
     found: list[Presented | str] = [Presented(kind, secret) for secret in secrets]
     if scheme.location != BEARER:

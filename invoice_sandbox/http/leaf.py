@@ -119,7 +119,8 @@ class Leaf:
         return self._to_operation(target, request)
 
     def _to_operation(self, endpoint: Endpoint, request: Request) -> Outcome:
-        request.endpoint, request.path_texts = endpoint, request.scope["path_params"]
+        request.endpoint = request.target = endpoint
+        request.path_texts = request.scope["path_params"]
         request.path_texts = texts_of(request)
         if check_length(request):
             return admitted(self._engine, request)

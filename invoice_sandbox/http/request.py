@@ -164,7 +164,8 @@ class Request(Struct, eq=False):
 
     ``id`` is empty until the workspace is known, or a request without one needs it. ``number`` is
     that of the request in its workspace, 0: unknown; ``received`` the real instant of its arrival,
-    ``begun`` that of its transaction, ``started`` the reading of the monotonic clock.
+    ``target`` is its endpoint, if it has one, which ``endpoint`` hides from an error that must not
+    depend on it; ``begun`` is the instant of its transaction, ``started`` the reading of the monotonic clock.
     ``workspace`` is that of a known caller, or of any caller where no credential is needed;
     ``served_by`` is the id of the workspace that a public operation belongs to, whoever calls it;
     ``revoked_key_of`` that of the workspace that a revoked key belonged to. ``headers`` are sent
@@ -186,6 +187,7 @@ class Request(Struct, eq=False):
     started: float = 0
     begun: datetime = FIRST
     endpoint: Endpoint | None = None
+    target: Endpoint = None  # type: ignore[assignment]  # until it is known
     path_texts: Mapping[str, str] = {}
     content: bytes = b""
     shares: tuple[str, ...] = ()
@@ -207,12 +209,6 @@ class Request(Struct, eq=False):
     def header_values(self, name: str) -> list[str]:
         """Return every header of that (lower-case) name."""
         return self.head.values(name)
-
-    @property
-    def target(self) -> Endpoint:
-        """The endpoint of a request that has one."""
-        assert self.endpoint is not None  # noqa: S101  a request without one is an error before
-        return self.endpoint
 
     @property
     def url(self) -> str:

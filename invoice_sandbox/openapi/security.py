@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 BEARER: Final = "bearer"
@@ -27,6 +28,13 @@ class Scheme:
     location: str
     name: str
     written: str = field(default="", compare=False)
+
+    @cached_property
+    def header(self) -> str:
+        """The header that the credential is in; empty if it is in none."""
+        if self.location in {"query", MUTUAL_TLS}:
+            return ""
+        return {"header": self.name, "cookie": "cookie"}.get(self.location, _AUTHORIZATION)
 
     @property
     def challenge(self) -> str:

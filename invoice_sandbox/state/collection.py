@@ -182,7 +182,7 @@ class Collection:
         else the one after the first.
         """
         rows = self._matching(where, start, oldest_first)
-        records = tuple(copied(row.record) for row in islice(rows, limit))
+        records = tuple(copied([row.record for row in islice(rows, limit)]))
         following = None if limit is None else next(rows, None)
         if following is None:
             return Page(records, None)
@@ -208,7 +208,7 @@ class Collection:
             high = bisect_left(found, start)
         for index in range(low, high) if oldest_first else range(high - 1, low - 1, -1):
             row = self.positions[found[index]]
-            if row is not None and matches(row.record, conditions):
+            if row is not None and (not conditions or matches(row.record, conditions)):
                 yield row
 
     def _candidates(
@@ -221,7 +221,7 @@ class Collection:
             found = self._indexed(condition)
             if found is not None and len(found) <= len(best):
                 best, used = found, condition
-        return best, tuple(condition for condition in where if condition is not used)
+        return best, tuple([condition for condition in where if condition is not used])
 
     def _indexed(self, condition: Condition) -> Sequence[int] | None:
         """Return the sorted positions of the records that match; None: no index has them."""

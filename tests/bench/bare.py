@@ -1,4 +1,4 @@
-"""The yardstick: an ASGI function that responds at once, on the same HTTP server."""
+"""The yardstick: an ASGI function that responds at once, on the same HTTP server and event loop."""
 
 from __future__ import annotations
 
@@ -21,4 +21,5 @@ async def respond(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 if __name__ == "__main__":
-    uvicorn.run(respond, port=int(sys.argv[1]), lifespan="off", log_config=None, access_log=False)
+    options = {"lifespan": "off", "log_config": None, "access_log": False}
+    uvicorn.run(respond, port=int(sys.argv[1]), loop="asyncio", **options)

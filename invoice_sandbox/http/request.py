@@ -164,8 +164,8 @@ class Request(Struct, eq=False):
 
     ``id`` is empty until the workspace is known, or a request without one needs it. ``number`` is
     that of the request in its workspace, 0: unknown; ``received`` the real instant of its arrival,
-    ``target`` is its endpoint, if it has one, which ``endpoint`` hides from an error that must not
-    depend on it; ``begun`` is the instant of its transaction, ``started`` the reading of the monotonic clock.
+    ``begun`` that of its transaction, ``started`` the reading of the monotonic clock. ``target`` is
+    its ``endpoint`` once there is one.
     ``workspace`` is that of a known caller, or of any caller where no credential is needed;
     ``served_by`` is the id of the workspace that a public operation belongs to, whoever calls it;
     ``revoked_key_of`` that of the workspace that a revoked key belonged to. ``headers`` are sent

@@ -21,5 +21,11 @@ async def respond(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 if __name__ == "__main__":
-    options = {"lifespan": "off", "log_config": None, "access_log": False}
-    uvicorn.run(respond, port=int(sys.argv[1]), loop="asyncio", **options)
+    uvicorn.run(
+        respond,
+        port=int(sys.argv[1]),
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+    )

@@ -76,7 +76,7 @@ State = Literal[
 
 
 @dataclass(frozen=True)
-class Seen:
+class Facts:
     """The facts for a verification besides the invoice: the instant and the day, the most serious
     other registration of the invoice, the debtor's country and whether claims are assignable there.
     """
@@ -163,7 +163,7 @@ def _conclude(context: Context, invoice: Record, result: Record) -> None:
 def run_checklist(context: Context, invoice: Record) -> Record:
     """Return the result for the invoice in its present state; nothing is stored."""
     prepared = load_findings(context, invoice["id"])
-    rows = checklist(invoice, prepared, _look(context, invoice))
+    rows = checklist(invoice, prepared, _facts_of(context, invoice))
     return {
         "verificationId": context.new_id("ver_sandbox"),
         "invoiceId": invoice["id"],
@@ -175,7 +175,7 @@ def run_checklist(context: Context, invoice: Record) -> Record:
 
 
 def checklist(
-    invoice: Mapping[str, Any], prepared: Mapping[str, Finding], seen: Seen
+    invoice: Mapping[str, Any], prepared: Mapping[str, Finding], facts: Facts
 ) -> list[Record]:
     """Return the items with their states. A prepared result takes precedence over the item's own
     rule.
@@ -187,23 +187,23 @@ def checklist(
     rows = []
     for item in ITEMS:
         finding = prepared.get(item.code)
-        state, detail = finding or _RULES.get(item.code, _passed)(invoice, seen)
+        state, detail = finding or _RULES.get(item.code, _passed)(invoice, facts)
         row: Record = {
             "code": item.code,
             "label": item.label,
             "state": state,
             "mandatory": item.mandatory,
-            "checkedAt": seen.at,
+            "checkedAt": facts.at,
         }
         rows.append(row if detail is None else {**row, "detail": detail})
     return rows
 
 
-def _look(context: Context, invoice: Record) -> Seen:
+def _facts_of(context: Context, invoice: Record) -> Facts:
     """Return the facts for the rules of the items besides the invoice."""
     country = load_organisation(context, invoice["debtorId"])["country"]
     rule = context.state.get(ASSIGNMENT_RULES, country)
-    return Seen(
+    return Facts(
         at=context.timestamp,
         today=context.now.date(),
         duplicate=find_duplicate(context.state, fingerprint(invoice), invoice["id"]),
@@ -227,62 +227,62 @@ def run_status(invoice_status: str, rows: list[Record]) -> str:
     return "InProgress" if any(row["state"] in _OPEN for row in rows) else "Verified"
 
 
-def _passed(_invoice: Mapping[str, Any], _seen: Seen) -> Finding:
+def _passed(_invoice: Mapping[str, Any], _facts: Facts) -> Finding:
     return "Passed", None
 
 
-def _data(invoice: Mapping[str, Any], seen: Seen) -> Finding:
+def _data(invoice: Mapping[str, Any], facts: Facts) -> Finding:
     issued, due = invoice.get("issueDate"), invoice.get("dueDate")
     wrong = {
         "BlankInvoiceNumber": is_blank(invoice["invoiceNumber"]),
         "DueBeforeIssue": bool(issued and due and due < issued),
-        "IssuedInFuture": bool(issued and issued > seen.today.isoformat()),
+        "IssuedInFuture": bool(issued and issued > facts.today.isoformat()),
     }
     problems = [problem for problem, is_found in wrong.items() if is_found]
     return ("Failed", ", ".join(problems)) if problems else ("Passed", None)
 
 
-def _duplicate(invoice: Mapping[str, Any], seen: Seen) -> Finding:
+def _duplicate(invoice: Mapping[str, Any], facts: Facts) -> Finding:
     """Stop an unverified invoice whose other registration was financed in the meantime."""
-    state = registry_state(seen.duplicate)
+    state = registry_state(facts.duplicate)
     if invoice["status"] == "DuplicateSuspected":
-        return "ManualReview", state if seen.duplicate else "RegisteredDuplicate"
+        return "ManualReview", state if facts.duplicate else "RegisteredDuplicate"
     if invoice["status"] in _UNVERIFIED and state == "DuplicateFinanced":
         return "ManualReview", state
     return "Passed", "RegisteredUnique"
 
 
-def _confirmation(invoice: Mapping[str, Any], _seen: Seen) -> Finding:
+def _confirmation(invoice: Mapping[str, Any], _facts: Facts) -> Finding:
     return ("Failed", "Disputed") if invoice["status"] == "Disputed" else ("Passed", None)
 
 
-def _no_evidence(_invoice: Mapping[str, Any], _seen: Seen) -> Finding:
+def _no_evidence(_invoice: Mapping[str, Any], _facts: Facts) -> Finding:
     return "NotApplicable", None
 
 
-def _eligibility(invoice: Mapping[str, Any], seen: Seen) -> Finding:
+def _eligibility(invoice: Mapping[str, Any], facts: Facts) -> Finding:
     if invoice["status"] not in _UNVERIFIED:  # checked once, before the invoice was verified
         return "Passed", None
-    if tenor_days(invoice, seen.today) < 0:
+    if tenor_days(invoice, facts.today) < 0:
         return "Failed", "PastDue"
     if Decimal(invoice["amount"]) <= 0:
         return "Failed", "AmountNotPositive"
     return "Passed", None
 
 
-def _assignability(_invoice: Mapping[str, Any], seen: Seen) -> Finding:
+def _assignability(_invoice: Mapping[str, Any], facts: Facts) -> Finding:
     """Apply the rule of the debtor's country; without one a reviewer decides."""
-    state = {"Restricted": "Failed", "Unknown": "ManualReview"}.get(seen.assignable, "Passed")
-    return state, f"{seen.country}:{seen.assignable}"
+    state = {"Restricted": "Failed", "Unknown": "ManualReview"}.get(facts.assignable, "Passed")
+    return state, f"{facts.country}:{facts.assignable}"
 
 
-def _related(invoice: Mapping[str, Any], _seen: Seen) -> Finding:
+def _related(invoice: Mapping[str, Any], _facts: Facts) -> Finding:
     if canonical_party(invoice["sellerId"]) == canonical_party(invoice["debtorId"]):
         return "Failed", "SameParty"
     return "Passed", None
 
 
-_RULES: Final[Mapping[str, Callable[[Mapping[str, Any], Seen], Finding]]] = {
+_RULES: Final[Mapping[str, Callable[[Mapping[str, Any], Facts], Finding]]] = {
     "invoice_data_complete": _data,
     "duplicate_check": _duplicate,
     "debtor_confirmation": _confirmation,

@@ -167,7 +167,6 @@ class Sandbox:
 
     async def _close(self) -> None:
         self.engine.end_streams()
-        await asyncio.gather(*self.engine.beside)
         await self.engine.agenda.close(_SECONDS_TO_FINISH)
         await self.engine.sender.close()
         self.engine.threads.close()

@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 from invoice_sandbox.cli import main
 from invoice_sandbox.cli.scenarios import description
 from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.scenarios.descriptions import trigger_in_words
 from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.simulation import main_run
-from invoice_sandbox.scenarios.words import trigger_in_words
 from tests.cases import in_turn
 from tests.scenario_docs import project
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from domain.verification import Seen, checklist, run_status
+from domain.verification import Facts, checklist, run_status
 from invoice_sandbox.state import Transaction
 from tests.cases import in_turn
 from tests.scenario_run import DATED, INVOICE, data, move, register, status
@@ -240,7 +240,7 @@ def test_the_rule_of_the_debtors_country_decides_whether_the_claim_is_assignable
 
 
 def test_a_claim_that_is_not_assignable_fails() -> None:
-    seen = Seen("2026-11-21T09:30:00Z", date(2026, 11, 21), None, "XX", "Restricted")
+    seen = Facts("2026-11-21T09:30:00Z", date(2026, 11, 21), None, "XX", "Restricted")
     rows = checklist({**DATED, "status": "VerificationPending"}, {}, seen)
     found = {row["code"]: (row["state"], row.get("detail")) for row in rows}
     assert found["assignability"] == ("Failed", "XX:Restricted")

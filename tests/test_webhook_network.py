@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from invoice_sandbox.webhooks.dns import LOOKUPS_OF_A_WORKSPACE, WORKSPACE, Names
+from invoice_sandbox.webhooks.dns import LOOKUPS_OF_A_WORKSPACE, WORKSPACE, NameResolver
 from invoice_sandbox.webhooks.network import ForbiddenAddressError, Network, url_problem
 from invoice_sandbox.webhooks.transport import (
     TRIED,
@@ -373,7 +373,7 @@ async def problem_of(sent: Awaitable[httpx.Response]) -> Exception:
     return problem.value
 
 
-# Names, by where they lead
+# NameResolver, by where they lead
 
 KINDS = {
     "0.0.0.0": "unspecified",  # noqa: S104 - judged, not bound to
@@ -820,7 +820,7 @@ class DeadNameServer:
         return ["203.0.113.1"]
 
 
-def looking_up(names: Names, workspace: str, host: str) -> asyncio.Task[Sequence[str]]:
+def looking_up(names: NameResolver, workspace: str, host: str) -> asyncio.Task[Sequence[str]]:
     context = copy_context()
     context.run(WORKSPACE.set, workspace)
     return asyncio.get_running_loop().create_task(names.resolve(host, 80), context=context)
@@ -831,7 +831,7 @@ async def given_up(server: DeadNameServer) -> tuple[list[str], Sequence[str]]:
 
     The first workspace has given up when the other one begins.
     """
-    names = Names(server.look_up)
+    names = NameResolver(server.look_up)
     dead = [looking_up(names, "a", f"dead{number}.test") for number in range(10)]
     dead.append(looking_up(names, "a", "alive.test"))
     for _ in range(LOOKUPS_OF_A_WORKSPACE):

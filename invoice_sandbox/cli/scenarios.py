@@ -28,10 +28,10 @@ from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import load_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import Vocabulary, load_scenario, scenario_errors
+from invoice_sandbox.scenarios.descriptions import notes, step_views, trigger_in_words
 from invoice_sandbox.scenarios.library import same_beginning, scenario_files
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
-from invoice_sandbox.scenarios.words import notes, step_views, trigger_in_words
 
 _SERVED: Final = Table(
     {"": marker, "name": "name", "purpose": "purpose", "steps": lambda row: str(len(row["steps"]))},

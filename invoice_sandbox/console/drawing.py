@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from invoice_sandbox.scenarios.descriptions import StepView
     from invoice_sandbox.scenarios.lifecycle import Machine, Transition
-    from invoice_sandbox.scenarios.words import StepView
 
 WIDTH: Final = 128
 HEIGHT: Final = 26

@@ -82,8 +82,8 @@ def _fault_types() -> list[str]:
 
 def _chain(name: str) -> Chain | None:
     """The steps of a scenario, in the run in which the most of them are possible."""
+    from invoice_sandbox.scenarios.descriptions import step_views
     from invoice_sandbox.scenarios.simulation import main_run
-    from invoice_sandbox.scenarios.words import step_views
 
     project = contents().engine.project
     words = project.vocabulary
@@ -91,6 +91,6 @@ def _chain(name: str) -> Chain | None:
 
 
 def _notes(name: str) -> list[tuple[str, tuple[str, ...]]]:
-    from invoice_sandbox.scenarios.words import notes
+    from invoice_sandbox.scenarios.descriptions import notes
 
     return notes(contents().engine.project.scenarios[name])

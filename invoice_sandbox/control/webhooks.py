@@ -17,7 +17,7 @@ from invoice_sandbox.base.later import Later
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import STREAM, ControlCall, PublicControlCall, Raw
 from invoice_sandbox.state import Condition, NoWorkspaceError, Record, Transaction
-from invoice_sandbox.webhooks.attempts import explained
+from invoice_sandbox.webhooks.attempts import explained_delivery
 from invoice_sandbox.webhooks.endpoints import ENABLED, ENDPOINTS, all_endpoints
 from invoice_sandbox.webhooks.inbox import (
     INBOX_LOG,
@@ -25,8 +25,8 @@ from invoice_sandbox.webhooks.inbox import (
     inbox_token,
     inbox_url,
     is_inbox,
-    received,
-    shown,
+    received_message,
+    shown_messages,
 )
 from invoice_sandbox.webhooks.listeners import (
     MAX_LISTENERS,
@@ -56,7 +56,7 @@ def get_inbox(call: ControlCall) -> Record:
     log = call.engine.store.log(call.workspace.id, INBOX_LOG)
     return {
         "url": inbox_url(call.engine.url, token),
-        "messages": shown(log.entries),
+        "messages": shown_messages(log.entries),
         "dropped": log.dropped,
     }
 
@@ -71,7 +71,7 @@ def receive_webhook(call: PublicControlCall) -> Record:
         with engine.store.transaction(credential.workspace_id) as state:
             now = SENT_AT.get() or state.workspace().clock.now(engine.system_clock)
             instant = now if engine.virtual_webhook_time else engine.system_clock.calendar()
-            message = received(
+            message = received_message(
                 state,
                 inbox_url(engine.url, token),
                 call.headers,
@@ -110,7 +110,7 @@ def get_delivery(call: ControlCall) -> Record:
         delivery = _delivery(state, call)
         endpoint = state.get(ENDPOINTS, delivery["endpointId"])
         event = state.get(EVENTS, delivery["eventId"])
-    return published_delivery(explained(delivery, event, endpoint))
+    return published_delivery(explained_delivery(delivery, event, endpoint))
 
 
 def replay_delivery(call: ControlCall) -> Later:

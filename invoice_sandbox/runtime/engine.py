@@ -41,7 +41,7 @@ class Engine:
     ``passwords`` are the random ones of demo users, by e-mail address. ``conditions`` are the
     settings that responses depend on, for recordings. ``lacks_users``: nobody can log in to the
     first workspace until a user is added. ``stopping`` is set when the server stops: endless
-    streams end then, and tasks ``beside`` requests. ``streams`` counts the streams of each
+    streams end then. ``streams`` counts the streams of each
     workspace, ``bodies_in_flight`` the bytes of bodies by who shares them, ``key_uses`` has
     the last second in which each key was used. ``limiter`` counts
     requests, None: any number is allowed. ``key_given``: a policy that accepts any credential is
@@ -67,7 +67,6 @@ class Engine:
     conditions: Mapping[str, Any] = field(default_factory=dict)
     lacks_users: bool = False
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    beside: set[asyncio.Task[None]] = field(default_factory=set)
     streams: Counter[str] = field(default_factory=Counter)
     limiter: RateLimiter | None = None
     key_given: bool = False

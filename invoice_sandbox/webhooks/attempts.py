@@ -314,7 +314,7 @@ def _shown_request(attempt: Attempt, request: Outgoing) -> Record:
     }
 
 
-def explained(delivery: Record, event: Record | None, endpoint: Record | None) -> Record:
+def explained_delivery(delivery: Record, event: Record | None, endpoint: Record | None) -> Record:
     """Return a delivery with the ``body`` of its event, and what each attempt ``signed``.
 
     Without the event or the endpoint nothing is known about the signatures.

@@ -35,7 +35,7 @@ def look_up(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in rows))
 
 
-class Names:
+class NameResolver:
     """Resolves names for all workspaces."""
 
     def __init__(self, look_up: LookUp = look_up) -> None:

@@ -63,7 +63,7 @@ def inbox_token(state: Transaction) -> str:
     return str(record["token"])
 
 
-def received(
+def received_message(
     state: Transaction,
     url: str,
     headers: Mapping[str, str],
@@ -90,7 +90,7 @@ def received(
     }
 
 
-def shown(messages: Iterable[Record]) -> list[Record]:
+def shown_messages(messages: Iterable[Record]) -> list[Record]:
     """The messages of an inbox, newest first, each with ``verified`` and ``duplicate``."""
     seen: set[str | None] = set()
     result: list[Record] = []

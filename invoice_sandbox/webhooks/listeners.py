@@ -98,7 +98,7 @@ class Listener:
     token: str = field(repr=False)
     workspace_id: str
     last_used: float
-    first_number: int
+    next_number: int
     _waiting: dict[int, _Message] = field(default_factory=dict)
     _stream: asyncio.Event | None = None
     size: int = 0
@@ -114,7 +114,7 @@ class Listener:
         """Pass a message to the client and return its report. Raises NobodyListensError."""
         if self._stream is None or len(self._waiting) >= MAX_WAITING:
             raise NobodyListensError
-        number, self.first_number = self.first_number, self.first_number + 1
+        number, self.next_number = self.next_number, self.next_number + 1
         kept = {name: text for name, text in headers.items() if name not in _CONNECTION_S}
         response: asyncio.Future[Reported] = asyncio.get_running_loop().create_future()
         text = body.decode(errors="replace")
@@ -212,7 +212,7 @@ class Listeners:
             workspace_id=workspace_id,
             last_used=self._system_clock.monotonic(),
             # Greater than all numbers of an earlier server, so that clients can distinguish them.
-            first_number=int(self._system_clock.now().timestamp() * 1000),
+            next_number=int(self._system_clock.now().timestamp() * 1000),
         )
         self._by_token[token] = listener
         return listener

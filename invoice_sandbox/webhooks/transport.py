@@ -17,7 +17,7 @@ from typing import Final
 import httpcore
 import httpx
 
-from invoice_sandbox.webhooks.dns import Names
+from invoice_sandbox.webhooks.dns import NameResolver
 from invoice_sandbox.webhooks.network import (
     HTTPS_PORTS,
     LOOPBACK,
@@ -68,7 +68,7 @@ def guarded_transport(
     the environment are ignored, and redirects are not followed.
     """
     allowed = _Allowed(local, tuple(opened))
-    return _GuardedTransport(allowed, resolve or Names().resolve, connections, tls)
+    return _GuardedTransport(allowed, resolve or NameResolver().resolve, connections, tls)
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.state import Log, NoWorkspaceError, Record
+from invoice_sandbox.state import Log, NoWorkspaceError, Record, sql
+from invoice_sandbox.state.columns import decoded, encoded
 from invoice_sandbox.state.memory import LOG_BYTES, LOG_ENTRIES
-from invoice_sandbox.state.rows import decoded, encoded
-from invoice_sandbox.state.sql import (
-    ADD_ENTRY,
-    ADD_LOGGED,
-    ENTRIES,
-    EVERY,
-    LIVE,
-    LOGGED,
-    TRIM,
-    WORKSPACE,
-    Session,
-)
 
 _DELAY: Final = 5.0
 _DELAY_OF_SHARED: Final = 0.05
@@ -69,7 +58,7 @@ class SqlLogs:
     has added stays what it was: a recording needs the secrets that the database does not have."""
 
     def __init__(
-        self, session: Callable[[str], AbstractContextManager[Session]], threads: int
+        self, session: Callable[[str], AbstractContextManager[sql.Session]], threads: int
     ) -> None:
         self._session = session
         self._has_threads = threads > 0
@@ -141,7 +130,7 @@ class SqlLogs:
             if not waiting:
                 return
             try:
-                with self._session(EVERY) as session:
+                with self._session(sql.EVERY) as session:
                     session.write(())
                     for key in sorted(waiting):
                         self._add(session, *key, waiting[key])
@@ -171,9 +160,11 @@ class SqlLogs:
                 older.entries.extend(newer.entries)
                 self._waiting[key] = older
 
-    def _add(self, session: Session, workspace_id: str, log: str, added: _Waiting) -> None:
+    def _add(self, session: sql.Session, workspace_id: str, log: str, added: _Waiting) -> None:
         """Add entries to a log, unless its workspace is gone, and drop those that are too many."""
-        row = session.one(ADD_LOGGED, (workspace_id, log, added.count, b"", workspace_id, LIVE))
+        row = session.one(
+            sql.ADD_LOGGED, (workspace_id, log, added.count, b"", workspace_id, sql.LIVE)
+        )
         if row is None:
             return
         last, whole = row[0], self._whole[workspace_id, log]
@@ -182,9 +173,9 @@ class SqlLogs:
             rows.append((workspace_id, log, number, entry.size, _content(entry)))
             if entry.shown is not None:
                 whole[number] = entry.entry
-        session.write([(ADD_ENTRY, rows)])
+        session.write([(sql.ADD_ENTRY, rows)])
         gone = last - LOG_ENTRIES
-        session.write([(TRIM, [(workspace_id, log, gone)])])
+        session.write([(sql.TRIM, [(workspace_id, log, gone)])])
         for number in [number for number in whole if number <= gone]:
             del whole[number]
 
@@ -203,7 +194,7 @@ class SqlLogs:
         if self._has_threads:
             self.write()
         with self._session(workspace_id) as session:
-            row = session.one(LOGGED, (workspace_id, log))
+            row = session.one(sql.LOGGED, (workspace_id, log))
         return (row[0] if row else 0) + self._own((workspace_id, log)).count
 
     def _own(self, key: tuple[str, str]) -> _Waiting:
@@ -216,20 +207,20 @@ class SqlLogs:
             self.write()
         found = {}
         with self._session(workspace_id) as session:
-            if session.one(WORKSPACE, (workspace_id, LIVE)) is None:
+            if session.one(sql.WORKSPACE, (workspace_id, sql.LIVE)) is None:
                 raise NoWorkspaceError(workspace_id)
             for log, number in after.items():
                 found[log] = self._entries(session, workspace_id, log, number)
         return found
 
-    def _entries(self, session: Session, workspace_id: str, log: str, after: int) -> Log:
+    def _entries(self, session: sql.Session, workspace_id: str, log: str, after: int) -> Log:
         """Return the entries of a log after a number, as many as it may have."""
         key = (workspace_id, log)
         own, whole = self._own(key), self._whole.get(key, {})
-        row = session.one(LOGGED, key)
+        row = session.one(sql.LOGGED, key)
         last = (row[0] if row else 0) + own.count
         first, entries, left = max(after, last - LOG_ENTRIES), list[Any](), LOG_BYTES
-        stored = session.all(ENTRIES, (*key, first)) if row else []
+        stored = session.all(sql.ENTRIES, (*key, first)) if row else []
         rows: list[tuple[int, int, _Entry | None, bytes]]
         rows = [(number, size, None, content) for number, size, content in stored]
         start = last - len(own.entries) + 1

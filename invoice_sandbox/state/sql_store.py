@@ -1,7 +1,7 @@
 """The store in a database. Everything that a request changes is there when its transaction ends.
 
 Only request numbers, which are reserved in blocks, times of last use and the entries of logs wait
-in memory: a crash may leave out numbers and lose what was logged in the last 50 milliseconds.
+in memory: a crash may leave out numbers and lose what was logged in the last seconds.
 """
 
 from __future__ import annotations
@@ -31,58 +31,11 @@ from invoice_sandbox.state import (
     Snapshot,
     StoreError,
     Workspace,
+    columns,
+    sql,
 )
 from invoice_sandbox.state.collection import RECORD_BYTES
 from invoice_sandbox.state.memory import Indexes
-from invoice_sandbox.state.rows import (
-    Meters,
-    clock_columns,
-    decoded,
-    decoded_credential,
-    decoded_meters,
-    decoded_snapshot,
-    decoded_workspace,
-    encoded_credential,
-    encoded_meters,
-    encoded_snapshot,
-    encoded_workspace,
-    instant_of,
-    milliseconds,
-)
-from invoice_sandbox.state.sql import (
-    CONTENTS,
-    COUNT_WORKSPACES,
-    CREATE,
-    CREDENTIALS,
-    DELETE_WORKSPACE,
-    DROP,
-    DUE_WORKSPACES,
-    END_TRIAL,
-    EVERY,
-    FIND_CREDENTIAL,
-    GRANT,
-    LANES,
-    LIVE,
-    NEXT_DUE,
-    NEXT_DUE_OF,
-    NUMBER_SNAPSHOT,
-    OPEN,
-    READ,
-    RESERVE,
-    RESTORE,
-    RETURN,
-    SAVE,
-    SIZE_OF_USERS,
-    SNAPSHOTS,
-    TRY,
-    USE,
-    WORKSPACE,
-    WORKSPACES,
-    Database,
-    Session,
-    copies,
-    drops,
-)
 from invoice_sandbox.state.sql_logs import SqlLogs
 from invoice_sandbox.state.sql_transaction import SqlTransaction
 
@@ -104,7 +57,7 @@ class SqlStore:
 
     is_persistent = True
 
-    def __init__(self, database: Database, indexes: Indexes, capacity: Capacity) -> None:
+    def __init__(self, database: sql.Database, indexes: Indexes, capacity: Capacity) -> None:
         self.database = database
         self.threads = database.threads
         self.capacity = capacity
@@ -142,11 +95,11 @@ class SqlStore:
 
     def _try(self) -> None:
         """Write something and delete it, to know whether that is possible again."""
-        row = (EVERY, EVERY, 0, 0, bytes(_TRIAL))
+        row = (sql.EVERY, sql.EVERY, 0, 0, bytes(_TRIAL))
         try:
-            with self.database.session(EVERY) as session:
-                session.commit([(TRY, [row])])
-                session.commit([(END_TRIAL, [(EVERY,)])])
+            with self.database.session(sql.EVERY) as session:
+                session.commit([(sql.TRY, [row])])
+                session.commit([(sql.END_TRIAL, [(sql.EVERY,)])])
         except StoreError:
             return
         self._problem = None
@@ -160,7 +113,7 @@ class SqlStore:
         return unavailable()
 
     @contextmanager
-    def session(self, workspace_id: str) -> Iterator[Session]:
+    def session(self, workspace_id: str) -> Iterator[sql.Session]:
         """Return a session of the database. Raises ApiError 503 for what it raises."""
         self.check()
         try:
@@ -180,8 +133,8 @@ class SqlStore:
             for workspace_id, (number, last) in self._numbers.items():
                 with self.session(workspace_id) as session:
                     used = self._use_row(workspace_id)
-                    rows = [(number, workspace_id, LIVE, last)]
-                    session.commit([(RETURN, rows), (USE, [used])])
+                    rows = [(number, workspace_id, sql.LIVE, last)]
+                    session.commit([(sql.RETURN, rows), (sql.USE, [used])])
         except ApiError:
             log.error("The last log entries were not written")
         self.database.close()
@@ -190,18 +143,18 @@ class SqlStore:
 
     def create_workspace(self, workspace: Workspace, now: datetime) -> None:
         """Add an empty workspace, last used ``now``. Raises KeyError when its id is taken."""
-        clock = clock_columns(workspace.clock)
+        clock = columns.clock_columns(workspace.clock)
         values = (
             workspace.id,
-            LIVE,
-            encoded_workspace(workspace),
-            encoded_meters(Meters()),
-            milliseconds(now),
+            sql.LIVE,
+            columns.encoded_workspace(workspace),
+            columns.encoded_meters(columns.Meters()),
+            columns.milliseconds(now),
             *clock,
         )
-        with self.session(EVERY) as session:
+        with self.session(sql.EVERY) as session:
             session.write(())
-            if session.one(CREATE, values) is None:
+            if session.one(sql.CREATE, values) is None:
                 raise KeyError(workspace.id)
             session.commit()
 
@@ -209,8 +162,8 @@ class SqlStore:
         """Delete the workspace with everything in it."""
         rows = [(workspace_id,)]
         with self.session(workspace_id) as session:
-            session.one(OPEN + self.database.for_update, (workspace_id, LIVE))
-            session.commit([(statement, rows) for statement in DELETE_WORKSPACE])
+            session.one(sql.OPEN + self.database.for_update, (workspace_id, sql.LIVE))
+            session.commit([(statement, rows) for statement in sql.DELETE_WORKSPACE])
         for known in (self._used, self._noted, self._numbers):
             known.pop(workspace_id, None)
         self._logs.forget(workspace_id)
@@ -218,11 +171,11 @@ class SqlStore:
     def workspace(self, workspace_id: str) -> Workspace | None:
         """Return the workspace, or None."""
         row = self._row(workspace_id)
-        return decoded_workspace(row[0]) if row else None
+        return columns.decoded_workspace(row[0]) if row else None
 
     def _row(self, workspace_id: str) -> tuple[Any, ...] | None:
         """Return the content of a workspace, and its last use."""
-        return self._one(workspace_id, WORKSPACE, (workspace_id, LIVE))
+        return self._one(workspace_id, sql.WORKSPACE, (workspace_id, sql.LIVE))
 
     def _one(
         self, workspace_id: str, query: str, values: tuple[Any, ...]
@@ -236,22 +189,22 @@ class SqlStore:
 
     def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
         """Return every workspace and when it was last used, in the order of creation."""
-        with self.session(EVERY) as session:
-            rows = session.all(WORKSPACES, (LIVE,))
+        with self.session(sql.EVERY) as session:
+            rows = session.all(sql.WORKSPACES, (sql.LIVE,))
         return tuple(
-            (decoded_workspace(content), self._latest_use(workspace_id, used))
+            (columns.decoded_workspace(content), self._latest_use(workspace_id, used))
             for workspace_id, content, used in rows
         )
 
     def count_workspaces(self) -> int:
         """Return how many workspaces there are."""
-        row = self._one(EVERY, COUNT_WORKSPACES, (LIVE,))
+        row = self._one(sql.EVERY, sql.COUNT_WORKSPACES, (sql.LIVE,))
         return row[0] if row else 0
 
     def credential(self, digest: str) -> Credential | None:
         """Return the valid credential with that digest."""
-        row = self._one(EVERY, FIND_CREDENTIAL, (digest, LIVE))
-        return decoded_credential(row[0]) if row else None
+        row = self._one(sql.EVERY, sql.FIND_CREDENTIAL, (digest, sql.LIVE))
+        return columns.decoded_credential(row[0]) if row else None
 
     def note_request(self, workspace_id: str, now: datetime) -> int:
         """Count a request and return its number. After a crash, numbers may be left out."""
@@ -264,14 +217,14 @@ class SqlStore:
             self._numbers[workspace_id] = number + 1, last
         if (now - noted).total_seconds() >= _SECONDS_UNNOTED:
             with self.session(workspace_id) as session:
-                session.commit([(USE, [self._use_row(workspace_id)])])
+                session.commit([(sql.USE, [self._use_row(workspace_id)])])
         return number + 1
 
     def _reserve(self, workspace_id: str) -> tuple[int, int]:
         """Return the number before the first one that was reserved, and the last one."""
         with self.session(workspace_id) as session:
             session.write(())
-            row = session.one(RESERVE, (_RESERVED, workspace_id, LIVE))
+            row = session.one(sql.RESERVE, (_RESERVED, workspace_id, sql.LIVE))
             session.commit()
         if row is None:
             raise NoWorkspaceError(workspace_id)
@@ -280,8 +233,8 @@ class SqlStore:
     def _use_row(self, workspace_id: str) -> tuple[Any, ...]:
         """Return what the statement needs that writes the last use of a workspace."""
         self._noted[workspace_id] = self._used[workspace_id]
-        used = milliseconds(self._used[workspace_id])
-        return used, workspace_id, LIVE, used
+        used = columns.milliseconds(self._used[workspace_id])
+        return used, workspace_id, sql.LIVE, used
 
     def last_used(self, workspace_id: str) -> datetime:
         """Return when the workspace received its last request, in real time."""
@@ -291,24 +244,24 @@ class SqlStore:
         return self._latest_use(workspace_id, row[1])
 
     def _latest_use(self, workspace_id: str, used: int) -> datetime:
-        return max(instant_of(used), self._used.get(workspace_id, instant_of(used)))
+        return max(columns.instant_of(used), self._used.get(workspace_id, columns.instant_of(used)))
 
     def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
         """Return when the first step of each lane is due, and of those without a lane."""
         with self.session(workspace_id) as session:
-            if session.one(WORKSPACE, (workspace_id, LIVE)) is None:
+            if session.one(sql.WORKSPACE, (workspace_id, sql.LIVE)) is None:
                 raise NoWorkspaceError(workspace_id)
-            first = session.one(NEXT_DUE_OF, (workspace_id, LIVE, ""))
-            lanes = session.all(LANES, (workspace_id, LIVE))
-        found: dict[str | None, datetime] = {lane: instant_of(due) for lane, due in lanes}
+            first = session.one(sql.NEXT_DUE_OF, (workspace_id, sql.LIVE, ""))
+            lanes = session.all(sql.LANES, (workspace_id, sql.LIVE))
+        found: dict[str | None, datetime] = {lane: columns.instant_of(due) for lane, due in lanes}
         if first is not None and first[0] is not None:
-            found[None] = instant_of(first[0])
+            found[None] = columns.instant_of(first[0])
         return found
 
     def due_workspaces(self, now: datetime) -> tuple[str, ...]:
         """Return the ids of the workspaces in which a step is due at the real instant ``now``."""
-        with self.session(EVERY) as session:
-            rows = session.all(DUE_WORKSPACES, (LIVE, milliseconds(now)))
+        with self.session(sql.EVERY) as session:
+            rows = session.all(sql.DUE_WORKSPACES, (sql.LIVE, columns.milliseconds(now)))
         return tuple(workspace_id for (workspace_id,) in rows)
 
     def transaction(self, workspace_id: str) -> Opening:
@@ -321,7 +274,7 @@ class SqlStore:
         """Return the number of the next snapshot."""
         with self.session(workspace_id) as session:
             session.write(())
-            row = session.one(NUMBER_SNAPSHOT, (workspace_id, LIVE))
+            row = session.one(sql.NUMBER_SNAPSHOT, (workspace_id, sql.LIVE))
             session.commit()
         if row is None:
             raise NoWorkspaceError(workspace_id)
@@ -330,58 +283,64 @@ class SqlStore:
     def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
         """Save the workspace."""
         with self.session(workspace_id) as session:
-            _, meters, _, requests = self._locked(session, workspace_id, LIVE)
-            saved = decoded_meters(meters)
-            kept = [decoded_meters(one).size for _, one in session.all(SNAPSHOTS, (workspace_id,))]
+            _, meters, _, requests = self._locked(session, workspace_id, sql.LIVE)
+            saved = columns.decoded_meters(meters)
+            kept = [
+                columns.decoded_meters(one).size
+                for _, one in session.all(sql.SNAPSHOTS, (workspace_id,))
+            ]
             self.capacity.check(sum(kept), saved.size)
             saved.drop(USERS, _size_of_users(session, workspace_id))
             number = self._numbers.get(workspace_id, (requests, 0))[0]
             values = (
                 snapshot.id,
-                encoded_meters(saved),
-                encoded_snapshot(snapshot),
+                columns.encoded_meters(saved),
+                columns.encoded_snapshot(snapshot),
                 workspace_id,
                 number,
                 workspace_id,
-                LIVE,
+                sql.LIVE,
             )
             session.commit(
                 [
                     *_dropped(workspace_id, snapshot.id),
-                    *_copied(workspace_id, LIVE, snapshot.id),
-                    (SAVE, [values]),
+                    *_copied(workspace_id, sql.LIVE, snapshot.id),
+                    (sql.SAVE, [values]),
                 ]
             )
 
     def restore_snapshot(self, workspace_id: str, snapshot_id: str, clock: ClockState) -> None:
         """Restore the workspace, with ``clock``."""
         with self.session(workspace_id) as session:
-            _, live, _, _ = self._locked(session, workspace_id, LIVE)
+            _, live, _, _ = self._locked(session, workspace_id, sql.LIVE)
             content, meters, _, requests = self._locked(session, workspace_id, snapshot_id)
-            workspace = replace(decoded_workspace(content), clock=clock)
-            restored, size = decoded_meters(meters), _size_of_users(session, workspace_id)
+            workspace = replace(columns.decoded_workspace(content), clock=clock)
+            restored, size = columns.decoded_meters(meters), _size_of_users(session, workspace_id)
             restored.latest = None
-            restored.move(USERS, decoded_meters(live), size)
+            restored.move(USERS, columns.decoded_meters(live), size)
             left = _after_restoring(session, workspace_id, snapshot_id)
-            due = session.one(NEXT_DUE, (workspace_id, snapshot_id)) or (None,)
+            due = session.one(sql.NEXT_DUE, (workspace_id, snapshot_id)) or (None,)
             values = (
-                encoded_workspace(workspace),
-                encoded_meters(restored),
+                columns.encoded_workspace(workspace),
+                columns.encoded_meters(restored),
                 *due,
-                *clock_columns(clock),
+                *columns.clock_columns(clock),
                 requests,
                 workspace_id,
-                LIVE,
+                sql.LIVE,
             )
-            drop = [(table, [(workspace_id, LIVE)]) for table in drops(with_users=False)]
-            rows = [(workspace_id, LIVE, one.digest, encoded_credential(one)) for one in left]
+            drop = [(table, [(workspace_id, sql.LIVE)]) for table in sql.drops(with_users=False)]
+            rows = [
+                (workspace_id, sql.LIVE, one.digest, columns.encoded_credential(one))
+                for one in left
+            ]
             session.commit(
                 [
                     *drop,
-                    *_copied(workspace_id, snapshot_id, LIVE),
+                    *_copied(workspace_id, snapshot_id, sql.LIVE),
                     drop[-1],
-                    (GRANT, rows),
-                    (RESTORE, [values]),
+                    (sql.GRANT, rows),
+                    (sql.RESTORE, [values]),
                 ]
             )
         self._numbers.pop(workspace_id, None)
@@ -395,8 +354,8 @@ class SqlStore:
     def snapshots(self, workspace_id: str) -> tuple[Snapshot, ...]:
         """Return every snapshot, oldest first."""
         with self.session(workspace_id) as session:
-            rows = session.all(SNAPSHOTS, (workspace_id,))
-        return tuple(decoded_snapshot(content) for content, _ in rows)
+            rows = session.all(sql.SNAPSHOTS, (workspace_id,))
+        return tuple(columns.decoded_snapshot(content) for content, _ in rows)
 
     def snapshot_credentials(self, workspace_id: str, snapshot_id: str) -> tuple[Credential, ...]:
         """Return the credentials that are valid after restoring the snapshot."""
@@ -406,23 +365,23 @@ class SqlStore:
 
     def contents(self, workspace_id: str, snapshot_id: str | None = None) -> Contents:
         """Return what the workspace holds, or held when the snapshot was taken."""
-        state = snapshot_id or LIVE
+        state = snapshot_id or sql.LIVE
         with self.session(workspace_id) as session:
             content, meters, _, _ = self._locked(session, workspace_id, state)
             records: dict[str, list[Record]] | None = None
-            if decoded_meters(meters).size <= MAX_CONTENTS:
-                names = sorted(decoded_meters(meters).positions)
+            if columns.decoded_meters(meters).size <= MAX_CONTENTS:
+                names = sorted(columns.decoded_meters(meters).positions)
                 records = {name: [] for name in names if not name.startswith("#")}
-                for name, text in session.all(CONTENTS, (workspace_id, state)):
+                for name, text in session.all(sql.CONTENTS, (workspace_id, state)):
                     if name in records:
-                        records[name].append(decoded(text))
-        return Contents(decoded_workspace(content), records)
+                        records[name].append(columns.decoded(text))
+        return Contents(columns.decoded_workspace(content), records)
 
-    def _locked(self, session: Session, workspace_id: str, state: str) -> tuple[Any, ...]:
+    def _locked(self, session: sql.Session, workspace_id: str, state: str) -> tuple[Any, ...]:
         """Return the row of a state, which nobody changes until the session ends."""
-        row = session.one(READ + self.database.for_update, (workspace_id, state))
+        row = session.one(sql.READ + self.database.for_update, (workspace_id, state))
         if row is None:
-            raise NoWorkspaceError(workspace_id) if state == LIVE else KeyError(state)
+            raise NoWorkspaceError(workspace_id) if state == sql.LIVE else KeyError(state)
         return row
 
     # --- logs and names
@@ -488,7 +447,7 @@ class Opening:
         except StoreError as error:
             raise store.failed(error) from error
         try:
-            row = session.one(OPEN + store.database.for_update, (self._workspace_id, LIVE))
+            row = session.one(sql.OPEN + store.database.for_update, (self._workspace_id, sql.LIVE))
             if row is None:
                 raise NoWorkspaceError(self._workspace_id)
         except BaseException as error:
@@ -514,26 +473,26 @@ class Opening:
         return self._store.failed(error) if isinstance(error, StoreError) else error
 
 
-def _size_of_users(session: Session, workspace_id: str) -> int:
-    row = session.one(SIZE_OF_USERS, (RECORD_BYTES, workspace_id, LIVE, USERS))
+def _size_of_users(session: sql.Session, workspace_id: str) -> int:
+    row = session.one(sql.SIZE_OF_USERS, (RECORD_BYTES, workspace_id, sql.LIVE, USERS))
     return int(row[0]) if row else 0
 
 
 def _dropped(workspace_id: str, state: str) -> list[tuple[str, list[tuple[Any, ...]]]]:
     """Return the statements that delete a state."""
-    return [(one, [(workspace_id, state)]) for one in (*drops(with_users=True), DROP)]
+    return [(one, [(workspace_id, state)]) for one in (*sql.drops(with_users=True), sql.DROP)]
 
 
 def _copied(workspace_id: str, source: str, target: str) -> list[tuple[str, list[tuple[Any, ...]]]]:
     """Return the statements that copy a state, except its users."""
-    return [(one, [(target, workspace_id, source)]) for one in copies()]
+    return [(one, [(target, workspace_id, source)]) for one in sql.copies()]
 
 
 def _after_restoring(
-    session: Session, workspace_id: str, snapshot_id: str
+    session: sql.Session, workspace_id: str, snapshot_id: str
 ) -> tuple[Credential, ...]:
     """Return the credentials of a snapshot, without sessions that have ended since then."""
-    saved = dict(session.all(CREDENTIALS, (workspace_id, snapshot_id)))
-    live = dict(session.all(CREDENTIALS, (workspace_id, LIVE)))
-    found = {digest: decoded_credential(content) for digest, content in saved.items()}
+    saved = dict(session.all(sql.CREDENTIALS, (workspace_id, snapshot_id)))
+    live = dict(session.all(sql.CREDENTIALS, (workspace_id, sql.LIVE)))
+    found = {digest: columns.decoded_credential(content) for digest, content in saved.items()}
     return tuple(one for one in found.values() if one.type != "session" or one.digest in live)

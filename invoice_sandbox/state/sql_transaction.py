@@ -23,6 +23,8 @@ from invoice_sandbox.state import (
     ScheduledStep,
     Workspace,
     check_limit,
+    columns,
+    sql,
 )
 from invoice_sandbox.state.collection import RECORD_BYTES, matches
 from invoice_sandbox.state.memory import (
@@ -31,45 +33,6 @@ from invoice_sandbox.state.memory import (
     NUMBER_BYTES,
     STEP_BYTES,
     Indexes,
-)
-from invoice_sandbox.state.rows import (
-    Meters,
-    clock_columns,
-    decoded,
-    decoded_credential,
-    decoded_meters,
-    decoded_workspace,
-    encoded,
-    encoded_credential,
-    encoded_meters,
-    encoded_workspace,
-    instant_of,
-    milliseconds,
-    short,
-    terms_of,
-)
-from invoice_sandbox.state.sql import (
-    ADD_STEP,
-    ADD_TERM,
-    CLOSE,
-    CREDENTIALS,
-    DELETE,
-    DELETE_STEP,
-    DELETE_TERM,
-    FIRST_STEP,
-    GET,
-    GRANT,
-    INSERT,
-    LIVE,
-    NEXT_DUE,
-    REVOKE,
-    STEP,
-    STEPS,
-    UPDATE,
-    Session,
-    count_query,
-    get_many,
-    page_query,
 )
 
 NUMBERS: Final = "#numbers"
@@ -109,7 +72,15 @@ class _Gone(NamedTuple):
 
 
 Key = tuple[str, str]
-_ORDER: Final = (DELETE_TERM, DELETE, INSERT, UPDATE, ADD_TERM, DELETE_STEP, ADD_STEP)
+_ORDER: Final = (
+    sql.DELETE_TERM,
+    sql.DELETE,
+    sql.INSERT,
+    sql.UPDATE,
+    sql.ADD_TERM,
+    sql.DELETE_STEP,
+    sql.ADD_STEP,
+)
 _Rows = defaultdict[str, list[tuple[Any, ...]]]
 _StepRow = tuple[str, int, int, bytes]
 
@@ -119,7 +90,7 @@ class _Buffer:
     """What the transaction has read and changed. ``unplaced`` records may be new, ``changed`` ones
     are to be written."""
 
-    meters: Meters
+    meters: columns.Meters
     next_due: int | None
     latest: int | None
     workspace: Workspace | None = None
@@ -158,7 +129,7 @@ class SqlTransaction:
 
     def __init__(
         self,
-        session: Session,
+        session: sql.Session,
         workspace_id: str,
         row: tuple[bytes, bytes, int | None],
         indexes: Indexes,
@@ -170,14 +141,14 @@ class SqlTransaction:
         self._content, self._meters, self._stored_due = row
         self._indexes = indexes
         self._capacity = capacity
-        meters = decoded_meters(self._meters)
+        meters = columns.decoded_meters(self._meters)
         self._buffer = _Buffer(meters, self._stored_due, meters.latest)
         self._attempts = self._savepoints = 0
         self._known_steps: dict[int, tuple[str, int, int]] = {}
 
     def workspace(self) -> Workspace:
         """Return the workspace."""
-        return self._buffer.workspace or decoded_workspace(self._content)
+        return self._buffer.workspace or columns.decoded_workspace(self._content)
 
     def change_workspace(self, workspace: Workspace) -> None:
         """Replace the workspace."""
@@ -187,13 +158,13 @@ class SqlTransaction:
 
     def next_due(self) -> datetime | None:
         """Return when the first step of any lane is due, of a transaction that has committed."""
-        return None if self._buffer.next_due is None else instant_of(self._buffer.next_due)
+        return None if self._buffer.next_due is None else columns.instant_of(self._buffer.next_due)
 
     def not_before(self, instant: datetime) -> datetime:
         """Return the instant, or the latest one that this returned since the clock was set."""
-        at, latest = milliseconds(instant), self._buffer.latest
+        at, latest = columns.milliseconds(instant), self._buffer.latest
         if latest is not None and latest > at:
-            return instant_of(latest)
+            return columns.instant_of(latest)
         self._buffer.latest = at
         return instant
 
@@ -219,8 +190,8 @@ class SqlTransaction:
 
     def get(self, collection: str, key: str) -> Record | None:
         """Return the record, or None."""
-        content = self._entry((collection, short(key))).content
-        return None if content is None else decoded(content)
+        content = self._entry((collection, columns.short(key))).content
+        return None if content is None else columns.decoded(content)
 
     def _entry(self, key: Key) -> _Entry:
         """Return a record as it is now."""
@@ -228,20 +199,24 @@ class SqlTransaction:
         if entry is None:
             entry = _Entry()
             if self._buffer.meters.counts.get(key[0]):
-                row = self._session.one(GET, (self._id, LIVE, *key))
+                row = self._session.one(sql.GET, (self._id, sql.LIVE, *key))
                 entry = _Entry(row[0], row[1], row[1]) if row else entry
             self._buffer.entries[key] = entry
         return entry
 
     def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""
-        buffer, name, content = self._buffer, (collection, short(key)), encoded(record)
+        buffer, name, content = (
+            self._buffer,
+            (collection, columns.short(key)),
+            columns.encoded(record),
+        )
         entry = buffer.entries.get(name)
         if entry is None:
             entry = _Entry(stored=_UNKNOWN if buffer.meters.counts.get(collection) else None)
         if buffer.meters.size + len(content) + len(key) + RECORD_BYTES > self._capacity.most:
             entry = self._entry_with_room(name, len(content))
-        terms = terms_of(record, self._indexes.get(collection, ()))
+        terms = columns.terms_of(record, self._indexes.get(collection, ()))
         before = entry.content
         buffer.entries[name] = _Entry(entry.position, entry.stored, content, terms)
         buffer.changed[name] = None
@@ -269,9 +244,9 @@ class SqlTransaction:
         known: dict[Key, tuple[int, bytes]] = {}
         for start in range(0, len(unknown), _FIRST_ROWS):
             some = unknown[start : start + _FIRST_ROWS]
-            values = (*(part for key in some for part in key), self._id, LIVE)
+            values = (*(part for key in some for part in key), self._id, sql.LIVE)
             for collection, row_id, position, content in self._session.all(
-                get_many(len(some)), values
+                sql.get_many(len(some)), values
             ):
                 known[collection, row_id] = position, content
         for key in buffer.unplaced:
@@ -297,7 +272,7 @@ class SqlTransaction:
     def delete(self, collection: str, key: str) -> bool:
         """Remove the record; False if there is none."""
         self._place()
-        buffer, name = self._buffer, (collection, short(key))
+        buffer, name = self._buffer, (collection, columns.short(key))
         entry = self._entry(name)
         if entry.content is None or entry.position is None:
             return False
@@ -335,8 +310,8 @@ class SqlTransaction:
         found, rest = self._best(collection, where)
         if found is not None and not rest:
             self._write(collection)
-            values = (self._id, LIVE, collection, found[0], *found[1])
-            row = self._session.one(count_query(len(found[1])), values)
+            values = (self._id, sql.LIVE, collection, found[0], *found[1])
+            row = self._session.one(sql.count_query(len(found[1])), values)
             return int(row[0]) if row else 0
         return sum(1 for _ in self._search(collection, where, 0, None, oldest_first=True))
 
@@ -354,16 +329,16 @@ class SqlTransaction:
         if not self._buffer.meters.counts.get(collection) or any(one.value == () for one in where):
             return
         found, rest = self._best(collection, where)
-        of_collection = (self._id, LIVE, collection)
+        of_collection = (self._id, sql.LIVE, collection)
         term: tuple[str, ...] = () if found is None else (found[0], *found[1])
         if found is not None and len(found[1]) > 1:
             term = of_collection + term
-        query = page_query(None if found is None else len(found[1]), oldest_first=oldest_first)
+        query = sql.page_query(None if found is None else len(found[1]), oldest_first=oldest_first)
         most = min(limit + 1, _MOST_ROWS) if limit is not None and not rest else _FIRST_ROWS
         while True:
             rows = self._session.all(query, (*of_collection, *term, start, most))
             for position, content in rows:
-                record = decoded(content)
+                record = columns.decoded(content)
                 if matches(record, rest):
                     yield position, record
             if len(rows) < most:
@@ -391,7 +366,7 @@ class SqlTransaction:
         values = (value,) if isinstance(value, str) else tuple(dict.fromkeys(value))
         if not values:
             return None
-        return name if operator != "has" else f"{name}[]", [short(text) for text in values]
+        return name if operator != "has" else f"{name}[]", [columns.short(text) for text in values]
 
     def next_number(self, name: str) -> int:
         """Return the next number of the counter ``name``."""
@@ -421,7 +396,7 @@ class SqlTransaction:
     ) -> None:
         """Schedule a call of ``action`` for the workspace's instant ``due``, in milliseconds."""
         buffer, meters = self._buffer, self._buffer.meters
-        content = encoded((action, arguments, scenario, place))
+        content = columns.encoded((action, arguments, scenario, place))
         if not is_retry:  # it takes the place of the attempt before it
             if lane is None:
                 check_limit("due steps", MAX_STEPS, meters.waiting)
@@ -429,7 +404,7 @@ class SqlTransaction:
                 check_limit("pending deliveries", MAX_DELIVERIES, meters.in_lanes)
             self._capacity.check(meters.size, len(content) + STEP_BYTES)
         meters.steps_made = number = meters.steps_made + 1
-        at = milliseconds(due)
+        at = columns.milliseconds(due)
         buffer.steps[number] = lane or "", at, number, content
         self._count_step(lane or "", len(content), 1)
         buffer.next_due = at if buffer.next_due is None else min(buffer.next_due, at)
@@ -447,7 +422,7 @@ class SqlTransaction:
         self._write()
         found = []
         for lane in lanes:
-            rows = self._session.all(STEPS, (self._id, LIVE, lane or ""))
+            rows = self._session.all(sql.STEPS, (self._id, sql.LIVE, lane or ""))
             found += [self._step(lane, row) for row in rows]
         return tuple(sorted(found, key=lambda step: (step.due, step.number)))
 
@@ -463,19 +438,21 @@ class SqlTransaction:
         return self._first(lane, now)
 
     def _first(self, lane: str | None, now: datetime) -> ScheduledStep | None:
-        at = milliseconds(now)
+        at = columns.milliseconds(now)
         if self._buffer.next_due is None or self._buffer.next_due > at:
             return None
         self._write()
-        row = self._session.one(FIRST_STEP, (self._id, LIVE, lane or "", at))
+        row = self._session.one(sql.FIRST_STEP, (self._id, sql.LIVE, lane or "", at))
         return None if row is None else self._step(lane, row)
 
     def _step(self, lane: str | None, row: tuple[Any, ...]) -> ScheduledStep:
         """Return the step of a row, and remember where it is."""
         due, number, content = row
         self._known_steps[number] = lane or "", due, len(content)
-        action, arguments, scenario, place = decoded(content)
-        return ScheduledStep(number, instant_of(due), action, arguments, scenario, lane, place)
+        action, arguments, scenario, place = columns.decoded(content)
+        return ScheduledStep(
+            number, columns.instant_of(due), action, arguments, scenario, lane, place
+        )
 
     def discard_step(self, number: int, lane: str | None = None) -> bool:
         """Remove a step. False: there is no step of that number."""
@@ -498,7 +475,7 @@ class SqlTransaction:
             lane, due, _, content = self._buffer.steps[number]
             return lane, due, len(content)
         if number not in self._known_steps:
-            row = self._session.one(STEP, (self._id, LIVE, lane, number))
+            row = self._session.one(sql.STEP, (self._id, sql.LIVE, lane, number))
             return None if row is None else (lane, row[0], len(row[2]))
         return self._known_steps[number]
 
@@ -506,8 +483,8 @@ class SqlTransaction:
 
     def credentials(self) -> tuple[Credential, ...]:
         """Return every credential that was valid when the transaction began."""
-        rows = self._session.all(CREDENTIALS, (self._id, LIVE))
-        return tuple(decoded_credential(content) for _, content in rows)
+        rows = self._session.all(sql.CREDENTIALS, (self._id, sql.LIVE))
+        return tuple(columns.decoded_credential(content) for _, content in rows)
 
     def grant(self, credential: Credential) -> None:
         """Make the credential valid when the transaction commits."""
@@ -524,7 +501,7 @@ class SqlTransaction:
         self._place()
         if self._buffer.next_due == _STALE:
             self._write()
-            row = self._session.one(NEXT_DUE, (self._id, LIVE))
+            row = self._session.one(sql.NEXT_DUE, (self._id, sql.LIVE))
             self._buffer.next_due = row[0] if row else None
         self._session.commit([*self._rows(), *self._granted(), *self._closing()])
 
@@ -547,14 +524,14 @@ class SqlTransaction:
         """Return the statements for records and steps that were changed, which are then written."""
         buffer, rows = self._buffer, _Rows(list)
         for collection, position, stored in buffer.gone:
-            rows[DELETE].append((self._id, LIVE, collection, position))
+            rows[sql.DELETE].append((self._id, sql.LIVE, collection, position))
             for term in self._terms(collection, stored):
-                rows[DELETE_TERM].append((self._id, LIVE, collection, *term, position))
+                rows[sql.DELETE_TERM].append((self._id, sql.LIVE, collection, *term, position))
         for key in buffer.changed:
             self._add_record(rows, key, buffer.entries[key])
         for number, place in buffer.steps_gone.items():
-            rows[DELETE_STEP].append((self._id, LIVE, *place, number))
-        rows[ADD_STEP] += [(self._id, LIVE, *step) for step in buffer.steps.values()]
+            rows[sql.DELETE_STEP].append((self._id, sql.LIVE, *place, number))
+        rows[sql.ADD_STEP] += [(self._id, sql.LIVE, *step) for step in buffer.steps.values()]
         for written in (buffer.gone, buffer.changed, buffer.steps_gone, buffer.steps):
             written.clear()
         return [(statement, rows[statement]) for statement in _ORDER if rows[statement]]
@@ -565,35 +542,41 @@ class SqlTransaction:
         self._buffer.entries[key] = entry._replace(stored=content)
         before: Terms = frozenset()
         if stored is None:
-            rows[INSERT].append((self._id, LIVE, collection, position, row_id, content))
+            rows[sql.INSERT].append((self._id, sql.LIVE, collection, position, row_id, content))
         elif stored != content:
-            rows[UPDATE].append((content, self._id, LIVE, collection, position))
+            rows[sql.UPDATE].append((content, self._id, sql.LIVE, collection, position))
             before = self._terms(collection, stored)
         else:
             return
-        for changed, statement in ((before - terms, DELETE_TERM), (terms - before, ADD_TERM)):
+        for changed, statement in (
+            (before - terms, sql.DELETE_TERM),
+            (terms - before, sql.ADD_TERM),
+        ):
             for term in changed:
-                rows[statement].append((self._id, LIVE, collection, *term, position))
+                rows[statement].append((self._id, sql.LIVE, collection, *term, position))
 
     def _terms(self, collection: str, stored: bytes) -> Terms:
         """Return the index terms of a record that the database has."""
         fields = self._indexes.get(collection, ())
-        return terms_of(decoded(stored), fields) if fields else frozenset()
+        return columns.terms_of(columns.decoded(stored), fields) if fields else frozenset()
 
     def _granted(self) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
         for digest, credential in self._buffer.credentials.items():
-            yield REVOKE, [(self._id, LIVE, digest)]
+            yield sql.REVOKE, [(self._id, sql.LIVE, digest)]
             if credential is not None:
-                yield GRANT, [(self._id, LIVE, digest, encoded_credential(credential))]
+                yield (
+                    sql.GRANT,
+                    [(self._id, sql.LIVE, digest, columns.encoded_credential(credential))],
+                )
 
     def _closing(self) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
         """Return the statement that writes the row of the workspace, if it was changed."""
-        buffer, meters = self._buffer, encoded_meters(self._buffer.meters)
+        buffer, meters = self._buffer, columns.encoded_meters(self._buffer.meters)
         workspace, content = self.workspace(), self._content
         if buffer.workspace is not None:
-            content = encoded_workspace(workspace)
+            content = columns.encoded_workspace(workspace)
         new = (content, meters, buffer.next_due)
         if new != (self._content, self._meters, self._stored_due):
             buffer.meters.latest = buffer.latest
-            new = (content, encoded_meters(buffer.meters), buffer.next_due)
-            yield CLOSE, [(*new, *clock_columns(workspace.clock), self._id, LIVE)]
+            new = (content, columns.encoded_meters(buffer.meters), buffer.next_due)
+            yield sql.CLOSE, [(*new, *columns.clock_columns(workspace.clock), self._id, sql.LIVE)]

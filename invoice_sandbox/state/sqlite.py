@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from invoice_sandbox.state import StoreError
-from invoice_sandbox.state.rows import (
+from invoice_sandbox.state.columns import (
     decoded,
     decoded_credential,
     decoded_meters,

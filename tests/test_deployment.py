@@ -205,10 +205,9 @@ def test_nothing_but_a_temporary_folder_can_be_written() -> None:
     assert sandbox["tmpfs"] == [one["mountPath"] for one in CONTAINER["volumeMounts"]] == ["/tmp"]  # noqa: S108
 
 
-def test_one_server_uses_the_database_at_a_time() -> None:
-    deployment = KUBERNETES["Deployment"]["spec"]
-    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
-    assert "deploy" not in COMPOSE["services"]["sandbox"]
+def test_a_client_with_a_listener_gets_to_one_of_several_servers() -> None:
+    assert KUBERNETES["Deployment"]["spec"]["replicas"] > 1
+    assert KUBERNETES["Service"]["spec"]["sessionAffinity"] == "ClientIP"
 
 
 def test_kubernetes_finds_the_pod_and_lets_it_finish() -> None:

@@ -86,9 +86,8 @@ class SqlStore:
     def is_ready(self) -> bool:
         """Return True if something can be read and written."""
         try:
-            self.check()
-            if self.threads:
-                self.count_workspaces()
+            with self.session(sql.EVERY) as session:
+                session.commit([(sql.END_TRIAL, [(sql.EVERY,)])])
         except ApiError:
             return False
         return True

@@ -384,12 +384,13 @@ class Call(Context, kw_only=True, eq=False):
 
         Headers say how many records match (``X-Total-Count``) and where the next page is
         (``Link``, RFC 8288). A cursor that this service never gave out names an empty page.
+        ``present`` must not change the record.
         """
         names = self.conventions
         limit = int(self.query.get(names.limit_parameter, names.page_size))
         cursor = self.query.get(names.cursor_parameter)
         before = None if cursor is None else _position(str(cursor))
-        page = self.state.page(collection, limit=limit, before=before, where=where)
+        page = self.state.page(collection, limit=limit, before=before, where=where, shared=True)
         total = self.state.count(collection, where)
         headers = ((names.total_header, str(total)), *self._link(page, limit))
         return Response([present(record) for record in page.records], headers)

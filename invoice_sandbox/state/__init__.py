@@ -267,8 +267,11 @@ class Transaction(Protocol):
         before: int | None = None,
         where: tuple[Condition, ...] = (),
         oldest_first: bool = False,
+        shared: bool = False,
     ) -> Page:
         """At most ``limit`` records (None: all), newest first or ``oldest_first``.
+
+        ``shared``: they may be the store's own, which whoever reads them must not change.
 
         ``before`` is the ``next_position`` of the page before this one, None for the first page.
         """

@@ -174,15 +174,18 @@ class Collection:
         limit: int | None,
         start: int | None,
         where: tuple[Condition, ...],
+        *,
         oldest_first: bool = False,
+        shared: bool = False,
     ) -> Page:
         """Return at most ``limit`` records, newest first or ``oldest_first``.
 
         ``start`` is the ``next_position`` of the page before: the first one with ``oldest_first``,
-        else the one after the first.
+        else the one after the first. ``shared``: the records are no copies.
         """
         rows = self._matching(where, start, oldest_first)
-        records = tuple(copied([row.record for row in islice(rows, limit)]))
+        found = [row.record for row in islice(rows, limit)]
+        records = tuple(found if shared else copied(found))
         following = None if limit is None else next(rows, None)
         if following is None:
             return Page(records, None)

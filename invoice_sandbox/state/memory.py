@@ -513,10 +513,13 @@ class MemoryTransaction:
         before: int | None = None,
         where: tuple[Condition, ...] = (),
         oldest_first: bool = False,
+        shared: bool = False,
     ) -> Page:
         """At most ``limit`` records (None: all), newest first or ``oldest_first``."""
         found = self._state.collections.get(collection)
-        return Page((), None) if found is None else found.page(limit, before, where, oldest_first)
+        if found is None:
+            return Page((), None)
+        return found.page(limit, before, where, oldest_first=oldest_first, shared=shared)
 
     def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
         """How many records match."""

@@ -292,6 +292,7 @@ class SqlTransaction:
         before: int | None = None,
         where: tuple[Condition, ...] = (),
         oldest_first: bool = False,
+        shared: bool = False,  # noqa: ARG002  every record is read anew
     ) -> Page:
         """Return at most ``limit`` records (None: all), newest first or ``oldest_first``."""
         start = before if before is not None else 0 if oldest_first else _LAST

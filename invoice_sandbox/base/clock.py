@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, Literal, Protocol
 
 FROZEN_START: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
@@ -170,6 +170,7 @@ def duration_text(span: timedelta) -> str:
     return "P" + (f"{days}D" if days else "") + (f"T{time_part}" if time_part else "")
 
 
+@lru_cache(maxsize=64)  # most texts of a request are of one instant
 def instant_text(instant: datetime) -> str:
     """RFC 3339 in UTC with ``Z``; milliseconds only when there are any."""
     precision = "milliseconds" if instant.microsecond >= 1000 else "seconds"
@@ -209,7 +210,7 @@ def start_of_day(text: str) -> datetime:
 def in_milliseconds(instant: datetime) -> datetime:
     """``instant`` without the microseconds that no clock of a workspace shows."""
     beyond = instant.microsecond % 1000
-    return instant.replace(microsecond=instant.microsecond - beyond) if beyond else instant
+    return instant - timedelta(microseconds=beyond) if beyond else instant
 
 
 def later(instant: datetime, span: timedelta) -> datetime:

@@ -329,8 +329,7 @@ class ApiError(Exception):
     def message(self, base_url: str = "") -> str:
         """Return what is wrong, then what to do: one sentence each."""
         values = {"base_url": base_url, **self.values, "value": _shown(self.values.get("value"))}
-        texts = (self.type.text, self.type.advice)
-        text, advice = (part.format_map(values) for part in texts)
+        text, advice = self.type.text.format_map(values), self.type.advice.format_map(values)
         return f"{ended(text)} {advice}".rstrip()
 
 

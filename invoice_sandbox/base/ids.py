@@ -9,11 +9,13 @@ import re
 import secrets
 import zlib
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from random import Random
 from typing import Final
 
 BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 """Two characters for every ten bits."""
@@ -98,14 +100,18 @@ def key_digest(key: str) -> str:
 
 
 def _ulid(now: datetime, randomness: int) -> str:
-    milliseconds = max(0, (now - _EPOCH) // timedelta(milliseconds=1))
-    time = "".join([_PAIRS[milliseconds >> shift & 1023] for shift in range(40, -1, -10)])
+    milliseconds = max(0, (now - _EPOCH) // _MILLISECOND)
     high, low, pairs = randomness >> 40, randomness & 0xFFFFFFFFFF, _PAIRS
     return (
-        f"{time}{pairs[high >> 30]}{pairs[high >> 20 & 1023]}{pairs[high >> 10 & 1023]}"
-        f"{pairs[high & 1023]}{pairs[low >> 30]}{pairs[low >> 20 & 1023]}{pairs[low >> 10 & 1023]}"
-        f"{pairs[low & 1023]}"
+        f"{_ulid_time(milliseconds >> 10)}{pairs[milliseconds & 1023]}{pairs[high >> 30]}"
+        f"{pairs[high >> 20 & 1023]}{pairs[high >> 10 & 1023]}{pairs[high & 1023]}"
+        f"{pairs[low >> 30]}{pairs[low >> 20 & 1023]}{pairs[low >> 10 & 1023]}{pairs[low & 1023]}"
     )
+
+
+@lru_cache(maxsize=64)  # it is the same for a second
+def _ulid_time(seconds: int) -> str:
+    return "".join([_PAIRS[seconds >> shift & 1023] for shift in range(30, -1, -10)])
 
 
 def _digits(number: int, alphabet: str, length: int) -> str:

@@ -42,24 +42,24 @@ def error_reply(engine: Engine, request: Request, error: ApiError) -> Reply:
     conventions = project.control_conventions if is_control else project.conventions
     url = engine.url + (project.control.base_path if is_control else "")
     ensure_id(request, project.conventions.request_id_prefix)
-    request_id = request.id
+    message = conventions.message(error, url)
     if error.status in _LOGGED or error is request.invalid:
-        request.why["reason"] = conventions.message(error, url)
+        request.why["reason"] = message
     if endpoint is not None:
         status = declared_status(endpoint.operation, error.status)
         if status is not None:
-            for media_type, body in conventions.error_bodies(error, request_id, url, status):
+            for media_type, body in conventions.error_bodies(error, message, request.id, status):
                 if _is_declared(endpoint, status, media_type, body) and (
                     conventions.has_own_errors or not _has_example(endpoint, status, media_type)
                 ):
                     return Reply(status, jsonio.dumps(body), media_type, error.headers)
             shown = _shown(engine, request, status)
             if shown is not None:
-                reason = printable(conventions.message(error, url))[:_MAX_REASON_LENGTH]
+                reason = printable(message)[:_MAX_REASON_LENGTH]
                 return structs.replace(
                     shown, headers=(*shown.headers, *error.headers, (REASON, reason))
                 )
-    media_type, body = next(conventions.error_bodies(error, request_id, url))
+    media_type, body = next(conventions.error_bodies(error, message, request.id))
     return Reply(error.status, jsonio.dumps(body), media_type, error.headers)
 
 

@@ -171,5 +171,6 @@ def _injected(conventions: Conventions, request: Request, fault: Fault) -> Reply
     if status < 400:
         return Reply(status, jsonio.dumps(conventions.success_body({})), headers=headers)
     error = ApiError(ErrorType("injected", status, _INJECTED, _ADVICE), {"id": fault.id})
-    media_type, body = next(conventions.error_bodies(error, request.id))
+    message = conventions.message(error)
+    media_type, body = next(conventions.error_bodies(error, message, request.id))
     return Reply(status, jsonio.dumps(body), media_type, headers)

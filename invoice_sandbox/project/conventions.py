@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -116,7 +117,7 @@ class Conventions:
     sign_in: Mapping[str, Any] | None = None
     collections: tuple[Collection, ...] = ()
 
-    @property
+    @cached_property
     def has_own_errors(self) -> bool:
         """True if the project has a format of errors that is not one of the engine's."""
         return any(item is not JSON_ERROR and item is not PROBLEM for item in self.error_formats)
@@ -149,16 +150,16 @@ class Conventions:
         return error.type.code or code_for(error.type.code_status or error.status, self.codes)
 
     def error_bodies(
-        self, error: ApiError, request_id: str, base_url: str = "", status: int | None = None
+        self, error: ApiError, message: str, request_id: str, status: int | None = None
     ) -> Iterator[tuple[str, Any]]:
         """Yield ``media type, body`` of the error in every format, in the order of preference.
 
-        ``status`` is that of the response, if it is not that of the error.
+        ``message`` is that of the error, ``status`` that of the response, if it is another.
         """
         status = status or error.status
         values = {
             "code": self.code(error),
-            "message": self.message(error, base_url),
+            "message": message,
             "title": _PHRASES.get(status, "Error"),
             "status": status,
             "requestId": request_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -58,7 +58,9 @@ class Workspaces:
     clock: ClockState
     scenario: str
     local: bool = False
-    responses: dict[str, Counter[tuple[str, int]]] = field(default_factory=dict)
+    responses: defaultdict[str, Counter[tuple[str, int]]] = field(
+        default_factory=lambda: defaultdict(Counter)
+    )
 
     def first(self, key: str, options: WorkspaceOptions) -> Workspace:
         """The workspace of requests without a credential, to which ``key`` has every scope.
@@ -178,7 +180,7 @@ class Workspaces:
     def count(self, workspace: Workspace, operation: str, status: int) -> None:
         """Count a response for the workspace and for those that it was created from."""
         for counted in (workspace, *self._line(workspace.made_by)):
-            self.responses.setdefault(counted.id, Counter())[operation, status] += 1
+            self.responses[counted.id][operation, status] += 1
 
     def counted(self, workspace: Workspace) -> Mapping[tuple[str, int], int]:
         """Return the number of responses by operationId and status."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Final
 
@@ -271,10 +271,13 @@ def _milliseconds(instant: datetime) -> int:
 
 def _instant(value: Any) -> int:
     """Return the milliseconds from 1970 to an RFC 3339 text; _NEVER for anything else."""
-    if not isinstance(value, str):
-        return _NEVER
+    return _instant_of(value) if isinstance(value, str) else _NEVER
+
+
+@lru_cache(maxsize=16)  # the records of a request have one instant
+def _instant_of(text: str) -> int:
     try:
-        return _milliseconds(parse_instant(value))
+        return _milliseconds(parse_instant(text))
     except ValueError:
         return _NEVER
 

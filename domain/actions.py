@@ -13,6 +13,7 @@ from invoice_sandbox.project.api import (
     Step,
     Trigger,
     all_endpoints,
+    conflict,
     is_rotating,
     reject,
     scenario_action,
@@ -218,9 +219,8 @@ def _invoice(step: Step, *statuses: str) -> Record:
     """Return the invoice of the scenario run. Raises ApiError 404, 409 in another status."""
     invoice = load_invoice(step, step.subject)
     if invoice["status"] not in statuses:
-        raise reject(
-            "conflict",
-            problem=f"The invoice is {invoice['status']}, not {' or '.join(statuses)}",
-            advice="The step is skipped.",
+        raise conflict(
+            f"The invoice is {invoice['status']}, not {' or '.join(statuses)}",
+            "The step is skipped.",
         )
     return invoice

@@ -17,6 +17,7 @@ from invoice_sandbox.project.api import (
     Record,
     Response,
     allows,
+    conflict,
     instant_text,
     is_disabled,
     missing_scope,
@@ -79,11 +80,7 @@ def load_key(call: Call, key_id: str) -> Record:
     if metadata is None:
         raise reject("unknown_resource", kind="API key", member="id", value=key_id)
     if metadata["id"] == call.origin.actor_id:
-        raise reject(
-            "conflict",
-            problem="A key cannot revoke itself",
-            advice="Use another key of the same workspace.",
-        )
+        raise conflict("A key cannot revoke itself", "Use another key of the same workspace.")
     return metadata
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Condition, Context, Record, reject
+from invoice_sandbox.project.api import Condition, Context, Record, conflict, reject
 
 from .audit import audit
 from .fingerprint import EXACT, multiply_exactly, round_half_up
@@ -59,10 +59,9 @@ def open_request(context: Context, request_id: str) -> Record:
     if request is None:
         raise reject("unknown_resource", kind="financing request", member="id", value=request_id)
     if request["status"] not in OPEN:
-        raise reject(
-            "conflict",
-            problem=f"The financing request is {request['status']} and accepts no offers",
-            advice=f"Use a financing request that is {' or '.join(OPEN)}.",
+        raise conflict(
+            f"The financing request is {request['status']} and accepts no offers",
+            f"Use a financing request that is {' or '.join(OPEN)}.",
         )
     return request
 
@@ -115,10 +114,9 @@ def invoice_for_offer(
 def check_financeable(context: Context, invoice: Record) -> None:
     """Raise ApiError 409 unless financing of the invoice can be requested."""
     if invoice["status"] != "Verified":
-        raise reject(
-            "conflict",
-            problem=f"The invoice is {invoice['status']} and cannot be financed",
-            advice="Use an invoice that is Verified.",
+        raise conflict(
+            f"The invoice is {invoice['status']} and cannot be financed",
+            "Use an invoice that is Verified.",
         )
     check_not_past_due(context, invoice)
 
@@ -133,9 +131,7 @@ def invoices_to_finance(context: Context, body: Mapping[str, Any]) -> list[Recor
     ids = list(dict.fromkeys([*named, *([] if alias is None else [alias])]))
     invoices = [load_invoice(context, invoice_id) for invoice_id in ids]
     if named and alias not in (None, *named):
-        raise reject(
-            "conflict", problem="invoiceId is not one of invoiceIds", advice="Send invoiceIds only."
-        )
+        raise conflict("invoiceId is not one of invoiceIds", "Send invoiceIds only.")
     for invoice in invoices:
         check_financeable(context, invoice)
     if invoices:

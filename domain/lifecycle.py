@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from invoice_sandbox.project.api import Context, IllegalMove, Move, Record, reject
+from invoice_sandbox.project.api import Context, IllegalMove, Move, Record, conflict
 
 from .audit import audit
 
@@ -141,9 +141,8 @@ def _step(context: Context, machine: str, record: Record, trigger: str) -> Move:
     elif trigger in states.legal[status]:
         because = f" and {GUARDS[trigger].otherwise}"
     possible = tuple(other for other in legal if other != trigger)
-    raise reject(
-        "conflict",
+    raise conflict(
+        f"{record['id']} is {status}{because}, so '{trigger}' is not possible",
+        f"Possible now: {', '.join(possible) or 'none, this is an end state'}.",
         legal=possible,
-        problem=f"{record['id']} is {status}{because}, so '{trigger}' is not possible",
-        advice=f"Possible now: {', '.join(possible) or 'none, this is an end state'}.",
     )

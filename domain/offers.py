@@ -11,6 +11,7 @@ from invoice_sandbox.project.api import (
     Condition,
     Context,
     Record,
+    conflict,
     instant_text,
     parse_instant,
     reject,
@@ -69,11 +70,7 @@ def accepted_offer(context: Context, invoice: Record) -> Record:
     """Return the accepted offer on an invoice. Raises ApiError 409 when there is none."""
     offer = find_accepted_offer(context, invoice)
     if offer is None:
-        raise reject(
-            "conflict",
-            problem="The invoice has no accepted offer",
-            advice="Accept an offer on it first.",
-        )
+        raise conflict("The invoice has no accepted offer", "Accept an offer on it first.")
     return offer
 
 
@@ -194,10 +191,9 @@ def _routed_partner(
 def _open_request_of(context: Context, invoice_id: str) -> Record:
     request = newest_open_request(context, invoice_id)
     if request is None:
-        raise reject(
-            "conflict",
-            problem="The invoice has no open financing request",
-            advice="Create one with POST /api/financing-requests.",
+        raise conflict(
+            "The invoice has no open financing request",
+            "Create one with POST /api/financing-requests.",
         )
     return request
 
@@ -205,10 +201,9 @@ def _open_request_of(context: Context, invoice_id: str) -> Record:
 def _request_for_invoice(context: Context, request_id: str, invoice_id: str | None) -> Record:
     request = open_request(context, request_id)
     if invoice_id is not None and invoice_id not in request["openInvoiceIds"]:
-        raise reject(
-            "conflict",
-            problem="The financing request is for another invoice",
-            advice="Send either financingRequestId or invoiceId.",
+        raise conflict(
+            "The financing request is for another invoice",
+            "Send either financingRequestId or invoiceId.",
         )
     return request
 

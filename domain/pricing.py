@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Record, reject
+from invoice_sandbox.project.api import Record, conflict
 
 from .fingerprint import EXACT, round_half_up
 
@@ -83,16 +83,14 @@ def check_offer(partner: Mapping[str, Any], tenor_days: int, figures: Figures) -
     """
     longest = partner["mandate"].get("maxTenorDays")
     if longest is not None and tenor_days > longest:
-        raise reject(
-            "conflict",
-            problem=f"The tenor of {tenor_days} days is beyond the {longest} of {partner['id']}",
-            advice="Choose another partner, or an invoice that is due sooner.",
+        raise conflict(
+            f"The tenor of {tenor_days} days is beyond the {longest} of {partner['id']}",
+            "Choose another partner, or an invoice that is due sooner.",
         )
     if figures.net_proceeds <= 0:
-        raise reject(
-            "conflict",
-            problem=f"The net proceeds of the offer would be {figures.net_proceeds}",
-            advice="Choose an invoice over a larger amount, or one that is due sooner.",
+        raise conflict(
+            f"The net proceeds of the offer would be {figures.net_proceeds}",
+            "Choose an invoice over a larger amount, or one that is due sooner.",
         )
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Context, Record, reject
+from invoice_sandbox.project.api import Context, Record, conflict, reject
 
 from .exposure import Exposure, exposure_of
 from .fingerprint import EXACT
@@ -109,10 +109,9 @@ def default_partner(context: Context) -> Record:
     """Return the first partner of the fixture file. Raises ApiError 409 when there is none."""
     configured = partners(context)
     if not configured:
-        raise reject(
-            "conflict",
-            problem="The sandbox has no partner that could make an offer",
-            advice="Add a partner to fixtures/partners.yaml.",
+        raise conflict(
+            "The sandbox has no partner that could make an offer",
+            "Add a partner to fixtures/partners.yaml.",
         )
     return configured[0]
 

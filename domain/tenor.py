@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Context, reject
+from invoice_sandbox.project.api import Context, conflict
 
 DEFAULT_TERM_DAYS: Final = 60
 """The term of an invoice without a due date, from its issue date, else from its registration."""
@@ -48,10 +48,9 @@ def check_not_past_due(context: Context, invoice: Mapping[str, Any]) -> None:
     """Raise ApiError 409 for an invoice that is past due."""
     late = -tenor_days(invoice, context.now.date())
     if late > 0:
-        raise reject(
-            "conflict",
-            problem=f"The invoice was due {_when(invoice, late)} and cannot be financed",
-            advice="Use an invoice that is not past its due date.",
+        raise conflict(
+            f"The invoice was due {_when(invoice, late)} and cannot be financed",
+            "Use an invoice that is not past its due date.",
         )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from invoice_sandbox.project.api import Context, Record, Step, reject
+from invoice_sandbox.project.api import Context, Record, Step, conflict
 
 from .exposure import with_exposure
 from .financing import (
@@ -180,10 +180,9 @@ def _check_acceptable(context: Context, invoice: Record, offers: Sequence[Record
 
 def _check_valid(context: Context, offer: Record) -> None:
     if is_expired(context, offer):
-        raise reject(
-            "conflict",
-            problem=f"The offer was valid until {offer['validUntil']}",
-            advice="Accept an offer that is still valid.",
+        raise conflict(
+            f"The offer was valid until {offer['validUntil']}",
+            "Accept an offer that is still valid.",
         )
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from invoice_sandbox.project.api import USERS, Call, Condition, Context, Record, is_disabled, reject
+from invoice_sandbox.project.api import (
+    USERS,
+    Call,
+    Condition,
+    Context,
+    Record,
+    conflict,
+    is_disabled,
+)
 
 from .audit import audit
 from .routing import load_partner
@@ -96,16 +104,13 @@ def check_new_user(call: Call) -> Record | None:
         load_partner(call, call.body["partnerId"])
     earlier = user_of_address(call, call.body["email"])
     if earlier is not None and not is_disabled(earlier):
-        raise reject(
-            "conflict",
-            problem="A user with this e-mail address exists already",
-            advice="Disable that user first; then add the user with a new password.",
+        raise conflict(
+            "A user with this e-mail address exists already",
+            "Disable that user first; then add the user with a new password.",
         )
     if earlier is None and call.state.count(USERS) >= MAX_USERS:
-        raise reject(
-            "conflict",
-            problem=f"The workspace has {MAX_USERS:,} users, which is its limit",
-            advice="Use another workspace.",
+        raise conflict(
+            f"The workspace has {MAX_USERS:,} users, which is its limit", "Use another workspace."
         )
     return earlier
 

@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final, Literal
 
-from invoice_sandbox.project.api import Context, Record, reject
+from invoice_sandbox.project.api import Context, Record, conflict
 
 from .audit import audit
 from .findings import Finding, load_findings, prepare_finding
@@ -115,10 +115,8 @@ def invoice_to_verify(context: Context, invoice_id: str | None) -> Record | None
         return newest_invoice(context, *unfinished_statuses(context, INVOICE))
     invoice = load_invoice(context, invoice_id)
     if invoice["status"] in context.lifecycle.machines[INVOICE].terminal:
-        raise reject(
-            "conflict",
-            problem=f"The invoice is {invoice['status']}, which is an end state",
-            advice="Verify another invoice.",
+        raise conflict(
+            f"The invoice is {invoice['status']}, which is an end state", "Verify another invoice."
         )
     return invoice
 

@@ -19,6 +19,7 @@ from invoice_sandbox.project.api import (
     Record,
     Transaction,
     check_endpoints,
+    conflict,
     is_own_address,
     is_rotating,
     is_signing_secret,
@@ -130,10 +131,9 @@ def address_problem(call: Call, url: Any) -> str | None:
 def rotate_secret(context: Context, endpoint: Record) -> Record:
     """Give the endpoint a new secret. Raises ApiError 409 while the previous one still signs."""
     if is_rotating(endpoint, context.now):
-        raise reject(
-            "conflict",
-            problem=f"The previous secret signs until {endpoint['previousSecretUntil']}",
-            advice="Rotate the secret after that.",
+        raise conflict(
+            f"The previous secret signs until {endpoint['previousSecretUntil']}",
+            "Rotate the secret after that.",
         )
     endpoint = rotated(endpoint, context.workspace.secret_seed, context.now)
     context.state.put(ENDPOINTS, endpoint["id"], endpoint)

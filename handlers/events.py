@@ -7,10 +7,10 @@ from invoice_sandbox.project.api import (
     ENABLED,
     Call,
     Record,
+    conflict,
     disable,
     enable,
     published_endpoint,
-    reject,
     remove,
 )
 
@@ -35,10 +35,8 @@ def enable_endpoint(call: Call) -> Record:
     endpoint = load_endpoint(call.state, call.path["id"])
     problem = address_problem(call, endpoint["url"])
     if problem is not None:
-        raise reject(
-            "conflict",
-            problem=f"The endpoint cannot be called: {problem}",
-            advice="Register an endpoint with another URL.",
+        raise conflict(
+            f"The endpoint cannot be called: {problem}", "Register an endpoint with another URL."
         )
     if endpoint["status"] != ENABLED:
         endpoint = enable(call.state, endpoint)

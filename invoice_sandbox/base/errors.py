@@ -365,6 +365,11 @@ def reject(error: str | ErrorType, *headers: tuple[str, str], **values: Any) -> 
     return ApiError(ERRORS[error] if isinstance(error, str) else error, values, headers)
 
 
+def conflict(problem: str, advice: str, **values: Any) -> ApiError:
+    """``raise conflict("The offer is Expired", "Use another offer.")``: a 409."""
+    return reject("conflict", problem=problem, advice=advice, **values)
+
+
 def reject_inputs(error: str, inputs: InputProblems, labels: Sequence[str]) -> ApiError:
     """``reject`` for problems of inputs, whose ``labels`` are their names for the reader."""
     return reject(error, problems=inputs.text(labels))

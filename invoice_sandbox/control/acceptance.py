@@ -9,7 +9,7 @@ import base64
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import instant_text
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import conflict, reject
 from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.runtime.control_call import ControlCall, Raw
 from invoice_sandbox.runtime.journal import REDACTED
@@ -73,16 +73,14 @@ def report_acceptance_task(call: ControlCall) -> Record:
         waiting, reported = run["waitingFor"] or {}, call.body["task"]
         if waiting.get("task") != reported:
             current = f"task {waiting['task']}" if waiting else "no task now"
-            raise reject(
-                "conflict",
-                problem=f"The run waits for {current}, not for task {reported}",
-                advice="GET /sandbox/acceptance/runs/{id} shows what it waits for.",
+            raise conflict(
+                f"The run waits for {current}, not for task {reported}",
+                "GET /sandbox/acceptance/runs/{id} shows what it waits for.",
             )
         if call.body["state"] == "ready" and not waiting.get("webhooks", True):
-            raise reject(
-                "conflict",
-                problem=f"The client receives no webhooks in task {reported}, so it is never ready",
-                advice="It begins with the first request; report 'done' at its end.",
+            raise conflict(
+                f"The client receives no webhooks in task {reported}, so it is never ready",
+                "It begins with the first request; report 'done' at its end.",
             )
         run["reported"] = {"task": reported, "state": call.body["state"]}
         state.put(_RUNS, run["id"], run)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from invoice_sandbox.base.clock import clock_at, instant_text, parse_duration, parse_instant
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import conflict
 from invoice_sandbox.base.later import Later
 from invoice_sandbox.runtime.agenda import (
     MAX_STEPS,
@@ -94,10 +94,9 @@ async def _advanced(
         return await call.engine.agenda.advance(call.workspace.id, target, wait=wait)
     except EndlessError:
         stopped = instant_text(_now(call))
-        raise reject(
-            "conflict",
-            problem=f"More than {MAX_STEPS} steps fell due; the clock stopped at {stopped}",
-            advice="Advance again to continue; the agenda shows steps that repeat.",
+        raise conflict(
+            f"More than {MAX_STEPS} steps fell due; the clock stopped at {stopped}",
+            "Advance again to continue; the agenda shows steps that repeat.",
         ) from None
 
 
@@ -125,11 +124,10 @@ def _shown(call: ControlCall, advance: Advance, *, is_awaited: bool) -> Record:
 
 def _check(start: datetime, end: datetime) -> datetime:
     if end < start:
-        raise reject(
-            "conflict",
-            problem=f"The clock shows {instant_text(start)} and never goes backwards, "
+        raise conflict(
+            f"The clock shows {instant_text(start)} and never goes backwards, "
             f"here to {instant_text(end)}",
-            advice="Restore a snapshot, reset the workspace, or create a new one.",
+            "Restore a snapshot, reset the workspace, or create a new one.",
         )
     if end > LATEST:
         raise _too_far()
@@ -137,8 +135,4 @@ def _check(start: datetime, end: datetime) -> datetime:
 
 
 def _too_far() -> Exception:
-    return reject(
-        "conflict",
-        problem=f"A clock cannot go beyond {instant_text(LATEST)}",
-        advice="Advance by less.",
-    )
+    return conflict(f"A clock cannot go beyond {instant_text(LATEST)}", "Advance by less.")

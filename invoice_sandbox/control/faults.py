@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from invoice_sandbox.base.errors import InputProblem, InputProblems, reject, reject_inputs
+from invoice_sandbox.base.errors import InputProblem, InputProblems, conflict, reject, reject_inputs
 from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall
@@ -34,9 +34,7 @@ def add_fault(call: ControlCall) -> Record:
     needs_keys = project.conventions.access != "any"
     problem = fault_problem(project.contract.operations, call.body, needs_keys=needs_keys)
     if problem is not None:
-        raise reject(
-            "conflict", problem=problem, advice="See addFault in GET /sandbox/openapi.json."
-        )
+        raise conflict(problem, "See addFault in GET /sandbox/openapi.json.")
     problem = response_problem(project.contract, call.body)
     if problem is not None:
         inputs = InputProblems((InputProblem(problem, is_sentence=True),), 1)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from invoice_sandbox import __version__
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import ClockState
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import conflict
 from invoice_sandbox.control.acceptance import BUNDLES
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.agenda import STEPS_LOG
@@ -56,10 +56,9 @@ def stream_requests(call: ControlCall) -> Raw:
     if not call.wants_stream:
         return _streamed(_present(call, after))
     if not engine.may_stream(workspace_id):
-        raise reject(
-            "conflict",
-            problem=f"The workspace has {STREAMS_OF_A_WORKSPACE} streams already",
-            advice="Close a console, or another stream.",
+        raise conflict(
+            f"The workspace has {STREAMS_OF_A_WORKSPACE} streams already",
+            "Close a console, or another stream.",
         )
     return _streamed(_coming(call, after))
 

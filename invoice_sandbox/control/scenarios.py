@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import duration_text
-from invoice_sandbox.base.errors import ErrorType, reject
+from invoice_sandbox.base.errors import ErrorType, conflict, reject
 from invoice_sandbox.base.later import Later
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.pointers import at_pointer
@@ -71,11 +71,11 @@ def _with_conditions(call: ControlCall, name: str, conditions: Mapping[str, Any]
     try:
         document = changed_document(scenario, conditions)
     except ConditionError as error:
-        raise reject("conflict", problem=str(error), advice="See GET /sandbox/scenarios.") from None
+        raise conflict(str(error), "See GET /sandbox/scenarios.") from None
     for problem in scenario_problems(document, name, call.engine.project.vocabulary):
         place = _place(scenario, problem.pointer)
         advice = problem.advice or "Choose another value."
-        raise reject("conflict", problem=f"{place}: {problem.text}", advice=advice)
+        raise conflict(f"{place}: {problem.text}", advice)
     return scenario_of(document)
 
 
@@ -115,16 +115,15 @@ def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> int:
     """Choose the scenario for a subject, and return the number of steps that were dropped."""
     dropped = 0
     if scenario.faults:
-        raise reject(
-            "conflict",
-            problem=f"{scenario.name} injects faults, which cannot apply to a single subject",
-            advice="Choose it for the workspace, or for a request with X-Sandbox-Scenario.",
+        raise conflict(
+            f"{scenario.name} injects faults, which cannot apply to a single subject",
+            "Choose it for the workspace, or for a request with X-Sandbox-Scenario.",
         )
     with call.engine.store.transaction(call.workspace.id) as state:
         record = _subject(call, state, subject)
         problem = unmet_needs(scenario, record)
         if problem is not None:
-            raise reject("conflict", problem=problem, advice="Choose another subject, or wait.")
+            raise conflict(problem, "Choose another subject, or wait.")
         for step in state.steps(None):
             if step.scenario is not None and step.arguments.get("subject") == subject:
                 state.discard_step(step.number)

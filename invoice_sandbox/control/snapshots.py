@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from invoice_sandbox.base.clock import instant_text
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import conflict, reject
 from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.base.later import Later
 from invoice_sandbox.runtime.control_call import ControlCall
@@ -35,10 +35,8 @@ def _created(call: ControlCall) -> Record:
     workspace = call.fresh()
     taken = call.engine.workspaces.snapshots(workspace)
     if len(taken) >= MAX_SNAPSHOTS:
-        raise reject(
-            "conflict",
-            problem=f"The workspace has {MAX_SNAPSHOTS} snapshots, which is the maximum",
-            advice="Delete one.",
+        raise conflict(
+            f"The workspace has {MAX_SNAPSHOTS} snapshots, which is the maximum", "Delete one."
         )
     number = call.engine.store.next_snapshot_number(workspace.id)
     snapshot = Snapshot(

@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import conflict, reject
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.base.later import Later
 from invoice_sandbox.project.api import Response
@@ -123,10 +123,9 @@ def replay_delivery(call: ControlCall) -> Later:
         delivery = _delivery(state, call)
         endpoint = state.get(ENDPOINTS, delivery["endpointId"])
         if endpoint is None or endpoint["status"] != ENABLED:
-            raise reject(
-                "conflict",
-                problem="The endpoint of the delivery is disabled",
-                advice=f"POST /sandbox/webhooks/{delivery['endpointId']}/enable first.",
+            raise conflict(
+                "The endpoint of the delivery is disabled",
+                f"POST /sandbox/webhooks/{delivery['endpointId']}/enable first.",
             )
         now = state.workspace().clock.now(engine.system_clock)
         faults = [{"kind": call.body["fault"]}] if "fault" in (call.body or {}) else []
@@ -165,11 +164,9 @@ def create_listener(call: ControlCall) -> Record:
     try:
         listener = engine.listeners.open(call.workspace.id, call.body.get("token"))
     except InUseError:
-        raise reject(
-            "conflict",
-            problem="The token is in use, or all "
-            f"{MAX_LISTENERS} listeners of the workspace are connected",
-            advice="Omit the token, or delete a listener.",
+        raise conflict(
+            f"The token is in use, or all {MAX_LISTENERS} listeners of the workspace are connected",
+            "Omit the token, or delete a listener.",
         ) from None
     return {
         "id": listener.id,

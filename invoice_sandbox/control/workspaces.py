@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 
 from invoice_sandbox.base.clock import ClockState, clock_at, instant_text, parse_instant
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import conflict, reject
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.base.later import Later
 from invoice_sandbox.control.clock import LATEST
@@ -49,10 +49,9 @@ def delete_workspace(call: ControlCall) -> Record:
     """
     wanted = call.path["id"]
     if wanted == call.workspace.id:
-        raise reject(
-            "conflict",
-            problem="A workspace cannot delete itself",
-            advice="Use a key of the workspace that it was created from.",
+        raise conflict(
+            "A workspace cannot delete itself",
+            "Use a key of the workspace that it was created from.",
         )
     visible = {workspace.id: workspace for workspace in _visible(call)}
     if wanted not in visible:
@@ -109,9 +108,7 @@ def _clock(call: ControlCall) -> ClockState | None:
 def _first_instant(text: str) -> datetime:
     now = parse_instant(text)
     if now > LATEST:
-        raise reject(
-            "conflict",
-            problem=f"A clock cannot begin after {instant_text(LATEST)}",
-            advice="Choose an earlier 'now'.",
+        raise conflict(
+            f"A clock cannot begin after {instant_text(LATEST)}", "Choose an earlier 'now'."
         )
     return now

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
-from invoice_sandbox.base.errors import ApiError, ErrorType, reject, suggestion
+from invoice_sandbox.base.errors import ApiError, ErrorType, conflict, reject, suggestion
 from invoice_sandbox.base.ids import new_key, new_secret
 from invoice_sandbox.base.jsonio import dumps as dump_json
 from invoice_sandbox.openapi.message.parameters import query_of
@@ -27,15 +27,7 @@ from invoice_sandbox.scenarios.actions import Percent, Trigger, scenario_action
 from invoice_sandbox.scenarios.library import ScenarioResolver
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle, Move
 from invoice_sandbox.scenarios.script import START, Scenario
-from invoice_sandbox.state import (
-    USERS,
-    Condition,
-    Credential,
-    Page,
-    Record,
-    Transaction,
-    Workspace,
-)
+from invoice_sandbox.state import USERS, Condition, Credential, Page, Record, Transaction, Workspace
 from invoice_sandbox.state.credentials import (
     DISABLED_USER,
     KEYS,
@@ -119,6 +111,7 @@ __all__ = [
     "check_endpoints",
     "close_capability",
     "close_session",
+    "conflict",
     "disable",
     "drop_oldest",
     "dump_json",

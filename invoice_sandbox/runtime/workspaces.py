@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from invoice_sandbox.base.clock import ClockState, SystemClock, clock_at, instant_text
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import conflict, reject
 from invoice_sandbox.base.ids import key_digest, new_secret, random_seed, resource_id, seed_token
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.library import faults_of, with_conditions
@@ -107,10 +107,9 @@ class Workspaces:
         self._delete_idle()
         self._check_children(options)
         if self.store.count_workspaces() >= self.most:
-            raise reject(
-                "conflict",
-                problem=f"The server has {self.most} workspaces, which is its limit",
-                advice="Delete a workspace, or start the server with a larger --max-workspaces.",
+            raise conflict(
+                f"The server has {self.most} workspaces, which is its limit",
+                "Delete a workspace, or start the server with a larger --max-workspaces.",
             )
         seed = random_seed() if options.seed is None else options.seed
         token = seed_token(seed)
@@ -245,10 +244,9 @@ class Workspaces:
     ) -> None:
         left = self.store.snapshot_credentials(workspace.id, snapshot_id)
         if caller.digest not in {credential.digest for credential in left}:
-            raise reject(
-                "conflict",
-                problem="The snapshot does not contain the key of this request",
-                advice="Use the key that the workspace was created with.",
+            raise conflict(
+                "The snapshot does not contain the key of this request",
+                "Use the key that the workspace was created with.",
             )
         self.store.restore_snapshot(workspace.id, snapshot_id, clock)
         with self.store.transaction(workspace.id) as state:

@@ -57,11 +57,8 @@ class SqlLogs:
     """The logs of all workspaces. Entries wait in memory until they are written. What this process
     has added stays what it was: a recording needs the secrets that the database does not have."""
 
-    def __init__(
-        self, session: Callable[[str], AbstractContextManager[sql.Session]], threads: int
-    ) -> None:
-        self._session = session
-        self._has_threads = threads > 0
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
         self._waiting: dict[tuple[str, str], _Waiting] = {}
         self._whole: defaultdict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
         self._news: dict[str, asyncio.Event] = {}
@@ -71,6 +68,10 @@ class SqlLogs:
             self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:  # entries are written when somebody reads them
             self._loop = None
+
+    def session(self, workspace_id: str) -> AbstractContextManager[sql.Session]:
+        """Open a session of the database."""
+        raise NotImplementedError
 
     def append(
         self,
@@ -89,7 +90,7 @@ class SqlLogs:
             waiting.entries.append(added)
         if self._loop is None or not (is_first or workspace_id in self._news):
             return
-        if self._has_threads:
+        if self.threads:
             self._loop.call_soon_threadsafe(self._on_entry, workspace_id, is_first)
         else:
             self._on_entry(workspace_id, is_first)
@@ -98,7 +99,7 @@ class SqlLogs:
         """Wake whoever waits for entries, and see to it that they are written."""
         self.wake(workspace_id)
         if is_first and self._loop is not None:
-            delay = _DELAY_OF_SHARED if self._has_threads else _DELAY
+            delay = _DELAY_OF_SHARED if self.threads else _DELAY
             self._loop.call_later(delay, self._write_later)
 
     def wake(self, workspace_id: str) -> None:
@@ -110,7 +111,7 @@ class SqlLogs:
     def _write_later(self) -> None:
         if self._loop is None:
             return
-        if self._has_threads:
+        if self.threads:
             self._loop.run_in_executor(None, self._try_to_write)
         elif self._try_to_write(_SLICE) and self._waiting:
             self._loop.call_soon(self._write_later)  # others go on
@@ -118,19 +119,19 @@ class SqlLogs:
     def _try_to_write(self, most: int | None = None) -> bool:
         """Write entries that wait. False: they wait until somebody adds to them."""
         try:
-            self.write(most)
+            self.write_logs(most)
         except ApiError:
             return False
         return True
 
-    def write(self, most: int | None = None) -> None:
+    def write_logs(self, most: int | None = None) -> None:
         """Write the entries that wait, but not many more than ``most``. Raises ApiError 503."""
         with self._writing:
             waiting = self._taken(most)
             if not waiting:
                 return
             try:
-                with self._session(sql.EVERY) as session:
+                with self.session(sql.EVERY) as session:
                     session.write(())
                     for key in sorted(waiting):
                         self._add(session, *key, waiting[key])
@@ -179,7 +180,7 @@ class SqlLogs:
         for number in [number for number in whole if number <= gone]:
             del whole[number]
 
-    def forget(self, workspace_id: str) -> None:
+    def forget_logs(self, workspace_id: str) -> None:
         """Forget a workspace that was deleted."""
         for key in [key for key in self._whole if key[0] == workspace_id]:
             del self._whole[key]
@@ -191,22 +192,22 @@ class SqlLogs:
 
     def count_logged(self, workspace_id: str, log: str) -> int:
         """Return how many entries a log has had."""
-        if self._has_threads:
-            self.write()
-        with self._session(workspace_id) as session:
+        if self.threads:
+            self.write_logs()
+        with self.session(workspace_id) as session:
             row = session.one(sql.LOGGED, (workspace_id, log))
         return (row[0] if row else 0) + self._own((workspace_id, log)).count
 
     def _own(self, key: tuple[str, str]) -> _Waiting:
         """Return the entries that wait, where no other server may write some before them."""
-        return _NONE if self._has_threads else self._waiting.get(key, _NONE)
+        return _NONE if self.threads else self._waiting.get(key, _NONE)
 
     def _read(self, workspace_id: str, after: Mapping[str, int]) -> Mapping[str, Log]:
         """Return the entries of logs after those with these numbers."""
-        if self._has_threads:
-            self.write()
+        if self.threads:
+            self.write_logs()
         found = {}
-        with self._session(workspace_id) as session:
+        with self.session(workspace_id) as session:
             if session.one(sql.WORKSPACE, (workspace_id, sql.LIVE)) is None:
                 raise NoWorkspaceError(workspace_id)
             for log, number in after.items():
@@ -237,13 +238,13 @@ class SqlLogs:
         """Wait until one of these logs has entries after a number; the new entries of each log."""
         while True:
             news = self._news.setdefault(workspace_id, asyncio.Event())
-            if self._has_threads:
+            if self.threads:
                 found = await asyncio.to_thread(self._read, workspace_id, after)
             else:
                 found = self._read(workspace_id, after)
             if any(log.entries for log in found.values()):
                 return found
-            await _wait(news, _POLL if self._has_threads else None)
+            await _wait(news, _POLL if self.threads else None)
 
 
 async def _wait(news: asyncio.Event, seconds: float | None) -> None:

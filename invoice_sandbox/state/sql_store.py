@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -25,7 +25,6 @@ from invoice_sandbox.state import (
     Contents,
     Credential,
     Instant,
-    Log,
     NoWorkspaceError,
     Record,
     Snapshot,
@@ -52,20 +51,19 @@ _TRIAL: Final = 256 * 1024
 log = logging.getLogger("invoice_sandbox")
 
 
-class SqlStore:
+class SqlStore(SqlLogs):
     """All workspaces of a database. ``threads`` may call it at a time, 0: only the event loop's."""
 
     is_persistent = True
 
     def __init__(self, database: sql.Database, indexes: Indexes, capacity: Capacity) -> None:
+        super().__init__(database.threads)
         self.database = database
-        self.threads = database.threads
         self.capacity = capacity
         self.indexes = {
             name: tuple(field for field in fields if not isinstance(field, Instant))
             for name, fields in indexes.items()
         }
-        self._logs = SqlLogs(self.session, database.threads)
         self._used: dict[str, datetime] = {}
         self._noted: dict[str, datetime] = {}
         self._numbers: dict[str, tuple[int, int]] = {}
@@ -104,22 +102,23 @@ class SqlStore:
         self._problem = None
         log.warning("The store can be written again")
 
-    def failed(self, error: StoreError) -> ApiError:
-        """Return the error for a request that the store could not serve."""
-        if self._problem is None:
-            log.error("The store cannot be used: %s", error)
-        self._problem = str(error)
-        return unavailable()
-
     @contextmanager
     def session(self, workspace_id: str) -> Iterator[sql.Session]:
-        """Return a session of the database. Raises ApiError 503 for what it raises."""
+        """Open a session of the database. Raises ApiError 503 for what it raises."""
+        with self._errors(), self.database.session(workspace_id) as session:
+            yield session
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise ApiError 503 while the store cannot be used."""
         self.check()
         try:
-            with self.database.session(workspace_id) as session:
-                yield session
+            yield
         except StoreError as error:
-            raise self.failed(error) from error
+            if self._problem is None:
+                log.error("The store cannot be used: %s", error)
+            self._problem = str(error)
+            raise unavailable() from error
 
     def alone(self) -> AbstractContextManager[None]:
         """Let no other server create the first workspace in the block."""
@@ -128,7 +127,7 @@ class SqlStore:
     def close(self) -> None:
         """Write what is left, then close the database."""
         try:
-            self._logs.write()
+            self.write_logs()
             for workspace_id, (number, last) in self._numbers.items():
                 with self.session(workspace_id) as session:
                     used = self._use_row(workspace_id)
@@ -165,7 +164,7 @@ class SqlStore:
             session.commit([(statement, rows) for statement in sql.DELETE_WORKSPACE])
         for known in (self._used, self._noted, self._numbers):
             known.pop(workspace_id, None)
-        self._logs.forget(workspace_id)
+        self.forget_logs(workspace_id)
 
     def workspace(self, workspace_id: str) -> Workspace | None:
         """Return the workspace, or None."""
@@ -180,11 +179,8 @@ class SqlStore:
         self, workspace_id: str, query: str, values: tuple[Any, ...]
     ) -> tuple[Any, ...] | None:
         """Return the first row of a query that is a transaction of its own."""
-        self.check()
-        try:
+        with self._errors():
             return self.database.one(workspace_id, query, values)
-        except StoreError as error:
-            raise self.failed(error) from error
 
     def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
         """Return every workspace and when it was last used, in the order of creation."""
@@ -221,13 +217,18 @@ class SqlStore:
 
     def _reserve(self, workspace_id: str) -> tuple[int, int]:
         """Return the number before the first one that was reserved, and the last one."""
+        last = self._counted(workspace_id, sql.RESERVE, _RESERVED)
+        return last - _RESERVED, last
+
+    def _counted(self, workspace_id: str, statement: str, *values: int) -> int:
+        """Change a number of a workspace and return it."""
         with self.session(workspace_id) as session:
             session.write(())
-            row = session.one(sql.RESERVE, (_RESERVED, workspace_id, sql.LIVE))
+            row = session.one(statement, (*values, workspace_id, sql.LIVE))
             session.commit()
         if row is None:
             raise NoWorkspaceError(workspace_id)
-        return row[0] - _RESERVED, row[0]
+        return int(row[0])
 
     def _use_row(self, workspace_id: str) -> tuple[Any, ...]:
         """Return what the statement needs that writes the last use of a workspace."""
@@ -263,21 +264,25 @@ class SqlStore:
             rows = session.all(sql.DUE_WORKSPACES, (sql.LIVE, columns.milliseconds(now)))
         return tuple(workspace_id for (workspace_id,) in rows)
 
-    def transaction(self, workspace_id: str) -> Opening:
-        """Return a transaction. Those of one workspace are serial."""
-        return Opening(self, workspace_id)
+    @contextmanager
+    def transaction(self, workspace_id: str) -> Iterator[SqlTransaction]:
+        """Open a transaction. Those of one workspace are serial."""
+        with self.session(workspace_id) as session:
+            row = session.one(sql.OPEN + self.database.for_update, (workspace_id, sql.LIVE))
+            if row is None:
+                raise NoWorkspaceError(workspace_id)
+            content, meters, due = row
+            state = SqlTransaction(
+                session, workspace_id, content, meters, due, self.indexes, self.capacity
+            )
+            yield state
+            state.commit()
 
     # --- snapshots
 
     def next_snapshot_number(self, workspace_id: str) -> int:
         """Return the number of the next snapshot."""
-        with self.session(workspace_id) as session:
-            session.write(())
-            row = session.one(sql.NUMBER_SNAPSHOT, (workspace_id, sql.LIVE))
-            session.commit()
-        if row is None:
-            raise NoWorkspaceError(workspace_id)
-        return int(row[0])
+        return self._counted(workspace_id, sql.NUMBER_SNAPSHOT)
 
     def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
         """Save the workspace."""
@@ -383,31 +388,6 @@ class SqlStore:
             raise NoWorkspaceError(workspace_id) if state == sql.LIVE else KeyError(state)
         return row
 
-    # --- logs and names
-
-    def append(
-        self,
-        workspace_id: str,
-        log: str,
-        entry: Any,
-        size: int = 0,
-        shown: Callable[[Any], Record] | None = None,
-    ) -> None:
-        """Add an entry of about ``size`` bytes to a bounded log."""
-        self._logs.append(workspace_id, log, entry, size, shown)
-
-    def log(self, workspace_id: str, log: str) -> Log:
-        """Return the entries of a log."""
-        return self._logs.log(workspace_id, log)
-
-    def count_logged(self, workspace_id: str, log: str) -> int:
-        """Return how many entries a log has had."""
-        return self._logs.count_logged(workspace_id, log)
-
-    async def tail(self, workspace_id: str, after: Mapping[str, int]) -> Mapping[str, Log]:
-        """Wait until one of these logs has entries after a number; the new entries of each log."""
-        return await self._logs.tail(workspace_id, after)
-
 
 def open_store(
     place: Path | str, indexes: Indexes, capacity: Capacity, *, full: bool = False
@@ -426,50 +406,6 @@ def open_store(
 def unavailable() -> ApiError:
     """Return the error while the store cannot be used."""
     return reject("store_unavailable", ("Retry-After", "1"))
-
-
-class Opening:
-    """Opens a transaction and ends it. A generator would take five times as long."""
-
-    __slots__ = ("_session", "_store", "_transaction", "_workspace_id")
-
-    def __init__(self, store: SqlStore, workspace_id: str) -> None:
-        self._store = store
-        self._workspace_id = workspace_id
-
-    def __enter__(self) -> SqlTransaction:
-        store = self._store
-        store.check()
-        try:
-            self._session = store.database.session(self._workspace_id)
-            session = self._session.__enter__()
-        except StoreError as error:
-            raise store.failed(error) from error
-        try:
-            row = session.one(sql.OPEN + store.database.for_update, (self._workspace_id, sql.LIVE))
-            if row is None:
-                raise NoWorkspaceError(self._workspace_id)
-        except BaseException as error:
-            self._session.__exit__(None, None, None)
-            raise self._shown(error) from None
-        self._transaction = SqlTransaction(
-            session, self._workspace_id, (row[0], row[1], row[2]), store.indexes, store.capacity
-        )
-        return self._transaction
-
-    def __exit__(self, _type: Any, error: BaseException | None, _traceback: Any) -> None:
-        try:
-            if error is None:
-                self._transaction.commit()
-        except StoreError as problem:
-            raise self._store.failed(problem) from problem
-        finally:
-            self._session.__exit__(None, None, None)
-        if isinstance(error, StoreError):
-            raise self._store.failed(error) from error
-
-    def _shown(self, error: BaseException) -> BaseException:
-        return self._store.failed(error) if isinstance(error, StoreError) else error
 
 
 def _size_of_users(session: sql.Session, workspace_id: str) -> int:

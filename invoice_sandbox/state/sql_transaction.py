@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -104,19 +105,11 @@ class _Buffer:
 
     def copy(self) -> _Buffer:
         """Return an independent copy."""
-        return _Buffer(
-            self.meters.copy(),
-            self.next_due,
-            self.latest,
-            self.workspace,
-            self.entries.copy(),
-            self.unplaced.copy(),
-            self.changed.copy(),
-            self.gone.copy(),
-            self.steps.copy(),
-            self.steps_gone.copy(),
-            self.credentials.copy(),
-        )
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list | columns.Meters):
+                setattr(other, name, value.copy())
+        return other
 
     @property
     def has_rows(self) -> bool:
@@ -131,18 +124,19 @@ class SqlTransaction:
         self,
         session: sql.Session,
         workspace_id: str,
-        row: tuple[bytes, bytes, int | None],
+        content: bytes,
+        meters: bytes,
+        next_due: int | None,
         indexes: Indexes,
         capacity: Capacity,
     ) -> None:
-        """``row`` is that of the workspace: its content, its meters, and when a step is due."""
         self._session = session
         self._id = workspace_id
-        self._content, self._meters, self._stored_due = row
+        self._content, self._meters, self._stored_due = content, meters, next_due
         self._indexes = indexes
         self._capacity = capacity
-        meters = columns.decoded_meters(self._meters)
-        self._buffer = _Buffer(meters, self._stored_due, meters.latest)
+        counters = columns.decoded_meters(meters)
+        self._buffer = _Buffer(counters, next_due, counters.latest)
         self._attempts = self._savepoints = 0
         self._known_steps: dict[int, tuple[str, int, int]] = {}
 
@@ -206,11 +200,8 @@ class SqlTransaction:
 
     def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""
-        buffer, name, content = (
-            self._buffer,
-            (collection, columns.short(key)),
-            columns.encoded(record),
-        )
+        buffer, content = self._buffer, columns.encoded(record)
+        name = (collection, columns.short(key))
         entry = buffer.entries.get(name)
         if entry is None:
             entry = _Entry(stored=_UNKNOWN if buffer.meters.counts.get(collection) else None)
@@ -245,10 +236,8 @@ class SqlTransaction:
         for start in range(0, len(unknown), _FIRST_ROWS):
             some = unknown[start : start + _FIRST_ROWS]
             values = (*(part for key in some for part in key), self._id, sql.LIVE)
-            for collection, row_id, position, content in self._session.all(
-                sql.get_many(len(some)), values
-            ):
-                known[collection, row_id] = position, content
+            rows = self._session.all(sql.get_many(len(some)), values)
+            known |= {(row[0], row[1]): (row[2], row[3]) for row in rows}
         for key in buffer.unplaced:
             _, _, content, terms = buffer.entries[key]
             assert content is not None  # noqa: S101  what is deleted has been placed
@@ -429,16 +418,13 @@ class SqlTransaction:
 
     def take_due(self, now: datetime) -> ScheduledStep | None:
         """Remove and return the first step without a lane that is due at ``now``, if any."""
-        step = self._first(None, now)
+        step = self.first_due(None, now)
         if step is not None:
             self.discard_step(step.number)
         return step
 
     def first_due(self, lane: str | None, now: datetime) -> ScheduledStep | None:
         """Return the first step of a lane that is due at ``now``, if any. It stays scheduled."""
-        return self._first(lane, now)
-
-    def _first(self, lane: str | None, now: datetime) -> ScheduledStep | None:
         at = columns.milliseconds(now)
         if self._buffer.next_due is None or self._buffer.next_due > at:
             return None
@@ -565,10 +551,8 @@ class SqlTransaction:
         for digest, credential in self._buffer.credentials.items():
             yield sql.REVOKE, [(self._id, sql.LIVE, digest)]
             if credential is not None:
-                yield (
-                    sql.GRANT,
-                    [(self._id, sql.LIVE, digest, columns.encoded_credential(credential))],
-                )
+                content = columns.encoded_credential(credential)
+                yield sql.GRANT, [(self._id, sql.LIVE, digest, content)]
 
     def _closing(self) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
         """Return the statement that writes the row of the workspace, if it was changed."""

@@ -18,6 +18,7 @@ from invoice_sandbox.project.api import (
     Response,
     allows,
     conflict,
+    existing,
     instant_text,
     is_disabled,
     missing_scope,
@@ -76,9 +77,7 @@ def granted_scopes(call: Call) -> list[str]:
 
 def load_key(call: Call, key_id: str) -> Record:
     """Return the metadata of a key other than the caller's. Raises ApiError 404 and 409."""
-    metadata = call.state.get(KEYS, key_id)
-    if metadata is None:
-        raise reject("unknown_resource", kind="API key", member="id", value=key_id)
+    metadata = existing(call.state.get(KEYS, key_id), "API key", key_id)
     if metadata["id"] == call.origin.actor_id:
         raise conflict("A key cannot revoke itself", "Use another key of the same workspace.")
     return metadata

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Condition, Context, Record, conflict, reject
+from invoice_sandbox.project.api import Condition, Context, Record, conflict, existing
 
 from .audit import audit
 from .fingerprint import EXACT, multiply_exactly, round_half_up
@@ -55,9 +55,7 @@ def move_request(context: Context, request: Record, trigger: str) -> Record:
 
 def open_request(context: Context, request_id: str) -> Record:
     """Return the request of that id, if it accepts offers. Raises ApiError 404 and 409."""
-    request = context.state.get(REQUESTS, request_id)
-    if request is None:
-        raise reject("unknown_resource", kind="financing request", member="id", value=request_id)
+    request = existing(context.state.get(REQUESTS, request_id), "financing request", request_id)
     if request["status"] not in OPEN:
         raise conflict(
             f"The financing request is {request['status']} and accepts no offers",

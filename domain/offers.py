@@ -12,6 +12,7 @@ from invoice_sandbox.project.api import (
     Context,
     Record,
     conflict,
+    existing,
     instant_text,
     parse_instant,
     reject,
@@ -53,10 +54,7 @@ def move_offer(context: Context, offer: Record, trigger: str) -> Record:
 
 def load_offer(context: Context, offer_id: str) -> Record:
     """Return the offer of that id. Raises ApiError 404."""
-    offer = context.state.get(OFFERS, offer_id)
-    if offer is None:
-        raise reject("unknown_resource", kind="offer", member="id", value=offer_id)
-    return offer
+    return existing(context.state.get(OFFERS, offer_id), "offer", offer_id)
 
 
 def unfinished_offers(context: Context, invoice_id: str) -> Sequence[Record]:

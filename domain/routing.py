@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Context, Record, conflict, reject
+from invoice_sandbox.project.api import Context, Record, conflict, existing
 
 from .exposure import Exposure, exposure_of
 from .fingerprint import EXACT
@@ -93,10 +93,7 @@ def largest_amount(context: Context, invoice: Mapping[str, Any]) -> Decimal:
 
 def load_partner(context: Context, partner_id: str) -> Record:
     """Return the partner of that id. Raises ApiError 404."""
-    partner = context.state.get(PARTNERS, partner_id)
-    if partner is None:
-        raise reject("unknown_resource", kind="partner", member="id", value=partner_id)
-    return partner
+    return existing(context.state.get(PARTNERS, partner_id), "partner", partner_id)
 
 
 def check_partners(context: Context, partner_ids: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from invoice_sandbox.project.api import (
     Transaction,
     check_endpoints,
     conflict,
+    existing,
     is_own_address,
     is_rotating,
     is_signing_secret,
@@ -82,10 +83,7 @@ _SAMPLE_INVOICE: Final[Record] = {
 
 def load_endpoint(state: Transaction, endpoint_id: str) -> Record:
     """Return the endpoint of that id. Raises ApiError 404."""
-    endpoint = state.get(ENDPOINTS, endpoint_id)
-    if endpoint is None:
-        raise reject("unknown_resource", kind="webhook endpoint", member="id", value=endpoint_id)
-    return endpoint
+    return existing(state.get(ENDPOINTS, endpoint_id), "webhook endpoint", endpoint_id)
 
 
 def register_endpoint(call: Call) -> Record:

@@ -11,8 +11,8 @@ from invoice_sandbox.project.api import (
     Record,
     WorkThenRespond,
     end_access,
+    existing,
     is_disabled,
-    reject,
 )
 
 from ..domain.audit import audit
@@ -41,8 +41,7 @@ def disable_user(call: Call) -> Record:
     """
     name = call.path["user"]
     user = call.state.get(USERS, name) or user_of_address(call, name)
-    if user is None:
-        raise reject("unknown_resource", kind="user", member="id or e-mail address", value=name)
+    user = existing(user, "user", name, "id or e-mail address")
     if not is_disabled(user):
         user = {**user, "status": DISABLED_USER, "disabledAt": call.timestamp}
         call.state.put(USERS, user["id"], user)

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from heapq import nlargest
 from http import HTTPStatus
 from os.path import commonprefix
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from invoice_sandbox.base.ids import KEY_PREFIX
 
@@ -27,6 +27,9 @@ CODES: Final[Mapping[int, str]] = {
     503: "service_unavailable",
 }
 """The code of an error by its status. Other statuses fall back to the 400 or 500 code."""
+
+
+T = TypeVar("T")
 
 
 class UserError(Exception):
@@ -363,6 +366,13 @@ def reject(error: str | ErrorType, *headers: tuple[str, str], **values: Any) -> 
     ``error`` is the name of an error of the engine, or an error type of the project.
     """
     return ApiError(ERRORS[error] if isinstance(error, str) else error, values, headers)
+
+
+def existing(found: T | None, kind: str, value: Any = None, member: str = "id") -> T:
+    """Return what was looked up. Raises ApiError 404 for None: a ``kind`` of that ``member``."""
+    if found is None:
+        raise reject("unknown_resource", kind=kind, member=member, value=value)
+    return found
 
 
 def conflict(problem: str, advice: str, **values: Any) -> ApiError:

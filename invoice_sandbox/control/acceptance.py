@@ -9,7 +9,7 @@ import base64
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import instant_text
-from invoice_sandbox.base.errors import conflict, reject
+from invoice_sandbox.base.errors import conflict, existing
 from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.runtime.control_call import ControlCall, Raw
 from invoice_sandbox.runtime.journal import REDACTED
@@ -91,9 +91,7 @@ def get_acceptance_report(call: ControlCall) -> Record:
     """The report of a run. Raises ApiError 404 for no run, and for one without a report."""
     with call.engine.store.transaction(call.workspace.id) as state:
         report: Record | None = _named(state, call)["report"]
-    if report is None:
-        raise reject("unknown_resource", kind="report yet of a run", member="id")
-    return report
+    return existing(report, "report yet of a run")
 
 
 def keep_acceptance_bundle(call: ControlCall) -> Record:
@@ -109,17 +107,13 @@ def get_acceptance_bundle(call: ControlCall) -> Raw:
     """The bundle of a run. Raises ApiError 404 for no run, and for one without a bundle."""
     with call.engine.store.transaction(call.workspace.id) as state:
         run = _named(state, call)
-        bundle = state.get(BUNDLES, run["id"])
-    if bundle is None:
-        raise reject("unknown_resource", kind="bundle yet of a run", member="id")
+        bundle = existing(state.get(BUNDLES, run["id"]), "bundle yet of a run")
     return Raw(200, "application/octet-stream", base64.b64decode(bundle["zip"]))
 
 
 def _named(state: Transaction, call: ControlCall) -> dict[str, Any]:
-    run = state.get(_RUNS, call.path["id"])
-    if run is None:
-        raise reject("unknown_resource", kind="acceptance run", member="id", value=call.path["id"])
-    return dict(run)
+    run_id = call.path["id"]
+    return dict(existing(state.get(_RUNS, run_id), "acceptance run", run_id))
 
 
 def _shown(call: ControlCall, run: Record) -> Record:

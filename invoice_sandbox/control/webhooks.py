@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from invoice_sandbox.base.errors import conflict, reject
+from invoice_sandbox.base.errors import conflict, existing, reject
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.base.later import Later
 from invoice_sandbox.project.api import Response
@@ -135,10 +135,7 @@ def replay_delivery(call: ControlCall) -> Later:
 
 
 def _delivery(state: Transaction, call: ControlCall) -> Record:
-    delivery = state.get(DELIVERIES, call.path["id"])
-    if delivery is None:
-        raise reject("unknown_resource", kind="delivery", member="id", value=call.path["id"])
-    return delivery
+    return existing(state.get(DELIVERIES, call.path["id"]), "delivery", call.path["id"])
 
 
 def _replayed(call: ControlCall, delivery: Record) -> Response:
@@ -198,9 +195,7 @@ def stream_listener(call: ControlCall) -> Raw:
 
 def receive_for_listener(call: PublicControlCall) -> Later:
     """Send a message to the client and return the reported response. Raises ApiError 404."""
-    listener = call.engine.listeners.at(call.path["address"])
-    if listener is None:
-        raise reject("unknown_resource", kind="listener", member="address")
+    listener = existing(call.engine.listeners.at(call.path["address"]), "listener", None, "address")
     event_type = _event_type(call, listener)
     return Later(partial(_handed_over, call, listener, event_type), lambda response: response)
 
@@ -266,10 +261,7 @@ def _endpoints(call: ControlCall, listener: Listener, kept: Collection[str] | No
 
 
 def _listener(call: ControlCall) -> Listener:
-    listener = call.engine.listeners.named(call.workspace.id, call.path["id"])
-    if listener is None:
-        raise reject("unknown_resource", kind="listener", member="id")
-    return listener
+    return existing(call.engine.listeners.named(call.workspace.id, call.path["id"]), "listener")
 
 
 def _text_response(status: int, text: str, headers: tuple[tuple[str, str], ...] = ()) -> Raw:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
-from invoice_sandbox.base.errors import ApiError, ErrorType, conflict, reject, suggestion
+from invoice_sandbox.base.errors import ApiError, ErrorType, conflict, existing, reject, suggestion
 from invoice_sandbox.base.ids import new_key, new_secret
 from invoice_sandbox.base.jsonio import dumps as dump_json
 from invoice_sandbox.openapi.message.parameters import query_of
@@ -117,6 +117,7 @@ __all__ = [
     "dump_json",
     "enable",
     "end_access",
+    "existing",
     "instant_filter",
     "instant_text",
     "is_disabled",

@@ -153,7 +153,7 @@ def _presented(request: Request, scheme: Scheme, *, has_basic: bool) -> list[Pre
     secrets = secrets_of(request, scheme)
     kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
     found: list[Presented | str] = [Presented(kind, secret) for secret in secrets]
-    if scheme.location != BEARER:
+    if scheme.location != BEARER or all(secrets):
         return found
     problem = _problem_of_bearer(request.head, has_basic=has_basic)
     if problem is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -37,7 +38,7 @@ class Gate:
     advice: str
     challenges: tuple[tuple[str, str], ...]
 
-    @property
+    @cached_property
     def is_public(self) -> bool:
         """True if nobody has to say who is calling."""
         return not self.requirements and not self.is_open

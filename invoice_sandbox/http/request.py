@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 from urllib.parse import quote
@@ -130,6 +131,8 @@ class Head:
         """Every header of that name."""
         if name not in self.first:
             return []
+        if len(self.first) == len(self.headers):  # there is one of each
+            return [self.first[name]]
         return [value for key, value in self.headers if key == name]
 
 
@@ -214,7 +217,7 @@ class Request(Struct, eq=False):
     def url(self) -> str:
         """The path as it was sent, percent-encoded."""
         raw: bytes = self.scope.get("raw_path") or b""
-        return quote(raw, safe=f"{_IN_PATH}%") if raw else quote(self.path, safe=_IN_PATH)
+        return _quoted(raw) if raw else quote(self.path, safe=_IN_PATH)
 
     @property
     def accept(self) -> str:
@@ -226,6 +229,11 @@ class Request(Struct, eq=False):
         """The address of the client; empty if that is unknown, as when it is gone."""
         client = self.scope.get("client")
         return str(client[0]) if client else ""
+
+
+@lru_cache(maxsize=64)  # a request needs it twice
+def _quoted(raw: bytes) -> str:
+    return quote(raw, safe=f"{_IN_PATH}%")
 
 
 def ensure_id(request: Request, prefix: str) -> None:

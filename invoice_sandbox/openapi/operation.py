@@ -138,7 +138,7 @@ class Contract:
             if parameter.secret and parameter.location == location
         }
 
-    @property
+    @cached_property
     def version(self) -> str:
         """``info.version``."""
         return str(self.document["info"]["version"])

@@ -201,9 +201,11 @@ class Journal:
             return
         if entry.is_control and _OF_ACCEPTANCE.fullmatch(operation or ""):
             entry = structs.replace(entry, is_sent_again=False)
-        if _size(entry) > _LARGE_ENTRY:
+        size = _size(entry)
+        if size > _LARGE_ENTRY:
             entry = self.redactor.without_large_bodies(entry)
-        self._store.append(workspace_id, REQUESTS_LOG, entry, _size(entry), self.redactor.kept)
+            size = _size(entry)
+        self._store.append(workspace_id, REQUESTS_LOG, entry, size, self.redactor.kept)
 
     def logged(self, entry: JournalEntry) -> tuple[str, Record]:
         """The entry for a log, without secrets: one line with the headers of a rejected credential,

@@ -59,6 +59,7 @@ def parse(text: str) -> MediaType:
     return MediaType(name.strip().lower(), significant, parameters.get("charset", "").lower())
 
 
+@lru_cache(maxsize=256)
 def is_json(media_type: str) -> bool:
     """True if the media type is JSON: ``application/json``, ``text/json``, or one with the suffix
     ``+json`` (https://mimesniff.spec.whatwg.org/#json-mime-type)."""
@@ -76,6 +77,7 @@ def declared_for(declared: Iterable[str], given: MediaType) -> str | None:
     return max(fitting, key=lambda media_type: parse(media_type).rank, default=None)
 
 
+@lru_cache(maxsize=256)
 def concrete(declared: str) -> str:
     """Return the type to respond with under a declared type or range: JSON if the range has it."""
     type_, _, subtype = parse(declared).name.partition("/")

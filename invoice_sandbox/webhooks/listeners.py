@@ -99,6 +99,7 @@ class Listener:
     workspace_id: str
     last_used: float
     next_number: int
+    _loop: asyncio.AbstractEventLoop
     _waiting: dict[int, _Message] = field(default_factory=dict)
     _stream: asyncio.Event | None = None
     size: int = 0
@@ -133,21 +134,20 @@ class Listener:
         message = self._waiting.get(number)
         if message is None or message.response.done():
             return False
-        message.response.set_result(reported)
+        self._loop.call_soon_threadsafe(_resolve, message.response, reported)
         return True
 
     def disconnect(self) -> None:
         """End the stream. Waiting messages stay for the next one."""
         stream, self._stream = self._stream, None
         if stream is not None:
-            stream.set()
+            self._loop.call_soon_threadsafe(stream.set)
 
     def close(self) -> None:
         """End the stream and all waiting messages."""
         self.disconnect()
-        for message in self._waiting.values():
-            if not message.response.done():
-                message.response.set_exception(NobodyListensError())
+        for message in [*self._waiting.values()]:
+            self._loop.call_soon_threadsafe(_resolve, message.response, NobodyListensError())
 
     async def stream(
         self, after: int, idle: timedelta, is_open: Callable[[], bool]
@@ -187,14 +187,24 @@ class Listener:
                 self._stream = None
 
 
+def _resolve(response: asyncio.Future[Reported], found: Reported | NobodyListensError) -> None:
+    if response.done():
+        return
+    if isinstance(found, Reported):
+        response.set_result(found)
+    else:
+        response.set_exception(found)
+
+
 class Listeners:
-    """The listeners of all workspaces."""
+    """The listeners of all workspaces. All but ``hand_over`` and streams may come from threads."""
 
     def __init__(self, system_clock: SystemClock, patience: float) -> None:
         """``patience``: real seconds that the client has to report a response."""
         self._system_clock = system_clock
         self.patience = patience
         self._by_token: dict[str, Listener] = {}
+        self._loop = asyncio.get_running_loop()
 
     def open(self, workspace_id: str, token: str | None = None) -> Listener:
         """A new listener, or the one with this token. Raises InUseError."""
@@ -213,6 +223,7 @@ class Listeners:
             last_used=self._system_clock.monotonic(),
             # Greater than all numbers of an earlier server, so that clients can distinguish them.
             next_number=int(self._system_clock.now().timestamp() * 1000),
+            _loop=self._loop,
         )
         self._by_token[token] = listener
         return listener

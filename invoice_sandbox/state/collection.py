@@ -139,9 +139,17 @@ class Collection:
         return before
 
     def _add_entries(self, row: Row, present: tuple[Term, ...]) -> None:
+        position = row.position
         for term in row.terms:
-            if term not in present:
-                self._add_position(term, row.position)
+            if term in present:
+                continue
+            found = self.terms.get(term)
+            if found is None:
+                self.terms[term] = position
+            elif isinstance(found, int):
+                self.terms[term] = sorted((found, position))
+            else:
+                insort(found, position)
         for field, instant in row.instants:
             insort(self.instants[field], (instant, row.position))
 
@@ -152,15 +160,6 @@ class Collection:
         for field, instant in row.instants:
             pairs = self.instants[field]
             del pairs[bisect_left(pairs, (instant, row.position))]
-
-    def _add_position(self, term: Term, position: int) -> None:
-        found = self.terms.get(term)
-        if found is None:
-            self.terms[term] = position
-        elif isinstance(found, int):
-            self.terms[term] = sorted((found, position))
-        else:
-            insort(found, position)
 
     def _remove_position(self, term: Term, position: int) -> None:
         found = self.terms[term]

@@ -18,7 +18,7 @@ from tests.bench import page
 from tests.bench.calls import calls_of_post
 from tests.bench.measure import help_seconds, memory, rates, starts
 from tests.bench.servers import CONTRACT, ON_SQLITE, OURS, commands, installed_prism
-from tests.bench.stores import many, postgresql
+from tests.bench.stores import kills, many, postgresql
 from tests.interop.node import UnavailableError
 
 _REQUESTS: Final = 200_000
@@ -53,6 +53,7 @@ def main(seconds: float) -> None:
             invoices=invoices,
             many=many(invoices),
             posts=postgresql(seconds),
+            kills=kills(page.KILLS) if is_whole else None,
         )
     text = page.markdown(results)
     click.echo(text)

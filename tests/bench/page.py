@@ -13,6 +13,7 @@ from tests.bench.load import CONNECTIONS
 from tests.bench.measure import GET, LIST, POST, UNAUTHORIZED, UNKNOWN, Table
 from tests.bench.servers import BARE, ON_SQLITE, OURS, PRISM, VERSIONS
 from tests.bench.stores import WORKSPACES, Many
+from tests.chaos.__main__ import Outcome
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "performance.md"
 _BEGIN: Final = "<!-- results of make bench -->"
@@ -34,6 +35,7 @@ class Results:
     invoices: int
     many: Many
     posts: tuple[float, float]
+    kills: Outcome | None
 
 
 class Figure(NamedTuple):
@@ -134,8 +136,16 @@ def _measured(results: Results) -> Iterator[Figure]:
         (f"{WORKSPACES} workspaces", results.posts[1], 400, 500),
     ):
         yield Figure(f"PostgreSQL: POSTs a second in {count}", posts, None, must, aim, True)
+    if results.kills is not None:
+        writes = (
+            f"{results.kills.acknowledged:,} writes to two servers on PostgreSQL, {KILLS} kills"
+        )
+        problems = len(results.kills.problems)
+        yield Figure(f"{writes}: lost, doubled, out of order", problems, None, 0, 0)
+        yield Figure(f"{writes}: slowest write after a kill, s", results.kills.recovered)
 
 
+KILLS: Final = 20
 _ADVANCE: Final = 2.3
 _LISTED: Final = 8.1
 """CPU seconds, and milliseconds, that both took at 081bfd7b in alternation with a later commit, on

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from tests.bench.load import CONNECTIONS, drive
 from tests.bench.measure import POST, ROWS, invoice
 from tests.bench.process import cpu_seconds
 from tests.bench.servers import SANDBOX, Server, running
+from tests.chaos.__main__ import Outcome, database, kill, run
 from tests.connections import Connections
 from tests.databases import empty_server
 from tests.interop.checks import bearer
@@ -115,6 +117,12 @@ def postgresql(seconds: float) -> tuple[float, float]:
     with empty_server() as url, workspaces(WORKSPACES, f"--store={url}") as made:
         asyncio.run(_posts(made, seconds / 4, 1))  # warms up
         return asyncio.run(_posts(made[:1], seconds, 2)), asyncio.run(_posts(made, seconds, 3))
+
+
+def kills(times: int) -> Outcome:
+    """Kill one of two servers on PostgreSQL again and again, while clients write to both."""
+    with database() as store:
+        return run(store, kill, times, 2, random.Random(1))  # noqa: S311  not for secrets
 
 
 async def _posts(made: list[Workspace], seconds: float, turn: int) -> float:

@@ -34,6 +34,9 @@ probes:
     task: {name: order}
     rules: [{that: It orders., request: createOrder, atLeast: 1}]
 values: {order: {item: tea}}
+invariants:
+  once: {that: It keeps its keys apart., request: "*", keys: distinct}
+  polite: {that: It waits., request: "*", gaps: retryAfter}
 checks:
   - id: retries
     level: must
@@ -41,6 +44,7 @@ checks:
     specification: Errors
     cases:
       - when: webhooks
+        except: [once]
         task: {name: order, order: $order}
         webhooks: [order.paid]
         setup:
@@ -72,6 +76,8 @@ def test_a_plan_is_loaded_with_its_values(tmp_path: Path) -> None:
     assert plan.digest.startswith("sha256:")
     assert plan.words_of(case.task) == "order tea"
     assert plan.probes["orders"].task == {"name": "order"}
+    assert case.invariants == (plan.invariants["polite"],)
+    assert plan.probes["orders"].invariants == (*plan.invariants.values(),)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +101,8 @@ def test_a_plan_is_loaded_with_its_values(tmp_path: Path) -> None:
             "request: getOder",
             "'getOder' (did you mean getOrder?)",
         ),
+        ("except: [once]", "except: [onec]", "no invariant 'onec' (did you mean once?)"),
+        ("keys: distinct", "keys: distnct", "'keys' cannot be 'distnct' (did you mean distinct?)"),
         ("after: served", "after: server", "no mark 'server' (did you mean served?)"),
         ("$order", "$oder", "no value 'oder' (did you mean order?)"),
         (

@@ -66,6 +66,25 @@ def after_429(second: float) -> list[Request]:
     return [request(0, 429, retry_after=timedelta(seconds=2)), request(second)]
 
 
+HALF = "2026-11-22T09:00:00.500Z"
+OTHER = request(0.5, operation="createItem", path="/items")
+"""A change between two requests."""
+
+
+def keyed(*sent: tuple[str | None, int], **members: Any) -> list[Request]:
+    """Requests with these keys and bodies, a second apart."""
+    return [
+        request(second, idempotency_key=key, body=str(body), **members)
+        for second, (key, body) in enumerate(sent)
+    ]
+
+
+def shown(second: float, status: str) -> Request:
+    """A read that shows a record with that status."""
+    body = f'{{"data": [{{"id": "o_1", "status": "{status}"}}]}}'
+    return request(second, 200, method="GET", operation="listOrders", response=body)
+
+
 @in_turn(
     ("rule", "seen", "expected"),
     [
@@ -116,6 +135,37 @@ def after_429(second: float) -> list[Request]:
         ({"gaps": "retryAfter"}, after_429(2.05), KEPT),
         ({"gaps": "retryAfter"}, after_429(1.5), BROKEN),
         ({"gaps": "retryAfter"}, [request(0), request(1)], UNJUDGED),
+        ({"gaps": "retryAfter"}, [*after_429(2.05), request(1.5)], BROKEN),
+        ({"gaps": "retryAfter"}, [replace(one, is_live=False) for one in after_429(1)], UNJUDGED),
+        ({"repeatsAtMost": 0}, [request(0, 403), request(1, 403)], BROKEN),
+        ({"repeatsAtMost": 1}, [request(0, 403), request(1, 403)], KEPT),
+        ({"repeatsAtMost": 0}, [request(0, 400, body="1"), request(1, 400, body="2")], KEPT),
+        ({"repeatsAtMost": 0}, [request(0, 403), request(0.005, 403)], KEPT),  # side by side
+        ({"repeatsAtMost": 0}, [request(0, 403), request(1, 403, period=1)], KEPT),
+        ({"repeatsAtMost": 0, "status": 403}, [request(0, 403), OTHER, request(1, 403)], KEPT),
+        ({"repeatsAtMost": 0}, [request(0, 403), request(1, 403), attempt(at=HALF)], KEPT),
+        ({"repeatsAtMost": 0}, [request(0, 403), request(1, 403), attempt(401, at=HALF)], BROKEN),
+        ({"keys": "distinct"}, keyed(("a", 1), ("a", 1), ("b", 2)), KEPT),
+        ({"keys": "distinct"}, keyed(("a", 1), ("a", 2)), BROKEN),
+        ({"keys": "distinct"}, keyed((None, 1), (None, 2)), UNJUDGED),
+        ({"keys": "stable"}, keyed(("a", 1), ("a", 1), status=503), KEPT),
+        ({"keys": "stable"}, keyed(("a", 1), ("b", 1), status=503), BROKEN),
+        ({"keys": "stable"}, keyed(("a", 1), ("b", 1), status=None), BROKEN),
+        ({"keys": "stable"}, keyed(("a", 1), ("b", 1), fault="truncate"), BROKEN),
+        ({"keys": "stable"}, keyed(("a", 1), ("b", 1)), UNJUDGED),  # the first had succeeded
+        ({"keys": "stable"}, keyed((None, 1), (None, 1), status=503), UNJUDGED),
+        ({"leaves": ["Gone"]}, [shown(0, "Gone"), request(1, body='{"a": ["o_1"]}')], BROKEN),
+        ({"leaves": ["Gone"]}, [shown(0, "Gone"), request(1, path="/orders/o_1")], BROKEN),
+        ({"leaves": ["Gone"]}, [shown(0, "Gone"), request(1, body='["o_2"]')], KEPT),
+        ({"leaves": ["Gone"]}, [shown(0, "Open"), request(1, body='["o_1"]')], KEPT),
+        (
+            {"leaves": ["Gone"]},
+            [shown(0, "Gone"), shown(1, "Open"), request(2, body='["o_1"]')],
+            KEPT,
+        ),
+        ({"leaves": ["Gone"]}, [request(1, body='["o_1"]'), shown(2, "Gone")], KEPT),
+        ({"atMost": 0, "status": [400, 413]}, [request(0, 413)], BROKEN),
+        ({"atMost": 0, "status": [400, 413]}, [request(0, 403)], KEPT),
         ({"body": {"/a": 98.435}}, [request(body='{"a": 98.435}')], KEPT),
         ({"body": {"/a": 98.435}}, [request(body='{"a": 98.44}')], BROKEN),
         ({"body": {"/a": 1}}, [request(body='{"a": 1.00}')], KEPT),
@@ -124,6 +174,7 @@ def after_429(second: float) -> list[Request]:
         ({"delivery": "*", "response": "2xx"}, [attempt()], KEPT),
         ({"delivery": "*", "response": "2xx"}, [attempt(401)], BROKEN),
         ({"delivery": "*", "response": "2xx"}, [attempt(None)], ABSENT),
+        ({"delivery": "*", "response": "2xx"}, [attempt(None, error="timeout")], BROKEN),
         ({"delivery": "*", "response": "2xx"}, [], UNJUDGED),
         ({"delivery": "*", "response": "any"}, [attempt(500)], KEPT),
         ({"delivery": "order.lost", "response": "2xx"}, [attempt(401)], UNJUDGED),
@@ -289,6 +340,31 @@ def test_a_probe_before_and_after_a_case(
         "Before the check: It orders once.",
         "After the check: It orders once.",
     ]
+
+
+FORBIDDEN = {"that": "It stops at once.", "request": "*", "status": 403, "repeatsAtMost": 0}
+
+
+def test_a_broken_invariant_fails_whatever_else_the_case_and_its_probe_come_to() -> None:
+    """Only what a rule of the case found wrong goes first."""
+    twice = Observations([request(0, 403), request(0.5, 403)])
+    case = Case({"name": "order"}, (LOUD,), (CONTROL,), invariants=(FORBIDDEN,))
+    found = judge(case, "should", twice)
+    assert (found.verdict, found.decisive, found.violation) == (
+        Verdict.FAIL,
+        *2 * [found.violation],
+    )
+    exchanges = "POST /orders: 403 at 2026-11-22T08:59:59.990Z, POST /orders: 403 at 2026-11-22T09"
+    expected = "Expected no repetition; found the same request 0.49 s later"
+    assert found.summary == f"It stops at once. {expected}. {exchanges}:00:00.490Z."
+    silent = judge(replace(case, controls=({**CONTROL, "status": 200},)), "must", twice)
+    assert silent.verdict is Verdict.FAIL
+    works = judge(case, "must", Observations([request()]))
+    assert works.verdict is Verdict.PASS
+    for verdicts in ((works, found, works), (works, works, found), (found, works, works)):
+        assert controlled(*verdicts).verdict is Verdict.FAIL
+    own = judge(replace(case, rules=({**QUIET, "status": 403},)), "must", twice)
+    assert (own.verdict, own.decisive and own.decisive.rule["that"]) == (Verdict.FAIL, "It stops.")
 
 
 def test_rules_without_anything_to_judge_are_inconclusive() -> None:

@@ -165,6 +165,7 @@ class _CaseRun:
     deadline: float = 0.0
     until: str | None = None
     has_begun: bool = True
+    requests_before: int = 0
 
     def use(self, workspace: ControlClient) -> None:
         """Run in this workspace."""
@@ -176,14 +177,24 @@ class _CaseRun:
         """Prepare, run the client, judge. Raises SandboxError and OSError before it starts."""
         self._prepare()
         task = resolved(self.case.task, self.values)
-        client = self._start(task)
+        client = self._accompanied(task, self.case.during)
+        for number, following in enumerate(self.case.then, start=2):
+            self.requests_before = len(self.observer.observe().requests)
+            client = self._accompanied(resolved(following, self.values), (), str(number))
+        return self._report(task, client)
+
+    def _accompanied(
+        self, task: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], number: str = ""
+    ) -> Session:
+        """Have the client do a task, and do the steps meanwhile."""
+        client = self._start(task, number)
         try:
-            self._accompany()
-            if not client.has_ended:
-                self.until = str(self.control.ask("GET", "/clock")["now"])
+            self._accompany(steps)
+            ended = client.has_ended
+            self.until = None if ended else str(self.control.ask("GET", "/clock")["now"])
         finally:
             client.stop()
-        return self._report(task, client)
+        return client
 
     def _prepare(self) -> None:
         if self.plan.credentials is not None:
@@ -205,8 +216,8 @@ class _CaseRun:
             raise SandboxError(f"{url} cannot be called: {made.get('disabledReason')}")
         self.values |= {"endpoint": made["id"], "secret": made["secret"]}
 
-    def _start(self, task: Mapping[str, Any]) -> Session:
-        name = "-".join(filter(None, [self.check.id, self.case.name, self.suffix]))
+    def _start(self, task: Mapping[str, Any], number: str) -> Session:
+        name = "-".join(filter(None, [self.check.id, self.case.name, self.suffix, number]))
         text, environment = self.plan.words_of(task), self._environment(task)
         self.session = self.client.start(
             Assignment(self.check.id, name, task, text, environment, self.endpoint)
@@ -231,20 +242,20 @@ class _CaseRun:
         port = self.endpoint.port if self.endpoint else None
         return "" if port is None else str(port)
 
-    def _accompany(self) -> None:
+    def _accompany(self, steps: Sequence[Mapping[str, Any]]) -> None:
         """Do the steps while the client runs, until the case ends."""
         self.has_begun = self._until(self._has_begun, monotonic() + self.client.patience)
         if not self.has_begun:
             return
         self.deadline = monotonic() + self.case.window.total_seconds()
-        for step in self.case.during:
+        for step in steps:
             self._do(step)
         if self.case.ends == "client":
             self._until(lambda: False, self.deadline)
 
     def _has_begun(self) -> bool:
         return self.session is None or self.session.has_begun(
-            lambda: len(self.observer.observe().requests)
+            lambda: len(self.observer.observe().requests) - self.requests_before
         )
 
     def _do(self, step: Mapping[str, Any]) -> None:

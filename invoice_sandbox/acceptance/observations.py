@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from invoice_sandbox.base.clock import parse_instant
+from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.control.client import ControlClient
 
 _MAX_REQUESTS: Final = 1000
+_FAILURE: Final = 500
+_UNREADABLE: Final = frozenset({"truncate", "html", "malformed"})
+"""Faults of a response that the client cannot read."""
+
 _ID: Final = re.compile(r"[0-9A-Za-z_.:-]+")
 
 
@@ -20,7 +24,7 @@ class Request:
     """A request of the client. ``ended`` is when its response was complete.
 
     ``status`` is None when the connection was reset. ``period`` is the number of marks that had
-    been set when the request was first seen.
+    been set when the request was first seen. ``is_live``: the clock followed real time.
     """
 
     id: str
@@ -37,20 +41,31 @@ class Request:
     fault: str | None = None
     replayed: bool = False
     period: int = 0
+    is_live: bool = True
 
     @property
     def began(self) -> datetime:
         """The instant of its arrival."""
-        return self.ended - self.took
+        return self.ended - self.took if self.is_live else self.ended
 
     @property
     def line(self) -> str:
         """The request in one line."""
         return f"{self.method} {self.path}: {self.status or 'connection reset'}"
 
+    @property
+    def may_have_had_an_effect(self) -> bool:
+        """True if the client cannot know: it got no response that it can read, or a 5xx."""
+        return self.status is None or self.status >= _FAILURE or self.fault in _UNREADABLE
+
     def evidence(self) -> dict[str, Any]:
         """A reference to its journal entry."""
-        return {"requestId": self.id, "line": self.line, "operation": self.operation}
+        return {
+            "requestId": self.id,
+            "line": self.line,
+            "operation": self.operation,
+            "at": instant_text(self.began),
+        }
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,7 @@ class Attempt:
             "attempt": self.number,
             "line": self.line,
             "eventType": self.event_type,
+            "at": self.at,
         }
 
 
@@ -161,6 +177,7 @@ def _request(entry: Mapping[str, Any], period_of: Callable[[str], int]) -> Reque
         fault=entry["why"].get("fault", "").rpartition(" ")[2] or None,
         replayed=bool(entry["why"].get("replayed", False)),
         period=period_of(entry["requestId"]),
+        is_live=entry["why"].get("clock", "live").startswith("live"),
     )
 
 
@@ -186,6 +203,19 @@ def contains(value: Any, wanted: str) -> bool:
     if isinstance(value, list):
         return any(contains(item, wanted) for item in value)
     return bool(value == wanted)
+
+
+def statuses_shown(value: Any) -> dict[str, str]:
+    """Return the statuses of the records anywhere in a JSON value, by their ids."""
+    if isinstance(value, list):
+        return {name: text for item in value for name, text in statuses_shown(item).items()}
+    if not isinstance(value, Mapping):
+        return {}
+    found = statuses_shown(list(value.values()))
+    record, status = value.get("id"), value.get("status")
+    if isinstance(record, str) and isinstance(status, str):
+        found[record] = status
+    return found
 
 
 def path_names(path: str, wanted: str) -> bool:

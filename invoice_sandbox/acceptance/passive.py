@@ -17,7 +17,13 @@ from invoice_sandbox.acceptance.observations import Observations, Request, obser
 from invoice_sandbox.acceptance.plan import Case, Check, Plan, Rule, listed
 from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate, is_status
 from invoice_sandbox.acceptance.runner import NOTHING, CheckReport, RunReport
-from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, as_sentence, broken_at
+from invoice_sandbox.acceptance.verdicts import (
+    CaseVerdict,
+    Verdict,
+    as_sentence,
+    broken_at,
+    judge,
+)
 from invoice_sandbox.bundles.archive import Bundle
 from invoice_sandbox.bundles.saving import DELIVERIES, END, JOURNAL, START, listed_entries
 
@@ -39,6 +45,7 @@ def passive_report(plan: Plan, bundle: Bundle) -> RunReport:
     seen = observations_of(journal, deliveries)
     is_live = all(bundle.json(part)["clock"]["mode"] == "live" for part in (START, END))
     checks = [passive_check(check, seen, is_live=is_live) for check in plan.checks]
+    checks += _invariants(plan, seen)
     sent = with_payloads({"deliveries": deliveries, "end": end})
     shown: set[str] = set()
     with_entries = [*_with_entries(checks, journal, sent, shown)]
@@ -48,6 +55,15 @@ def passive_report(plan: Plan, bundle: Bundle) -> RunReport:
         deliveries=[delivery for delivery in sent if delivery["id"] not in shown],
     )
     return RunReport(plan, with_entries, True, others)
+
+
+def _invariants(plan: Plan, seen: Observations) -> Iterator[CheckReport]:
+    """Yield the verdict on the invariants of a plan, if the client did anything."""
+    if plan.invariants and (seen.requests or seen.attempts):
+        case = Case({}, (), invariants=tuple(plan.invariants.values()))
+        proves = "The client keeps what holds in every case."
+        check = Check("invariants", "must", proves, "All of it", (case,), "/invariants")
+        yield CheckReport(check, [CaseReport("", judge(case, check.level, seen), seen)])
 
 
 def _with_entries(

@@ -45,11 +45,16 @@ Rule = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """One run of the client: its task, the steps of the operator, and the rules."""
+    """One run of the client: its task, the steps of the operator, and the rules.
+
+    ``then`` are tasks that follow in the same workspace. ``invariants`` are those of the plan that
+    hold for the task.
+    """
 
     task: Mapping[str, Any]
     rules: tuple[Rule, ...]
     controls: tuple[Rule, ...] = ()
+    then: tuple[Mapping[str, Any], ...] = ()
     name: str = ""
     when: str | None = None
     unless: str | None = None
@@ -61,6 +66,7 @@ class Case:
     window: timedelta = timedelta(minutes=1)
     review: Mapping[str, Any] | None = None
     probe: str | None = None
+    invariants: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,7 @@ class Plan:
     tasks: Mapping[str, str] = field(default_factory=dict)
     asks: Mapping[str, str] = field(default_factory=dict)
     probes: Mapping[str, Case] = field(default_factory=dict)
+    invariants: Mapping[str, Rule] = field(default_factory=dict)
     pointers: Mapping[str, str] = field(default_factory=dict)
     credentials: Mapping[str, Any] | None = None
     preflight: str | None = None
@@ -174,12 +181,28 @@ def _in_text(name: str, pointer: Pointer) -> str:
 
 
 def _plan(document: Mapping[str, Any], content: bytes, vocabulary: PlanVocabulary) -> Plan:
-    plan = convert(document, Plan)
+    plan = convert(_with_invariants(document), Plan)
     checks = [replace(check, pointer=f"/checks/{index}") for index, check in enumerate(plan.checks)]
     digest = hashlib.sha256(content).hexdigest()
     return replace(
         plan, checks=tuple(checks), pointers=vocabulary.pointers, digest=f"sha256:{digest}"
     )
+
+
+def _with_invariants(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a document whose cases and probes have the invariants that hold for them."""
+    declared: Mapping[str, Rule] = document.get("invariants", {})
+
+    def completed(case: Mapping[str, Any]) -> Mapping[str, Any]:
+        held = [rule for name, rule in declared.items() if name not in case.get("except", ())]
+        return {**case, "invariants": held}
+
+    checks = [
+        {**check, "cases": [completed(case) for case in check["cases"]]}
+        for check in document["checks"]
+    ]
+    probes = {name: completed(probe) for name, probe in document.get("probes", {}).items()}
+    return {**document, "checks": checks, "probes": probes}
 
 
 def _with_values(document: Any) -> Any:
@@ -207,6 +230,7 @@ def _names(document: Mapping[str, Any], vocabulary: PlanVocabulary) -> dict[str,
     if vocabulary.scenarios is not None:
         names["scenario"] = vocabulary.scenarios
     own = {"capability": "capabilities", "probe": "probes", "task": "tasks"}
+    own |= {"invariant": "invariants"}
     for name, part in own.items():
         declared = document.get(part, {})
         if isinstance(declared, Mapping) and (part in document or name != "task"):

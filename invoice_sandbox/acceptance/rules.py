@@ -17,11 +17,13 @@ from invoice_sandbox.acceptance.observations import (
     Request,
     contains,
     path_names,
+    statuses_shown,
 )
 from invoice_sandbox.acceptance.plan import EVERY, NONE, Rule, listed
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import parse_duration
+from invoice_sandbox.base.clock import parse_duration, parse_instant
 from invoice_sandbox.openapi.load.pointers import at_pointer
+from invoice_sandbox.webhooks.attempts import TIMEOUT
 
 _TOLERANCE: Final = timedelta(milliseconds=50)
 """How much earlier than Retry-After a request may arrive: clocks differ, and timers round."""
@@ -107,18 +109,22 @@ def _is_selected(rule: Rule, request: Request, seen: Observations) -> bool:
 
 _TESTS: Final[Mapping[str, Callable[[Any, Request], bool]]] = {
     "method": lambda wanted, request: request.method in listed(wanted),
-    "status": lambda wanted, request: is_status(wanted, request.status),
+    "status": lambda wanted, request: any(
+        is_status(status, request.status) for status in listed(wanted)
+    ),
     "fault": lambda wanted, request: (request.fault or NONE) == wanted,
     "replayed": lambda wanted, request: request.replayed is wanted,
     "shows": lambda wanted, request: contains(jsonio.parsed(request.response), wanted),
-    "names": lambda wanted, request: (
-        path_names(request.path, wanted) or contains(jsonio.parsed(request.body), wanted)
-    ),
+    "names": lambda wanted, request: _names(request, wanted),
     "has": lambda wanted, request: all(
         at_pointer(jsonio.parsed(request.body), pointer) is not None for pointer in wanted
     ),
 }
 """By member of a rule: tests if a request is one of those that the rule is about."""
+
+
+def _names(request: Request, wanted: str) -> bool:
+    return path_names(request.path, wanted) or contains(jsonio.parsed(request.body), wanted)
 
 
 def is_status(wanted: int | str, status: int | None) -> bool:
@@ -172,8 +178,8 @@ def _meant(rule: Rule) -> str:
     """Return the requests that a rule counts, in words: operations, status, and value."""
     operations = listed(rule["request"])
     to = "" if EVERY in operations else f" to {' or '.join(operations)}"
-    status = rule.get("status")
-    status = {None: "", NONE: " without a response", "any": " with a response"}.get(
+    status = " or ".join(map(str, listed(rule.get("status", ""))))
+    status = {"": "", NONE: " without a response", "any": " with a response"}.get(
         status, f" with status {status}"
     )
     naming = f" naming {rule['names']}" if "names" in rule else ""
@@ -224,6 +230,106 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, list):
         return [_sorted(item) for item in value]
     return Decimal(value).normalize() if type(value) in {int, Decimal} else value
+
+
+def _repeats(rule: Rule, requests: list[Request], seen: Observations) -> Result:
+    most = rule["repeatsAtMost"]
+    expected = "no repetition" if most == 0 else f"at most {most} repetitions"
+    for sent in _by(requests, lambda request: (request.method, request.path, _plain(request))):
+        repeated = [
+            pair
+            for pair in pairwise(sent)
+            if pair[1].began >= pair[0].ended and not _has_changed(seen, *pair)
+        ]
+        if len(repeated) > most:
+            earlier, later = repeated[most]
+            actual = f"the same request {_seconds(later.began - earlier.ended)} later"
+            return _result(rule, Outcome.BROKEN, expected, actual, [earlier, later])
+    return _result(rule, Outcome.KEPT, expected, "none", requests)
+
+
+def _has_changed(seen: Observations, earlier: Request, later: Request) -> bool:
+    """True if the client did, was sent, or met something between two requests."""
+    return (
+        earlier.period != later.period
+        or any(
+            earlier.ended <= request.ended <= later.began
+            for request in seen.requests
+            if request.method != "GET" and is_status("2xx", request.status)
+        )
+        or any(
+            earlier.ended <= parse_instant(attempt.at) <= later.began
+            for attempt in seen.attempts
+            if is_status("2xx", attempt.status)
+        )
+    )
+
+
+def _by(requests: Sequence[Request], key: Callable[[Request], Any]) -> Iterator[list[Request]]:
+    """Yield the requests that have a key in common, oldest first."""
+    found: dict[Any, list[Request]] = {}
+    for request in requests:
+        found.setdefault(key(request), []).append(request)
+    yield from found.values()
+
+
+def _distinct(rule: Rule, requests: list[Request], _: Observations) -> Result:
+    expected = "one Idempotency-Key for each request"
+    keyed = [request for request in requests if request.idempotency_key is not None]
+    if not keyed:
+        return _unjudged(rule, expected, requests)
+    for sent in _by(keyed, lambda sent: (sent.idempotency_key, sent.method, sent.path)):
+        different = [*_by(sent, _plain)]
+        if len(different) > 1:
+            actual = f"the key {sent[0].idempotency_key!r} for {_requests(len(different))}"
+            both = [first for first, *_ in different[:2]]
+            return _result(rule, Outcome.BROKEN, expected, f"{actual} with other bodies", both)
+    return _result(rule, Outcome.KEPT, expected, "the same", keyed)
+
+
+def _stable(rule: Rule, requests: list[Request], _: Observations) -> Result:
+    expected = "the same Idempotency-Key in every repetition"
+    pairs = [
+        pair
+        for sent in _by(requests, lambda request: (request.method, request.path, _plain(request)))
+        for pair in pairwise(sent)
+        if pair[0].may_have_had_an_effect and None not in {one.idempotency_key for one in pair}
+    ]
+    if not pairs:
+        return _unjudged(rule, expected, requests)
+    for earlier, later in pairs:
+        if earlier.idempotency_key != later.idempotency_key:
+            actual = f"another key {_seconds(later.began - earlier.ended)} later"
+            return _result(rule, Outcome.BROKEN, expected, actual, [earlier, later])
+    return _result(rule, Outcome.KEPT, expected, "the same", requests)
+
+
+def _leaves(rule: Rule, requests: list[Request], seen: Observations) -> Result:
+    statuses = rule["leaves"]
+    expected = f"no request that names a record shown as {' or '.join(listed(statuses))}"
+    shown = [
+        (request, statuses_shown(jsonio.parsed(request.response))) for request in seen.requests
+    ]
+    for request in requests:
+        last: dict[str, tuple[Request, str]] = {}
+        for earlier, records in shown:
+            if earlier is request:
+                break
+            if earlier.ended <= request.began:
+                last |= {name: (earlier, status) for name, status in records.items()}
+        for name, (earlier, status) in last.items():
+            if status in listed(statuses) and _names(request, name):
+                actual = f"a request that names {name}, which it had been shown as {status}"
+                return _result(rule, Outcome.BROKEN, expected, actual, [earlier, request])
+    return _result(rule, Outcome.KEPT, expected, "none", requests)
+
+
+def _keys(rule: Rule, requests: list[Request], seen: Observations) -> Result:
+    return _KEYS[rule["keys"]](rule, requests, seen)
+
+
+def _seconds(length: timedelta) -> str:
+    return f"{length.total_seconds():.2f} s"
 
 
 def _body(rule: Rule, requests: list[Request], _: Observations) -> Result:
@@ -316,13 +422,18 @@ def _pace(rule: Rule, requests: list[Request], _: Observations) -> Result:
 
 def _retry_after(rule: Rule, requests: list[Request], _: Observations) -> Result:
     expected = "no request before Retry-After is over"
-    pairs = [pair for pair in pairwise(requests) if pair[0].retry_after is not None]
+    pairs = [
+        (earlier, later, earlier.retry_after)
+        for place, earlier in enumerate(requests)
+        for later in requests[place + 1 :]
+        if earlier.retry_after is not None and earlier.is_live and later.began > earlier.ended
+    ]
     if not pairs:
         return _unjudged(rule, expected, requests)
-    for earlier, later in pairs:
-        wanted, gap = earlier.retry_after or timedelta(), later.began - earlier.ended
+    for earlier, later, wanted in pairs:
+        gap = later.began - earlier.ended
         if gap < wanted - _TOLERANCE:
-            actual = f"a request after {gap.total_seconds():.2f} s of {wanted.total_seconds():g} s"
+            actual = f"a request after {_seconds(gap)} of {wanted.total_seconds():g} s"
             return _result(rule, Outcome.BROKEN, expected, actual, [earlier, later])
     return _result(rule, Outcome.KEPT, expected, "the client waited", requests)
 
@@ -330,10 +441,14 @@ def _retry_after(rule: Rule, requests: list[Request], _: Observations) -> Result
 _Judge = Callable[[Rule, list[Request], Observations], Result]
 
 _GAPS: Final[Mapping[str, _Judge]] = {"grow": _grow, "retryAfter": _retry_after, "end": _end}
+_KEYS: Final[Mapping[str, _Judge]] = {"distinct": _distinct, "stable": _stable}
 
 _JUDGES: Final[Mapping[str, _Judge]] = {
     "same": _same,
     "sameBodyAtMost": _same_body_at_most,
+    "repeatsAtMost": _repeats,
+    "keys": _keys,
+    "leaves": _leaves,
     "gaps": _gaps,
     "within": _within,
     "pace": _pace,
@@ -361,7 +476,7 @@ def _of_deliveries(rule: Rule, attempts: list[Attempt]) -> Result:
     wrong = [attempt for attempt in attempts if not is_status(rule["response"], attempt.status)]
     if not wrong:
         return _result(rule, Outcome.KEPT, expected, _responses(attempts), attempts)
-    responded = [attempt for attempt in wrong if attempt.status is not None]
+    responded = [attempt for attempt in wrong if attempt.status or attempt.error == TIMEOUT]
     outcome = Outcome.BROKEN if responded else Outcome.ABSENT
     return _result(rule, outcome, expected, _responses(wrong), responded or wrong)
 

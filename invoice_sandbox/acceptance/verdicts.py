@@ -47,7 +47,8 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 class CaseVerdict:
     """The verdict on a case, a sentence, and the result that decided it, if there is one.
 
-    ``explanation`` is what explains that a client did too little, if it did.
+    ``explanation`` is what explains that a client did too little, if it did. ``violation`` is the
+    invariant that it broke.
     """
 
     verdict: Verdict
@@ -55,6 +56,7 @@ class CaseVerdict:
     decisive: Result | None = None
     results: tuple[Result, ...] = ()
     explanation: str = ""
+    violation: Result | None = None
 
 
 def judge(case: Case, level: str, seen: Observations, ending: Ending = _NO_ENDING) -> CaseVerdict:
@@ -62,13 +64,28 @@ def judge(case: Case, level: str, seen: Observations, ending: Ending = _NO_ENDIN
 
     A broken control shows that the client fails at something more basic, so that the rules say
     nothing. Otherwise what a client did wrong counts always; what it failed to do, or did not do
-    wrong, counts only if the controls show that it was working.
+    wrong, counts only if the controls show that it was working. A broken invariant counts always.
     """
     explanation = _explanation(seen, ending)
     verdict = _judged(case, level, seen)
     is_too_little = verdict.decisive is not None and verdict.decisive.outcome in _TOO_LITTLE
     text = verdict.summary + explanation if is_too_little else verdict.summary
-    return replace(verdict, summary=text, explanation=explanation)
+    violation = _first([evaluate(rule, seen) for rule in case.invariants], Outcome.BROKEN)
+    judged = replace(verdict, summary=text, explanation=explanation)
+    if violation is None:
+        return judged
+    return _violated(replace(judged, results=(*judged.results, violation)), violation)
+
+
+def _violated(verdict: CaseVerdict, violation: Result) -> CaseVerdict:
+    """The verdict on a case in which the client broke an invariant, and perhaps its rules, too."""
+    with_violation = replace(verdict, violation=violation)
+    decisive = verdict.decisive
+    if verdict.verdict is Verdict.FAIL and decisive and decisive.outcome is Outcome.BROKEN:
+        return with_violation
+    exchanges = ", ".join(f"{entry['line']} at {entry['at']}" for entry in violation.evidence)
+    text = f"{as_sentence(violation)} {exchanges}."
+    return replace(with_violation, verdict=Verdict.FAIL, summary=text, decisive=violation)
 
 
 def _judged(case: Case, level: str, seen: Observations) -> CaseVerdict:
@@ -102,6 +119,9 @@ def controlled(verdict: CaseVerdict, before: CaseVerdict, after: CaseVerdict) ->
     first = tuple(_when("Before the check", result) for result in before.results)
     last = tuple(_when("After the check", result) for result in after.results)
     every = replace(verdict, results=(*first, *verdict.results, *last))
+    broken = [found.violation for found in (verdict, before, after) if found.violation is not None]
+    if broken:
+        return _violated(every, broken[0])
     probed = [*first, *last]
     missing = next((result for result in probed if not result.is_kept), None)
     wrong = verdict.decisive is not None and verdict.decisive.outcome is Outcome.BROKEN

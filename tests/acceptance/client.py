@@ -140,6 +140,8 @@ class Attempt:
     def __init__(self, method: str, path: str, data: dict[str, Any] | None) -> None:
         self.method, self.path, self.data = method, path, data
         self.key: str | None = None if fault("sends-no-key") else os.urandom(12).hex()
+        if fault("one-key-for-everything"):
+            self.key = "one"
         self.wait = 0.0 if fault("immediate-retry") else 0.25
         self.was_broken = False
 

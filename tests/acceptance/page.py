@@ -25,6 +25,8 @@ def with_tables(page: str, plan: Plan) -> str:
         for one in plan.checks
     ]
     page = _with(page, "tasks", _table(("Task", "What the client does"), _rows(plan.tasks)))
+    rules = "".join(f"- {rule['that']}\n" for rule in plan.invariants.values())
+    page = _with(page, "invariants", rules)
     rows = _rows(plan.capabilities)
     page = _with(page, "capabilities", _table(("Capability", "Meaning"), rows))
     return _with(page, "checks", _table(("Check", "What a client shows", "Needs"), checks))

@@ -125,7 +125,8 @@ def problems(client: KnownClient, report: RunReport) -> Iterator[str]:
     fine |= {Verdict.REVIEW} if client.may_be_reviewed else set()
     for one in report.checks:
         line = f"{client.name}: {one.check.id}: "
-        if one.verdict in BROKEN and one.check.id != client.caught_by:
+        caught = client.caught_by is not None and one.decisive.violation is not None
+        if one.verdict in BROKEN and one.check.id != client.caught_by and not caught:
             yield f"{line}false FAIL: {one.decisive.summary}"
         elif one.verdict not in BROKEN and one.check.id == client.caught_by:
             yield f"{line}missed: {one.decisive.summary}"

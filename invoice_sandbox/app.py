@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.rates import RateLimiter
+from invoice_sandbox.base.rate_limits import RateLimiter
 from invoice_sandbox.base.threads import Threads
 from invoice_sandbox.console.page import Console
 from invoice_sandbox.control.functions import ControlFunction, control_functions
 from invoice_sandbox.http.admit import request_limits
+from invoice_sandbox.http.asgi import Leaf
 from invoice_sandbox.http.credentials import is_local
 from invoice_sandbox.http.endpoint import endpoint_of
-from invoice_sandbox.http.leaf import Leaf
 from invoice_sandbox.http.origins import LOOPBACK_NAMES
 from invoice_sandbox.http.pages import pages, start_page
 from invoice_sandbox.http.prefer import from_contract
@@ -36,7 +36,7 @@ from invoice_sandbox.project.users import with_users
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import Journal
-from invoice_sandbox.runtime.steps import drop_reporter, step_runner
+from invoice_sandbox.runtime.step_runner import drop_reporter, step_runner
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
 from invoice_sandbox.settings import (
     RECORDED,

@@ -37,8 +37,9 @@ from invoice_sandbox.bundles.saving import (
 )
 from invoice_sandbox.http.request import CONNECTION
 from invoice_sandbox.runtime.agenda import STEPS_LOG
-from invoice_sandbox.runtime.journal import REQUESTS_LOG, JournalEntry
-from invoice_sandbox.runtime.recording import (
+from invoice_sandbox.runtime.journal import REQUESTS_LOG
+from invoice_sandbox.runtime.journal_entry import JournalEntry
+from invoice_sandbox.runtime.named_secrets import (
     INBOX,
     KEY,
     SECRET,

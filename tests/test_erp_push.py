@@ -15,7 +15,7 @@ import pytest
 from domain.erp import SLICE
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
 from invoice_sandbox.runtime.agenda import Agenda
-from invoice_sandbox.runtime.steps import drop_reporter
+from invoice_sandbox.runtime.step_runner import drop_reporter
 from invoice_sandbox.state import ScheduledStep, Transaction, Workspace
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing

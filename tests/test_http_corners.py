@@ -472,7 +472,7 @@ def plain(path: str) -> bytes:
 def test_beyond_the_requests_at_a_time_only_health_responds(
     monkeypatch: pytest.MonkeyPatch, client: httpx.Client, path: str, status: int
 ) -> None:
-    monkeypatch.setattr("invoice_sandbox.http.leaf.MAX_REQUESTS", 0)
+    monkeypatch.setattr("invoice_sandbox.http.asgi.MAX_REQUESTS", 0)
     response = client.get(path)
     assert response.status_code == status
     if status == 503:

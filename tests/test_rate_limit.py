@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.rates import RateLimiter
+from invoice_sandbox.base.rate_limits import RateLimiter
 from invoice_sandbox.http import admit
 from invoice_sandbox.http.admit import request_limits
 from invoice_sandbox.state.credentials import DEMO_KEY

@@ -12,7 +12,7 @@ import click
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text
-from invoice_sandbox.http.record import MEMBERS, REQUESTS
+from invoice_sandbox.http.journaling import MEMBERS, REQUESTS
 from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS
 from invoice_sandbox.project.inference import NOTHING
 from invoice_sandbox.runtime.engine import Engine

@@ -10,7 +10,7 @@ from flask import render_template, request
 
 from invoice_sandbox.console.client import Received, is_repeated
 from invoice_sandbox.console.common import JOURNAL, client, contents, curl, error_message, pages
-from invoice_sandbox.runtime.journal import REDACTED
+from invoice_sandbox.runtime.redaction import REDACTED
 
 _FILTERS: Final = ("operation", "method", "status", "text", "fault")
 

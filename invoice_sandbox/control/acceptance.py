@@ -12,7 +12,7 @@ from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import conflict, existing
 from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.runtime.control_call import ControlCall, Raw
-from invoice_sandbox.runtime.journal import REDACTED
+from invoice_sandbox.runtime.redaction import REDACTED
 from invoice_sandbox.state import Record, Transaction
 from invoice_sandbox.state.credentials import CONTROL, allows
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from invoice_sandbox.base.clock import clock_at, instant_text, parse_duration, parse_instant
 from invoice_sandbox.base.errors import conflict
-from invoice_sandbox.base.later import Later
+from invoice_sandbox.base.waiting import Later
 from invoice_sandbox.runtime.agenda import (
     MAX_STEPS,
     STEPS_LOG,

@@ -16,8 +16,9 @@ from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.control_call import STREAM, ControlCall, Raw
 from invoice_sandbox.runtime.engine import STREAMS_OF_A_WORKSPACE, Engine
-from invoice_sandbox.runtime.journal import REQUESTS_LOG, JournalEntry
-from invoice_sandbox.runtime.recording import NamedSecrets, named_secrets
+from invoice_sandbox.runtime.journal import REQUESTS_LOG
+from invoice_sandbox.runtime.journal_entry import JournalEntry
+from invoice_sandbox.runtime.named_secrets import NamedSecrets, named_secrets
 from invoice_sandbox.runtime.workspaces import BEGINNING
 from invoice_sandbox.scenarios.faults import shown_fault
 from invoice_sandbox.state import OUTCOMES_LOG, USERS, Contents, Log, Record, Snapshot, Workspace

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from invoice_sandbox.base.clock import duration_text
 from invoice_sandbox.base.errors import ErrorType, conflict, reject
-from invoice_sandbox.base.later import Later
+from invoice_sandbox.base.waiting import Later
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.schema.file_schema import Pointer

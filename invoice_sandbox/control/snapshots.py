@@ -8,7 +8,7 @@ from typing import Final
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import conflict, reject
 from invoice_sandbox.base.ids import resource_id
-from invoice_sandbox.base.later import Later
+from invoice_sandbox.base.waiting import Later
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.state import Record, Snapshot
 

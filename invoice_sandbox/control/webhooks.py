@@ -13,7 +13,7 @@ from typing import Final
 
 from invoice_sandbox.base.errors import conflict, existing, reject
 from invoice_sandbox.base.ids import key_digest
-from invoice_sandbox.base.later import Later
+from invoice_sandbox.base.waiting import Later
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import STREAM, ControlCall, PublicControlCall, Raw
 from invoice_sandbox.state import Condition, NoWorkspaceError, Record, Transaction

@@ -9,7 +9,7 @@ from functools import partial
 from invoice_sandbox.base.clock import ClockState, clock_at, instant_text, parse_instant
 from invoice_sandbox.base.errors import conflict, reject
 from invoice_sandbox.base.ids import new_key
-from invoice_sandbox.base.later import Later
+from invoice_sandbox.base.waiting import Later
 from invoice_sandbox.control.clock import LATEST
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions

@@ -13,7 +13,7 @@ from invoice_sandbox.http.request import READING, Inputs, Request
 from invoice_sandbox.project.api import Call, Origin, Response, Step
 from invoice_sandbox.runtime.control_call import ControlCall, PublicControlCall
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.runtime.steps import LAST_STEPS
+from invoice_sandbox.runtime.step_runner import LAST_STEPS
 from invoice_sandbox.scenarios.library import SCENARIO_RUNS, resolver_of
 from invoice_sandbox.scenarios.lifecycle import Machine
 from invoice_sandbox.scenarios.script import Scenario

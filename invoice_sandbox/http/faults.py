@@ -17,7 +17,7 @@ from msgspec import structs
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError, ErrorType
-from invoice_sandbox.base.later import Later
+from invoice_sandbox.base.waiting import Later
 from invoice_sandbox.http.prefer import from_contract, reply_of
 from invoice_sandbox.http.request import SCENARIO, InjectedFault, Reply, Request
 from invoice_sandbox.openapi.message.media_types import is_json

@@ -1,6 +1,6 @@
 """A request, from its route to its journal entry. Start reading here.
 
-Connexion has found what a request is for (``routing``) and hands it to ``leaf``, which waits for
+Connexion has found what a request is for (``routing``) and hands it to ``asgi``, which waits for
 whatever has to be waited for, and calls ``respond``. Nothing in here waits: a response is made in
 one go, in one transaction, or it is a Later.
 """
@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any
 
 from invoice_sandbox.base.errors import ApiError, reject
-from invoice_sandbox.base.later import Later
+from invoice_sandbox.base.waiting import Later
 from invoice_sandbox.http import idempotency
 from invoice_sandbox.http.admit import admit
 from invoice_sandbox.http.call import (
@@ -33,9 +33,9 @@ from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.endpoint import Endpoint
 from invoice_sandbox.http.faults import Outcome, after, before, choose_fault, named_scenario
 from invoice_sandbox.http.idempotency import IdempotencyKey
+from invoice_sandbox.http.journaling import FAILURE, recorded
 from invoice_sandbox.http.prefer import from_contract, preferred
 from invoice_sandbox.http.read import read, receive_body
-from invoice_sandbox.http.record import FAILURE, recorded
 from invoice_sandbox.http.request import Inputs, Reply, Request, ensure_id
 from invoice_sandbox.openapi.responses import USUAL
 from invoice_sandbox.project.api import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import SystemClock
-from invoice_sandbox.base.rates import RateLimiter
+from invoice_sandbox.base.rate_limits import RateLimiter
 from invoice_sandbox.base.threads import P, T, Threads
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.runtime.agenda import Agenda

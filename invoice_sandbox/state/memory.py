@@ -31,7 +31,7 @@ from invoice_sandbox.state import (
     check_limit,
 )
 from invoice_sandbox.state.collection import RECORD_BYTES, Collection, Row
-from invoice_sandbox.state.steps import StepQueue, StoredStep, scheduled_step
+from invoice_sandbox.state.step_queue import StepQueue, StoredStep, scheduled_step
 
 Indexes = Mapping[str, Iterable[str]]
 """The indexed fields of each collection."""

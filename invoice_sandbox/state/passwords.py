@@ -15,7 +15,7 @@ from typing import Final
 
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.ids import key_digest
-from invoice_sandbox.base.rates import RateLimiter
+from invoice_sandbox.base.rate_limits import RateLimiter
 
 HASHES_PER_WORKSPACE: Final = 120
 HASHES_PER_SERVER: Final = 600

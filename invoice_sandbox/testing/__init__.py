@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from invoice_sandbox.control.client import SandboxError
-    from invoice_sandbox.testing.judging import ClientTask
+    from invoice_sandbox.testing.acceptance import ClientTask
     from invoice_sandbox.testing.webhooks import NotReceivedError, Webhooks
     from invoice_sandbox.testing.workspace import InvoiceSandbox, Snapshot
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ClientTask": "invoice_sandbox.testing.judging",
+    "ClientTask": "invoice_sandbox.testing.acceptance",
     "InvoiceSandbox": "invoice_sandbox.testing.workspace",
     "NotReceivedError": "invoice_sandbox.testing.webhooks",
     "SandboxError": "invoice_sandbox.control.client",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import uvicorn
 
-    from invoice_sandbox.runtime.journal import Redactor
+    from invoice_sandbox.runtime.redaction import Redactor
     from invoice_sandbox.settings import Settings
 
 _MAX_RECORD: Final = 4000

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import httpx
 
     from invoice_sandbox.acceptance.runner import CheckReport
-    from invoice_sandbox.testing.judging import ClientFunction
+    from invoice_sandbox.testing.acceptance import ClientFunction
 
 _DEFAULT_SCENARIO: Final = "auto-progress"
 _MAX_REQUESTS: Final = 1000
@@ -224,7 +224,7 @@ class InvoiceSandbox:
         """
         __tracebackhide__ = True
         try:
-            from invoice_sandbox.testing.judging import judge
+            from invoice_sandbox.testing.acceptance import judge
         except ImportError:
             raise SandboxError(f"judge() needs the sandbox itself; {ONLY_CLIENT}") from None
         return judge(self._client, check, client, declare, plan)

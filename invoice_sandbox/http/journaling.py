@@ -16,7 +16,7 @@ from invoice_sandbox.http.origins import preflight
 from invoice_sandbox.http.request import READING, Headers, Reply, Request, ensure_id, printable
 from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.runtime.journal import NO_BODY, Body, JournalEntry, Why
+from invoice_sandbox.runtime.journal_entry import NO_BODY, Body, JournalEntry, Why
 from invoice_sandbox.state import Workspace
 
 EXPLAIN: Final = "x-sandbox-explain"

@@ -1,4 +1,4 @@
-"""Connexion's leaf: waits for whatever a response needs, and sends it."""
+"""The ASGI application behind Connexion: waits for whatever a response needs, and sends it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from functools import partial
 from typing import Final
 
 from invoice_sandbox.base.errors import ApiError, reject
-from invoice_sandbox.base.later import Later
+from invoice_sandbox.base.waiting import Later
 from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.endpoint import Endpoint
 from invoice_sandbox.http.faults import Outcome
+from invoice_sandbox.http.journaling import with_common_headers
 from invoice_sandbox.http.origins import allow_page, check_host
 from invoice_sandbox.http.read import check_length, forget_body, reject_length
-from invoice_sandbox.http.record import with_common_headers
 from invoice_sandbox.http.request import (
     CONNECTION,
     ClientGoneError,

@@ -17,7 +17,9 @@ from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.runtime.journal import CREATE_LISTENER, Body, JournalEntry, Redactor
+from invoice_sandbox.runtime.journal import CREATE_LISTENER
+from invoice_sandbox.runtime.journal_entry import Body, JournalEntry
+from invoice_sandbox.runtime.redaction import Redactor
 from invoice_sandbox.runtime.workspaces import BEGINNING
 from invoice_sandbox.state import MEBIBYTE, USERS, Record, Workspace
 from invoice_sandbox.webhooks.inbox import inbox_token

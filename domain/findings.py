@@ -28,15 +28,8 @@ def prepare_finding(
     context.state.put(_FINDINGS, invoice_id, {"items": {name: [*items[name]] for name in items}})
 
 
-def clear_manual_reviews(context: Context, invoice_id: str) -> None:
-    """Pass every item that needs a manual review, because a reviewer approved the invoice."""
-    for code, (state, _) in load_findings(context, invoice_id).items():
-        if state == "ManualReview":
-            prepare_finding(context, invoice_id, code, "Passed", "Reviewed")
-
-
-def pass_required_documents(context: Context, invoice_id: str) -> None:
-    """Pass every item that requires a document of the seller, because a document arrived."""
-    for code, (state, _) in load_findings(context, invoice_id).items():
-        if state == "ActionRequired":
-            prepare_finding(context, invoice_id, code, "Passed", "DocumentReceived")
+def pass_findings(context: Context, invoice_id: str, state: str, detail: str) -> None:
+    """Pass every prepared item that is in ``state``, because of ``detail``."""
+    for code, (present, _) in load_findings(context, invoice_id).items():
+        if present == state:
+            prepare_finding(context, invoice_id, code, "Passed", detail)

@@ -22,7 +22,7 @@ from .financing import (
     request_financing,
     unfinished_request,
 )
-from .findings import clear_manual_reviews
+from .findings import pass_findings
 from .invoices import INVOICE, INVOICES, apply_invoice_trigger, emit_move, load_invoice
 from .lifecycle import allows_trigger, check_trigger, is_financed, is_fully_funded, is_funded
 from .offers import (
@@ -201,7 +201,7 @@ def _move_together(
     invoice = with_exposure(context, invoice, trigger, offers[0] if offers else None)
     invoice, event = apply_invoice_trigger(context, invoice, trigger, **metadata)
     if trigger in _ENDS_REVIEW:
-        clear_manual_reviews(context, invoice["id"])
+        pass_findings(context, invoice["id"], "ManualReview", "Reviewed")
     request = unfinished_request(context, invoice["id"])
     related: dict[str, Record] = {}
     following = FOLLOWING.get(trigger)

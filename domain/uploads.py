@@ -20,7 +20,7 @@ from invoice_sandbox.project.api import (
 
 from .audit import audit
 from .errors import BAD_UPLOAD
-from .findings import pass_required_documents
+from .findings import pass_findings
 from .invoices import INVOICES, seller_of
 
 UPLOADS: Final = "uploads"
@@ -91,7 +91,7 @@ def receive_file(call: Call) -> Record:
     close_capability(call.state, call.query["signature"])
     audit(call, "upload.stored", ("upload", upload["id"]), bytes=stored["bytes"])
     if upload["invoiceId"] is not None:
-        pass_required_documents(call, upload["invoiceId"])
+        pass_findings(call, upload["invoiceId"], "ActionRequired", "DocumentReceived")
     return {
         "uploadId": upload["id"],
         "status": stored["status"],

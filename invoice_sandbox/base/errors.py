@@ -30,6 +30,7 @@ CODES: Final[Mapping[int, str]] = {
 
 
 T = TypeVar("T")
+"""The type of a record that is looked up."""
 
 
 class UserError(Exception):

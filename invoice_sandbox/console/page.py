@@ -154,12 +154,8 @@ async def _content(request: Request) -> bytes:
     content, more = b"", True
     while more:
         message = await request.receive()
-        content = _checked(content + message.get("body", b""))
+        content += message.get("body", b"")
+        if len(content) > _MAX_FORM:
+            raise reject("too_large", limit=_MAX_FORM)
         more = message.get("more_body", False)
-    return content
-
-
-def _checked(content: bytes) -> bytes:
-    if len(content) > _MAX_FORM:
-        raise reject("too_large", limit=_MAX_FORM)
     return content

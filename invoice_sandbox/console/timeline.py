@@ -46,12 +46,8 @@ def timeline_of(client: Client, records: Records, record_id: str, ids: Set[str])
         *_of_sources(client, records, record_id, numbered),
         *_events(client, record_id, numbered),
     ]
-    return sorted(marks, key=lambda mark: (mark.is_ahead, _sortable(mark.at)))
-
-
-def _sortable(at: str) -> str:
-    """An instant with milliseconds comes after the same second without."""
-    return at.removesuffix("Z")
+    # Without the Z, an instant with milliseconds comes after the same second without.
+    return sorted(marks, key=lambda mark: (mark.is_ahead, mark.at.removesuffix("Z")))
 
 
 def _requests(client: Client, ids: Set[str]) -> Iterator[Mark]:

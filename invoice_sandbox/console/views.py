@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from heapq import nlargest
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
@@ -43,6 +44,8 @@ _POLICY: Final = (
 )
 _PAGE: Final = 50
 _DELIVERIES: Final = 8
+"""Deliveries of the overview: those that were attempted last."""
+
 _SEARCHED: Final = 100
 _SEARCHES: Final = 50
 """Pages of records that are searched for a text at once."""
@@ -130,6 +133,7 @@ def overview() -> str:
         for records in contents().records
     ]
     hooks = webhooks()
+    deliveries = hooks.get("deliveries", [])
     return render_template(
         "overview.html",
         page="overview",
@@ -142,17 +146,10 @@ def overview() -> str:
         scenario=scenario.current_of(client().get("/sandbox/scenarios").rows),
         endpoints=hooks.get("endpoints"),
         disabled=sum(endpoint["status"] == "Disabled" for endpoint in hooks.get("endpoints", [])),
-        statuses=Counter(delivery["status"] for delivery in hooks.get("deliveries", [])),
-        deliveries=_last(hooks.get("deliveries", [])),
+        statuses=Counter(delivery["status"] for delivery in deliveries),
+        deliveries=nlargest(_DELIVERIES, deliveries, lambda row: row["attemptedAt"] or ""),
         steps=list(_first_steps()) if not entries.rows else [],
     )
-
-
-def _last(deliveries: list[Any]) -> list[Any]:
-    """Return the deliveries that were attempted last."""
-    return sorted(deliveries, key=lambda delivery: delivery["attemptedAt"] or "", reverse=True)[
-        :_DELIVERIES
-    ]
 
 
 def _reason(entry: Mapping[str, Any]) -> str:

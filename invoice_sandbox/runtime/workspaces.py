@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from invoice_sandbox.base.clock import ClockState, SystemClock, clock_at, instant_text
-from invoice_sandbox.base.errors import conflict, reject
+from invoice_sandbox.base.errors import conflict, existing
 from invoice_sandbox.base.ids import key_digest, new_secret, random_seed, resource_id, seed_token
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.library import faults_of, with_conditions
@@ -234,10 +234,8 @@ class Workspaces:
         )
 
     def _snapshot(self, workspace: Workspace, snapshot_id: str) -> Snapshot:
-        for snapshot in self.store.snapshots(workspace.id):
-            if snapshot.id == snapshot_id:
-                return snapshot
-        raise reject("unknown_resource", kind="snapshot", member="id", value=snapshot_id)
+        taken = {snapshot.id: snapshot for snapshot in self.store.snapshots(workspace.id)}
+        return existing(taken.get(snapshot_id), "snapshot", snapshot_id)
 
     def _restore(
         self, workspace: Workspace, snapshot_id: str, clock: ClockState, caller: Credential

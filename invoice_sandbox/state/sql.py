@@ -96,8 +96,11 @@ WORKSPACES: Final = (
 )
 COUNT_WORKSPACES: Final = "SELECT count(*) FROM workspace WHERE state = ?"
 DUE_WORKSPACES: Final = (
-    "SELECT workspace FROM workspace WHERE state = ? AND next_due <= coalesce(frozen_at, ? + shift)"
+    "SELECT workspace FROM workspace WHERE state = ? "
+    "AND next_due <= coalesce(frozen_at, ? + shift) FOR UPDATE SKIP LOCKED"
 )
+"""Only of PostgreSQL, where other servers may make something due, or be about to run it."""
+
 CREATE: Final = (
     "INSERT INTO workspace (workspace, state, content, meters, position, last_used, requests, "
     "snapshots, shift, frozen_at) SELECT ?, ?, ?, ?, coalesce(max(position), 0) + 1, ?, 0, 0, ?, ? "

@@ -138,6 +138,7 @@ class SqlTransaction:
         counters = columns.decoded_meters(meters)
         self._buffer = _Buffer(counters, next_due, counters.latest)
         self._attempts = self._savepoints = 0
+        self._made: dict[str, str] = {}
         self._known_steps: dict[int, tuple[str, int, int]] = {}
 
     def workspace(self) -> Workspace:
@@ -204,7 +205,8 @@ class SqlTransaction:
         name = (collection, columns.short(key))
         entry = buffer.entries.get(name)
         if entry is None:
-            entry = _Entry(stored=_UNKNOWN if buffer.meters.counts.get(collection) else None)
+            is_known = self._is_fresh(key) or not buffer.meters.counts.get(collection)
+            entry = _Entry(stored=None if is_known else _UNKNOWN)
         if buffer.meters.size + len(content) + len(key) + RECORD_BYTES > self._capacity.most:
             entry = self._entry_with_room(name, len(content))
         terms = columns.terms_of(record, self._indexes.get(collection, ()))
@@ -215,6 +217,11 @@ class SqlTransaction:
             buffer.unplaced[name] = None
         else:
             buffer.meters.size += len(content) - len(before or b"")
+
+    def _is_fresh(self, key: str) -> bool:
+        """True if a key has a number that was made in this transaction: nothing can have it."""
+        name = self._made.get(key.rpartition("_")[2])
+        return name is not None and key.startswith(f"{name}_")
 
     def _entry_with_room(self, name: Key, size: int) -> _Entry:
         """Return the record, after it was checked whether it may be replaced by a larger one."""
@@ -369,6 +376,7 @@ class SqlTransaction:
             self._capacity.check(meters.size, NUMBER_BYTES)
             meters.size += NUMBER_BYTES
         meters.numbers[name] = number = meters.numbers.get(name, 0) + 1
+        self._made[f"{number:04d}"] = name
         return number
 
     # --- steps

@@ -104,9 +104,9 @@ def invoice_for_offer(
     context: Context, request: Record | None, invoice_id: str | None
 ) -> Record | None:
     """Return the named invoice of a request, else that of ``invoice_of``; None: synthetic."""
-    if request is None or invoice_id is None:
-        return None if request is None else invoice_of(context, request)
-    return load_invoice(context, invoice_id)
+    if request is None:
+        return None
+    return invoice_of(context, request) if invoice_id is None else load_invoice(context, invoice_id)
 
 
 def check_financeable(context: Context, invoice: Record) -> None:

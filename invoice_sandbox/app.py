@@ -85,7 +85,7 @@ async def create_app(
     """
     inside = _Inside()
     metrics = _metrics(settings)
-    around = [one for one in (sending, metrics and metrics.sending) if one]
+    around = [wrap for wrap in (sending, metrics and metrics.sending) if wrap]
     engine = await _engine(settings, url, system_clock, inside, around)
     inside.app = Sandbox(_routing(engine, settings, inside, metrics), engine)
     return inside.app
@@ -189,7 +189,7 @@ async def _engine(
     inside: _Inside,
     around: Sequence[Callable[[Send], Send]],
 ) -> Engine:
-    """Everything that lasts longer than a request, with the first workspace in it."""
+    """Return everything that lasts longer than a request, with the first workspace in it."""
     project, passwords = with_users(
         _load(settings),
         local=settings.local,

@@ -290,8 +290,9 @@ class InputProblems(NamedTuple):
     total: int
 
     def text(self, labels: Sequence[str]) -> str:
-        """Everything that is missing, else the first problem; what is undeclared; and how many more
-        there are. ``labels`` are the names of the inputs for the reader, one for each problem."""
+        """Return everything that is missing, else the first problem; what is undeclared; and the
+        number of the others. ``labels`` are the names of the inputs for the reader, one for each
+        problem."""
         pairs = list(zip(labels, self.listed, strict=True))
         missing = [label for label, problem in pairs if problem.is_missing]
         hint = next((problem.text for problem in self.listed if problem.is_sentence), "")

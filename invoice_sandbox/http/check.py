@@ -76,7 +76,7 @@ _OF_THE_SERVER: Final = frozenset(
 
 
 def check_error(operation: Operation, error: ApiError) -> None:
-    """Raises ContractViolationError for what is not declared, unless it is the server's own."""
+    """Raise ContractViolationError for what is not declared, unless it is the server's own."""
     if error.type.name in _OF_THE_SERVER:
         return
     if declared_status(operation, error.status) is None:
@@ -84,7 +84,7 @@ def check_error(operation: Operation, error: ApiError) -> None:
 
 
 def _check(operation: Operation, status: int, checker: Checker | None, body: Any) -> None:
-    """Raises ContractViolationError unless the contract allows this body."""
+    """Raise ContractViolationError unless the contract allows this body."""
     if checker is not None and not checker.is_valid(body):
         (problem, *_), _ = checker.explain(body)
         raise ContractViolationError(

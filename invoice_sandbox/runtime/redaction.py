@@ -1,4 +1,4 @@
-"""What the journal shows: entries without secrets.
+"""Redaction: the journal shows entries without secrets.
 
 Headers that carry credentials are left out, members and parameters that the contract declares
 as ``format: password`` or that have a common name of a secret, and everything that looks like a key

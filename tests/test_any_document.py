@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -24,7 +23,7 @@ from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.contracts import contract_warnings
 from invoice_sandbox.project.loader import load_contract
-from invoice_sandbox.settings import SettingError, read_settings
+from invoice_sandbox.settings import read_settings
 from tests.support import FROZEN, serving
 from tests.toy import contract, serving_contract
 
@@ -157,20 +156,6 @@ def test_a_document_may_come_from_a_pipe(tmp_path: Path) -> None:
     assert str(caught.value) == f"{pipe}:{number}:3: /paths/b: a path begins with '/'"
 
 
-def test_an_empty_device_is_like_an_empty_file(tmp_path: Path) -> None:
-    device, file = Path(os.devnull), tmp_path / "empty"
-    file.touch()
-    assert read_settings({"contract": os.devnull}).contract == device
-    messages = []
-    for one in (device, file):
-        with pytest.raises(DocumentError, match="not an OpenAPI document") as caught:
-            read_contract(one)
-        messages.append(caught.value.clause)
-    assert messages[0] == messages[1]
-    with pytest.raises(SettingError, match="there is no folder '/dev/null'; that is a file"):
-        read_settings({"project": os.devnull})
-
-
 # Small faults
 
 
@@ -184,11 +169,6 @@ def test_an_enum_with_a_value_twice_is_checked(tmp_path: Path, version: str) -> 
 
 
 # What cannot be served is named, and the rest is served
-
-
-def test_true_and_one_are_two_values(tmp_path: Path) -> None:
-    content = document({"/a": {"get": OK}}, components={"schemas": {"A": {"enum": [True, 1, "1"]}}})
-    assert warnings(tmp_path, content) == []
 
 
 FINE = {"get": {**OK, "operationId": "fine"}}
@@ -223,74 +203,6 @@ def test_a_header_of_an_operation_counts_before_that_of_its_path_in_other_capita
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
-def test_a_parameter_in_xml_is_not_checked_if_its_schema_allows_no_text(
-    tmp_path: Path, version: str
-) -> None:
-    content = {"application/xml": {"schema": {"type": "object"}}}
-    parameters = [{"name": "c", "in": "query", "required": True, "content": content}]
-    content = document({"/b": {"get": {**OK, "parameters": parameters}}}, openapi=version)
-    with serving_contract(tmp_path, content) as client:
-        assert client.get("/b?c=1").status_code == 200
-        assert client.get("/b").status_code == 400
-
-
-def test_parameters_of_a_query_may_differ_in_capitals_only(tmp_path: Path) -> None:
-    parameters = [QUERY, {**QUERY, "name": "Q", "schema": {"type": "boolean"}}]
-    content = document({"/b": {"get": {**OK, "parameters": parameters}}})
-    assert warnings(tmp_path, content) == []
-    with serving_contract(tmp_path, content) as client:
-        assert client.get("/b?q=1&Q=true").status_code == 200
-        assert client.get("/b?q=1&Q=1").status_code == 400
-
-
-OAS_DIALECT = "https://spec.openapis.org/oas/3.1/dialect/2024-11-10"
-
-
-@pytest.mark.parametrize("member", ["jsonSchemaDialect", "$schema"])
-def test_every_dialect_of_openapi_31_is_known(tmp_path: Path, member: str) -> None:
-    is_whole = member == "jsonSchemaDialect"
-    content = document({"/a": FINE}, **({member: OAS_DIALECT} if is_whole else {}))
-    schema = {"type": "string"} if is_whole else {"type": "string", member: OAS_DIALECT}
-    content["components"] = {"schemas": {"A": schema}}
-    assert warnings(tmp_path, content) == []
-
-
-IMPOSSIBLE: dict[str, tuple[str, str]] = {
-    "a header with a space": ("header", "X Foo"),
-    "a header with a colon": ("header", "X:Foo"),
-}
-
-
-@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
-@pytest.mark.parametrize("is_component", [False, True], ids=["own", "component"])
-@pytest.mark.parametrize(("location", "name"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_a_parameter_whose_name_no_request_can_have_is_ignored(
-    tmp_path: Path, version: str, location: str, name: str, *, is_component: bool
-) -> None:
-    one = {"name": name, "in": location, "required": True, "schema": {"type": "string"}}
-    own = {"$ref": "#/components/parameters/A"} if is_component else one
-    operation = {**OK, "parameters": [own, QUERY]}
-    content = document({"/a": {"get": operation}}, openapi=version)
-    content["components"] = {"parameters": {"A": one}}
-    (line,) = warnings(tmp_path, content)
-    assert line.endswith(f": {name!r} is ignored: no header can have this name")
-    with serving_contract(tmp_path, content) as client:
-        assert client.get("/a?q=1").status_code == 200
-        assert client.get("/a?q=x").status_code == 400
-
-
-def test_a_parameter_whose_name_a_request_can_have_is_required(tmp_path: Path) -> None:
-    names = (("header", "x.foo"), ("cookie", "a:b"), ("query", "c c"))
-    parameters = [{**QUERY, "in": one, "name": name, "required": True} for one, name in names]
-    content = document({"/a": {"get": {**OK, "parameters": parameters}}})
-    assert warnings(tmp_path, content) == []
-    with serving_contract(tmp_path, content) as client:
-        sent = {"x.foo": "1", "cookie": "a:b=1"}
-        assert client.get("/a", params={"c c": "1"}, headers=sent).status_code == 200
-        assert client.get("/a", params={"c c": "1"}).status_code == 400
-
-
-@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 @pytest.mark.parametrize("media_type", ["*/*", "*", "application/*", "text/*", "text/plain"])
 @pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "string"}, {}])
 def test_a_required_body_of_a_range_of_media_types_is_required(
@@ -304,17 +216,6 @@ def test_a_required_body_of_a_range_of_media_types_is_required(
         assert rejected.json()["error"]["message"].startswith("A request body is required")
 
 
-def test_an_empty_file_is_a_body_and_no_content_type_is_none(tmp_path: Path) -> None:
-    content = {"*/*": {"schema": {"type": "string"}}}
-    operations = {
-        path: {"post": {**OK, "requestBody": {"required": is_required, "content": content}}}
-        for path, is_required in (("/needed", True), ("/optional", False))
-    }
-    with serving_contract(tmp_path, document(operations)) as client:
-        assert client.post("/needed", headers={"Content-Type": "a/b"}).status_code == 200
-        assert client.post("/optional").status_code == 200
-
-
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 @pytest.mark.parametrize("name", ["a:int", "a:", "c!r", "d.e", "f[0]", "g:path"])
 def test_a_parameter_of_a_path_may_have_any_name(tmp_path: Path, version: str, name: str) -> None:
@@ -325,20 +226,6 @@ def test_a_parameter_of_a_path_may_have_any_name(tmp_path: Path, version: str, n
     with serving_contract(tmp_path, content) as client:
         assert client.get("/u/1/x").status_code == 200
         assert client.get("/u/b/x").status_code == 400
-
-
-@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
-def test_a_component_that_is_nested_too_deeply_is_named_in_words(
-    tmp_path: Path, version: str
-) -> None:
-    schema: Any = {"type": "integer"}
-    for _ in range(120):
-        schema = {"type": "object", "required": ["a"], "properties": {"a": schema}}
-    needy = with_schema({"$ref": "#/components/schemas/Deep"})
-    content = document({"/b": {"get": needy}}, openapi=version)
-    content["components"] = {"schemas": {"Deep": schema}}
-    (line,) = warnings(tmp_path, content)
-    assert "or too deep; add an example to the operation or the schema" in line
 
 
 def test_what_is_no_json_at_all_is_an_error(tmp_path: Path) -> None:
@@ -372,47 +259,12 @@ def test_a_request_names_the_example_that_its_response_is_not(tmp_path: Path) ->
         assert "hint" not in response.headers["X-Sandbox-Explain"]
 
 
-@pytest.mark.parametrize("url", ["/v%201/x", "https://x.example/a/%3Fb=c"])
-def test_a_base_path_may_be_percent_encoded(tmp_path: Path, url: str) -> None:
-    content = document({"/a": {"get": OK}}, servers=[{"url": url}])
-    with serving_contract(tmp_path, content) as client:
-        assert client.get(f"{urlsplit(url).path}/a").status_code == 200
-
-
-@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
-@pytest.mark.parametrize("name", ["X Total", "X-Total ", "X-Total:", "X\r\nY", "é", ""])
-def test_a_header_that_no_response_can_have_is_ignored(
-    tmp_path: Path, version: str, name: str
-) -> None:
-    header = {"schema": {"type": "integer"}, "example": 5}
-    response = {"description": "", "headers": {name: header, "X-Fine": header}}
-    get = {"responses": {"200": response}}
-    content = document({"/a": {"get": get}}, openapi=version)
-    (line,) = warnings(tmp_path, content)
-    assert line.endswith("is ignored: no header can have this name")
-    with serving_contract(tmp_path, content) as client:
-        assert client.get("/a").headers["x-fine"] == "5"
-
-
 def test_a_webhook_only_document_has_its_pages(tmp_path: Path) -> None:
     content = {"openapi": "3.1.0", "info": INFO, "webhooks": {"sent": {"post": OK}}}
     with serving_contract(tmp_path, content) as client:
         assert client.get("/openapi.json").json()["webhooks"].keys() == {"sent"}
         assert client.get("/docs").status_code == 200
         assert client.get("/a").status_code == 404
-
-
-def test_a_list_without_items_is_usual_in_openapi_31(tmp_path: Path) -> None:
-    content = document({"/a": {"get": OK}}, components={"schemas": {"A": {"type": "array"}}})
-    assert warnings(tmp_path, content) == []
-
-
-@pytest.mark.parametrize("url", ["{scheme}://example.com/b", "https://{host}:{port}/b"])
-def test_what_is_not_declared_of_an_origin_changes_nothing(tmp_path: Path, url: str) -> None:
-    content = document({"/a": {"get": OK}}, servers=[{"url": url}])
-    assert warnings(tmp_path, content) == []
-    with serving_contract(tmp_path, content) as client:
-        assert client.get("/b/a").status_code == 200
 
 
 def test_strict_makes_warnings_errors(tmp_path: Path) -> None:
@@ -501,17 +353,6 @@ def test_a_schema_that_requires_itself_is_reported_as_endless(tmp_path: Path, sc
 
 def test_a_document_that_is_served_as_it_says_has_no_warnings(tmp_path: Path) -> None:
     assert warnings(tmp_path, document({"/a": {"get": OK}})) == []
-
-
-@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
-@pytest.mark.parametrize("value", [["a"], "a", 7, None, {"get": {"operationId": 3}}], ids=repr)
-def test_extensions_may_be_anything(tmp_path: Path, version: str, value: Any) -> None:
-    extension = {"x-a": value}
-    done = {"200": {"description": "ok", **extension}, **extension}
-    paths = {"/a": {"get": {"responses": done, **extension}, **extension}, **extension}
-    components = {"schemas": {"A": extension}, **extension}
-    served = document(paths, components=components, **extension) | {"openapi": version}
-    assert warnings(tmp_path, served) == []
 
 
 def test_the_lines_are_warnings_of_the_log(
@@ -652,12 +493,6 @@ def test_a_percent_encoded_request_reaches_a_path_with_a_hash(tmp_path: Path) ->
     content = document({"/x#y": responding("found")})
     with serving_contract(tmp_path, content) as client:
         assert client.get("/x%23y").json() == "found"
-
-
-def test_of_two_paths_that_are_encoded_differently_the_first_is_served(tmp_path: Path) -> None:
-    paths = {"/a b": responding("first"), "/a%20b": responding("second"), "/a/b": FINE}
-    with serving_contract(tmp_path, document(paths)) as client:
-        assert client.get("/a%20b").json() == "first"
 
 
 def test_a_path_without_parameters_has_its_own_methods_only(tmp_path: Path) -> None:
@@ -834,21 +669,6 @@ paths:
     with serving(replace(FROZEN, contract=file)) as running, running.client() as client:
         reply: httpx.Response = client.get("/numbers")
     assert reply.json() == [15, 31, 12, "1_000", 1000.0, "no", "2026-11-21"]
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-@pytest.mark.parametrize("suffix", ["yaml", "json"])
-def test_a_file_may_be_written_as_windows_writes_it(
-    tmp_path: Path, encoding: str, suffix: str
-) -> None:
-    file = tmp_path / f"api.{suffix}"
-    text = json.dumps(document({"/caf\u00e9": UNDECLARED}), indent=1, ensure_ascii=False)
-    file.write_bytes(text.replace("\n", "\r\n").encode(encoding))
-    project = load_contract(file)
-    (line,) = project.warnings
-    number = next(at for at, line in enumerate(text.splitlines(), 1) if '"other"' in line)
-    assert line.startswith(f"{file}:{number}:7: security scheme 'other' is not declared")
-    assert project.contract.operations["fine"].path == "/caf\u00e9"
 
 
 # What is named where it is

@@ -115,39 +115,8 @@ def walked(value: Any) -> Iterator[dict[str, Any]]:
 # How actions are shown
 
 GAP = {"description": "It is so. For a reason.", "x-gap": "Gap"}
-NOTE = {"assumption": "It is so.", "gap": "Gap"}
 
 
 def shown(document: dict[str, Any], target: str, value: Any) -> Any:
     """``document`` after one assumption."""
     return apply_overlay(document, overlay({**update(target, value), **GAP}))
-
-
-def test_a_new_object_is_marked_as_a_whole() -> None:
-    schemas = shown({"components": {}}, "$.components", {"schemas": {"A": {"type": "string"}}})
-    assert schemas["components"]["schemas"]["A"] == {"type": "string", "x-assumption": [NOTE]}
-
-
-def test_a_published_object_names_the_members_that_are_new() -> None:
-    operation = {"responses": {"200": {"description": "x"}}}
-    new = {"405": {"$ref": "#/components/responses/A"}}
-    merged = shown({"paths": {"/a": {"get": operation}}}, "$.paths['/a'].get.responses", new)
-    assert merged["paths"]["/a"]["get"]["x-assumption"] == [{**NOTE, "members": ["responses/405"]}]
-
-
-def test_a_map_of_properties_gets_no_property() -> None:
-    document: dict[str, Any] = {"components": {"schemas": {"A": {}}}}
-    merged = shown(document, "$.components.schemas.A", {"properties": {"b": {}, "c": True}})
-    marked = merged["components"]["schemas"]["A"]
-    assert marked["properties"] == {"b": {"x-assumption": [NOTE]}, "c": True}
-
-
-def test_several_assumptions_about_one_object_are_listed() -> None:
-    first, second = ({**update("$.info", {key: "x"}), **GAP} for key in ("summary", "license"))
-    merged = apply_overlay({"info": {}}, overlay(first, second))
-    assert [one["members"] for one in merged["info"]["x-assumption"]] == [["summary"], ["license"]]
-
-
-def test_an_action_without_a_gap_is_no_assumption() -> None:
-    action = {**update("$.info", {"summary": "x"}), "description": "Why."}
-    assert apply_overlay({"info": {}}, overlay(action)) == {"info": {"summary": "x"}}

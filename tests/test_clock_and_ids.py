@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 from invoice_sandbox.base import ids
 from invoice_sandbox.base.clock import (
     FROZEN_START,
-    ClockState,
     OperatingSystemClock,
     instant_text,
     parse_instant,
 )
-from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.cases import in_turn
-from tests.support import ManualSystemClock
 
 PARSED = {
     "2026-11-21T09:30:00Z": "2026-11-21T09:30:00Z",
@@ -77,45 +74,7 @@ def test_what_is_written_is_read_as_the_same_millisecond(naive: datetime) -> Non
     assert parse_instant(instant_text(instant)) == instant
 
 
-def test_an_instant_of_another_zone_is_written_in_utc() -> None:
-    zone = timezone(timedelta(hours=5, minutes=45))
-    assert instant_text(datetime(2026, 1, 1, 0, 0, tzinfo=zone)) == "2025-12-31T18:15:00Z"
-
-
 # --- clocks
-
-
-def test_a_frozen_clock_stands_at_its_documented_start() -> None:
-    system_clock = ManualSystemClock()
-    system_clock.pass_seconds(3600)
-    assert ClockState("frozen").now(system_clock) == FROZEN_START
-    assert instant_text(FROZEN_START) == "2026-11-21T09:30:00Z"
-
-
-def test_a_live_clock_flows_with_real_time_and_its_shift() -> None:
-    system_clock, clock = ManualSystemClock(), ClockState("live", shift=timedelta(days=-1))
-    before = clock.now(system_clock)
-    system_clock.pass_seconds(90)
-    assert before == system_clock.instant - timedelta(days=1, seconds=90)
-    assert clock.now(system_clock) - before == timedelta(seconds=90)
-
-
-@pytest.mark.parametrize("mode", ["live", "frozen"])
-def test_a_clock_shows_milliseconds_and_no_more(mode: str) -> None:
-    precise = datetime(2026, 1, 1, 0, 0, 0, 123_999, tzinfo=UTC)
-    clock = ClockState("frozen", precise) if mode == "frozen" else ClockState("live")
-    assert clock.now(ManualSystemClock(precise)).microsecond == 123_000
-
-
-def test_a_clock_is_a_value() -> None:
-    assert ClockState() == ClockState("live")
-    assert len({ClockState("frozen"), ClockState("frozen"), ClockState("live")}) == 2
-
-
-def test_the_machine_returns_utc_and_seconds_that_grow() -> None:
-    system_clock = OperatingSystemClock()
-    assert system_clock.now().tzinfo is UTC
-    assert system_clock.monotonic() <= system_clock.monotonic()
 
 
 @pytest.mark.parametrize("jump", [timedelta(hours=-1), timedelta(hours=25)])
@@ -132,11 +91,6 @@ def test_time_goes_on_evenly_when_the_calendar_is_set(jump: timedelta) -> None:
 # --- keys
 
 WELL_FORMED = "ilk_sandbox_CECB5EE8zUJG0vI1PtzJtiV8pgvVjP2NKDq6"
-
-
-@pytest.mark.parametrize("key", [WELL_FORMED, DEMO_KEY], ids=["vector", "demo key"])
-def test_a_well_formed_key_has_no_problem(key: str) -> None:
-    assert ids.key_problem(key) is None
 
 
 @pytest.mark.parametrize(
@@ -180,18 +134,6 @@ def test_one_wrong_letter_is_always_noticed(position: int, letter: str) -> None:
     assert (ids.key_problem(typed) is None) == (typed == WELL_FORMED)
 
 
-def test_a_new_key_is_well_formed_and_never_the_same() -> None:
-    keys = {ids.new_key() for _ in range(100)}
-    assert len(keys) == 100
-    assert {ids.key_problem(key) for key in keys} == {None}
-
-
-def test_a_digest_is_sha_256_of_the_whole_key() -> None:
-    expected = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
-    assert ids.key_digest("hello") == expected
-    assert ids.key_digest("\udcff") != ids.key_digest("ÿ")
-
-
 # --- ids from a seed
 
 ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -221,16 +163,6 @@ def test_the_same_seed_gives_the_same_ids_in_every_version() -> None:
     assert ids.resource_id("inv_sandbox", "k2v5q7xa", 12345) == "inv_sandbox_k2v5q7xa_12345"
 
 
-def test_different_seeds_give_different_tokens() -> None:
-    assert len({ids.seed_token(seed) for seed in range(2000)}) == 2000
-
-
-def test_a_random_seed_is_never_the_same_and_fits_64_bits() -> None:
-    seeds = {ids.random_seed() for _ in range(100)}
-    assert len(seeds) == 100
-    assert all(0 <= seed < 2**63 for seed in seeds)
-
-
 INSTANTS = [
     NOW,
     NOW + timedelta(milliseconds=1),
@@ -244,26 +176,3 @@ INSTANTS = [
 def test_request_ids_are_ulids(now: datetime) -> None:
     assert ULID.fullmatch(ulid(ids.random_request_id(now)))
     assert ULID.fullmatch(ulid(ids.seeded_request_id(7, 1, now)))
-
-
-@given(st.integers(0, 253_402_300_799_999))
-@settings(deadline=None)
-def test_a_request_id_holds_its_millisecond(since_1970: int) -> None:
-    now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=since_1970)
-    assert milliseconds(ids.random_request_id(now)) == since_1970
-
-
-def test_request_ids_repeat_from_seed_number_and_instant() -> None:
-    drawn = [ids.seeded_request_id(7, number, NOW) for number in (1, 2, 1)]
-    assert drawn[0] == drawn[2] != drawn[1]
-    assert ids.seeded_request_id(8, 1, NOW) != drawn[0]
-
-
-def test_later_request_ids_sort_after_earlier_ones() -> None:
-    stamps = [NOW + timedelta(milliseconds=n) for n in range(50)]
-    drawn = [ids.seeded_request_id(7, n, stamp) for n, stamp in enumerate(stamps)]
-    assert drawn == sorted(drawn)
-
-
-def test_request_ids_without_a_workspace_are_random() -> None:
-    assert len({ids.random_request_id(NOW) for _ in range(100)}) == 100

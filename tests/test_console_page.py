@@ -110,24 +110,39 @@ def _elsewhere(url: str, running: Running) -> list[str]:
     return [] if url.startswith(running.url) else [url]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "light")])
-def test_every_view_fits_and_is_accessible(
-    browser: Browser, lively: Place, width: int, scheme: Any
+_FOCUSED = """() => {
+  const all = [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex]")];
+  const seen = all.filter((one) => one.checkVisibility() && one.type !== "hidden");
+  const bad = seen.filter((one) => {
+    one.focus({focusVisible: true});
+    const outline = getComputedStyle(one).outlineStyle;
+    return one.tabIndex !== 0 || document.activeElement !== one || outline === "none";
+  });
+  const clicked = [...document.querySelectorAll("[onclick], [role=button]")];
+  return [seen.length, [...bad, ...clicked].map((one) => one.outerHTML)];
+}"""
+
+
+def test_every_view_fits_is_accessible_and_shows_what_has_the_focus(
+    browser: Browser, lively: Place
 ) -> None:
-    size: Any = {"width": width, "height": 900}
-    options = {"viewport": size, "color_scheme": scheme, "bypass_csp": True}
-    options |= {"is_mobile": True, "has_touch": True} if width < 400 else {}
+    size: Any = {"width": 390, "height": 900}
+    options = {"viewport": size, "is_mobile": True, "has_touch": True, "bypass_csp": True}
     with visiting(browser, lively, **options) as page:
         for view in lively.addresses:
             page.goto(f"/console{view}")
             page.evaluate("document.querySelectorAll('details').forEach((it) => (it.open = true))")
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
             assert page.evaluate("typeof ran") == "undefined", view
             if view == lively.views["hostile"]:
                 continue  # axe takes seconds for 64 KB in a line
             found = Axe().run(page, options=ONLY_VIOLATIONS).response["violations"]
             bad = [one for one in found if one["impact"] in {"serious", "critical"}]
             assert bad == [], (view, [(one["id"], one["nodes"][0]["html"]) for one in bad])
+            page.keyboard.press("Tab")
+            count, hidden = page.evaluate(_FOCUSED)
+            assert count > 10, view
+            assert hidden == [], view
 
 
 def test_every_action_names_a_documented_request(lively: Place) -> None:
@@ -313,28 +328,3 @@ def test_the_keyboard_is_enough(browser: Browser, lively: Place) -> None:
         page.get_by_role("button", name="+1 minute").focus()
         page.keyboard.press("Enter")
         expect(page.get_by_role("status")).to_contain_text("200 POST /sandbox/clock/advance")
-
-
-_FOCUSED = """() => {
-  const all = [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex]")];
-  const seen = all.filter((one) => one.checkVisibility() && one.type !== "hidden");
-  const bad = seen.filter((one) => {
-    one.focus({focusVisible: true});
-    const outline = getComputedStyle(one).outlineStyle;
-    return one.tabIndex !== 0 || document.activeElement !== one || outline === "none";
-  });
-  const clicked = [...document.querySelectorAll("[onclick], [role=button]")];
-  return [seen.length, [...bad, ...clicked].map((one) => one.outerHTML)];
-}"""
-
-
-def test_all_that_can_be_used_has_the_focus_in_turn_and_shows_it(
-    browser: Browser, lively: Place
-) -> None:
-    with visiting(browser, lively) as page:
-        for view in lively.addresses:
-            page.goto(f"/console{view}")
-            page.keyboard.press("Tab")
-            count, bad = page.evaluate(_FOCUSED)
-            assert count > 10, view
-            assert bad == [], view

@@ -26,7 +26,6 @@ from click.testing import CliRunner, Result
 from invoice_sandbox.base.ids import camel_case, key_problem
 from invoice_sandbox.cli import main
 from invoice_sandbox.cli.output import plain
-from invoice_sandbox.control.client import ControlClient, SandboxError, checked_url, path
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state.credentials import DEMO_KEY
@@ -209,23 +208,6 @@ def test_a_command_has_an_input_for_every_member_of_the_contract(
 ) -> None:
     inputs = {camel_case(one.name or "") for one in COMMANDS[words].params}
     assert inputs - {"url", "key", "json"} == members
-
-
-@pytest.mark.parametrize(
-    ("words", "option", "schema"),
-    [
-        ("fault add", "kind", SCHEMAS["FaultKind"]),
-        ("fault add", "when", SCHEMAS["NewFault"]["properties"]["when"]),
-        ("replay", "fault", SCHEMAS["Replay"]["properties"]["fault"]),
-        ("users add", "role", SCHEMAS["NewUser"]["properties"]["role"]),
-    ],
-)
-def test_the_words_of_an_option_are_those_of_the_contract(
-    words: str, option: str, schema: dict[str, Any]
-) -> None:
-    (found,) = [one for one in COMMANDS[words].params if one.name == option]
-    assert isinstance(found.type, click.Choice)
-    assert [*found.type.choices] == schema["enum"]
 
 
 # --- for scripts
@@ -423,17 +405,6 @@ def test_the_workspace_of_the_key_is_marked(at: Run) -> None:
     assert second.split()[:4] == ["*", own["id"], "manual", "7"]
 
 
-def test_a_deleted_workspace_is_gone(at: Run) -> None:
-    made = data(at("workspace new --json"))["id"]
-    assert at(f"workspace delete {made}").stdout == f"{made}  deleted\n"
-    assert made not in at("workspace list").stdout
-
-
-def test_a_reset_starts_afresh(at: Run) -> None:
-    at("clock advance P3D")
-    assert at("reset").stdout.endswith(f"  scenario manual  seed 7  {START}\n")
-
-
 def test_a_snapshot_is_gone_back_to(at: Run) -> None:
     assert at("snapshot list").stdout == "No snapshots.\n"
     taken = at("snapshot").stdout
@@ -512,13 +483,6 @@ def test_a_response_to_inject_keeps_the_digits_of_its_numbers(
         assert '"amount":12500.10,' in client.get(place).text
 
 
-@pytest.mark.parametrize(("count", "held"), [("", 1), ("--count 3", 3), ("--count forever", None)])
-def test_a_fault_takes_effect_as_often_as_it_is_asked_to(
-    at: Run, count: str, held: int | None
-) -> None:
-    assert data(at(f"fault add --kind reset {count} --json"))["count"] == held
-
-
 @pytest.fixture
 def asked(at: Run, server: Running, key: str) -> str:
     """Four requests, one of them with a fault; the identifier of the one that was rejected."""
@@ -561,22 +525,6 @@ def test_requests_are_filtered(at: Run, filters: str, statuses: list[int]) -> No
     found = data(at(f"requests {filters} --json"))
     assert [entry["status"] for entry in found] == statuses
     assert len(at(f"requests {filters}").stdout.splitlines()) >= max(len(statuses), 1)
-
-
-@pytest.mark.usefixtures("asked")
-def test_requests_that_are_left_off_are_counted(at: Run) -> None:
-    assert at("requests --limit 1").stdout.endswith("\n1 of 4; --limit shows more.\n")
-    assert at("requests --status 599").stdout == NO_MATCH
-
-
-def test_twenty_requests_are_shown_unless_more_are_asked_for(
-    at: Run, server: Running, key: str
-) -> None:
-    with server.client(key) as client:
-        for _ in range(22):
-            client.get("/api/invoices")
-    assert len(data(at("requests --json"))) == 20
-    assert len(data(at("requests --limit 22 --json"))) == 22
 
 
 def test_requests_are_followed_until_the_workspace_is_deleted(server: Running, key: str) -> None:
@@ -654,22 +602,11 @@ def test_url_and_key_are_options_too(server: Running, key: str) -> None:
     assert [one["current"] for one in data(mine)] == [True]
 
 
-def test_the_demo_key_is_sent_unless_another_is_given(server: Running) -> None:
-    whose = run(f"workspace list --json --url {server.url}")
-    (current,) = [one for one in data(whose) if one["current"]]
-    assert current["keptIdleFor"] is None
-
-
 def test_an_option_wins_over_the_environment(server: Running, key: str) -> None:
     wrong = {"INVOICE_SANDBOX_URL": "http://127.0.0.1:1", "INVOICE_SANDBOX_KEY": "nobody"}
     assert run(f"clock --url {server.url} --key {key}", **wrong).stdout == f"{START}\n"
     grouped = run(f"clock --url {server.url} --key {key} --json freeze", **wrong)
     assert data(grouped)["mode"] == "frozen"
-
-
-def test_a_command_wins_over_its_group(server: Running, key: str) -> None:
-    ran = run(f"clock --url http://127.0.0.1:1 freeze --url {server.url} --key {key}")
-    assert ran.stdout == f"{START}\n"
 
 
 def test_a_proxy_is_not_asked_for_what_listens_on_this_machine(
@@ -678,18 +615,6 @@ def test_a_proxy_is_not_asked_for_what_listens_on_this_machine(
     proxy = {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": None, "INVOICE_SANDBOX_KEY": key}
     with_proxy = run(f"clock --url {server.url}", **proxy)
     assert with_proxy.stdout == at("clock").stdout
-
-
-@pytest.mark.parametrize(
-    ("url", "checked"),
-    [
-        ("http://127.0.0.1:8080/", "http://127.0.0.1:8080"),
-        ("https://sandbox.example", "https://sandbox.example"),
-        ("http://[::1]:8080", "http://[::1]:8080"),
-    ],
-)
-def test_a_trailing_slash_makes_no_difference(url: str, checked: str) -> None:
-    assert checked_url(url) == checked
 
 
 @in_turn(
@@ -790,32 +715,6 @@ def test_an_unknown_key_is_rejected_and_not_repeated(server: Running) -> None:
     assert "ilk_sandbox_unknown" not in ran.stderr
 
 
-@in_turn(
-    "line",
-    [
-        "clock advance P3D --to 2026-12-24T18:00:00Z",
-        "workspace new --seed -1",
-        "workspace new --clock slow",
-        "snapshot restore",
-        "scenarios use",
-        "fault add --kind status --status 99",
-        "fault add --kind status --count -1",
-        "fault add --kind status --probability 2",
-        "requests --limit 0",
-        "requests --show",
-        "requests --show req_x --status 400",
-        "trigger",
-        "listen",
-        "listen --forward-to ftp://127.0.0.1",
-    ],
-)
-def test_wrong_usage_asks_no_server(line: str) -> None:
-    misused = run(line, INVOICE_SANDBOX_URL="http://127.0.0.1:1")
-    assert (misused.exit_code, misused.stdout) == (2, "")
-    assert "Error: " in misused.stderr or "Usage: " in misused.stderr
-    assert "no sandbox responds" not in misused.stderr
-
-
 # --- when no sandbox responds
 
 
@@ -899,55 +798,7 @@ def silent() -> Iterator[tuple[str, socket.socket]]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}", listener
 
 
-def test_a_server_that_does_not_respond_in_time_is_one_helpful_line() -> None:
-    with silent() as (url, _), pytest.raises(SandboxError) as timed_out:
-        ControlClient(url, DEMO_KEY, patience=0.05).ask("GET", "/clock")
-    assert str(timed_out.value) == (
-        f"no sandbox responds at {url} (no response within 0.05 seconds); {ADVICE}"
-    )
-
-
-def test_a_server_that_accepts_no_connection_is_given_up_early(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("invoice_sandbox.control.client._SECONDS_TO_CONNECT", 0.05)
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
-        address = listener.getsockname()
-        with socket.create_connection(address), pytest.raises(SandboxError) as timed_out:
-            ControlClient(f"http://127.0.0.1:{address[1]}", DEMO_KEY, patience=2).ask(
-                "GET", "/clock"
-            )
-    assert "(no connection within 0.05 seconds)" in str(timed_out.value)
-
-
-def test_a_connection_does_not_show_its_key() -> None:
-    assert DEMO_KEY not in repr(ControlClient("http://127.0.0.1:8080", DEMO_KEY))
-
-
 # --- text that is put in and out
-
-
-def test_an_identifier_stays_in_its_place_of_the_path() -> None:
-    assert path("/snapshots/{id}/restore", id="../a b?c#ä") == (
-        "/snapshots/..%2Fa%20b%3Fc%23%C3%A4/restore"
-    )
-
-
-@in_turn(
-    ("value", "shown"),
-    [
-        (None, "-"),
-        ("", "-"),
-        ([], "-"),
-        (0, "0"),
-        (True, "yes"),
-        (["a", "b"], "a, b"),
-        ({"do": "x", "at": None}, "do x, at -"),
-        ("\x1b[2Jä\u202e\n", "\\x1b[2Jä\\u202e\n"),
-    ],
-)
-def test_a_value_is_shown_as_text_that_steers_no_terminal(value: Any, shown: str) -> None:
-    assert plain(value) == shown
 
 
 def test_a_line_feed_makes_no_row_of_its_own(at: Run, server: Running, key: str) -> None:
@@ -955,15 +806,6 @@ def test_a_line_feed_makes_no_row_of_its_own(at: Run, server: Running, key: str)
         client.get("/api/invoices/a%0A2026-11-21T09:30:00Z  POST")
     (_, row) = at("requests").stdout.splitlines()
     assert "  /api/invoices/a\\n2026-11-21T09:30:00Z  POST  404  " in row
-
-
-@pytest.mark.parametrize("line", ["scenarios use \udcff", "snapshot restore \udcff"])
-def test_what_is_no_text_is_rejected_by_the_server(rejected: Run, line: str) -> None:
-    assert rejected(line).stderr
-
-
-def test_a_filter_may_hold_what_is_no_text(at: Run) -> None:
-    assert at("requests --text \udcff").stdout == NO_MATCH
 
 
 # --- real processes

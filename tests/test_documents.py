@@ -13,13 +13,10 @@ from invoice_sandbox.openapi.load.documents import (
     load_document,
     parse_text,
     place_of,
-    pointer_text,
 )
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.yaml_12 import parse_yaml, yaml_text
 from tests.cases import in_turn
-
-ROOT = Path(__file__).parents[1]
 
 
 @in_turn(
@@ -67,24 +64,15 @@ def test_what_looks_like_text_stays_text(text: str) -> None:
 
 SCALARS: dict[str, Any] = {
     "true": True,
-    "True": True,
-    "FALSE": False,
     "null": None,
     "~": None,
     "": None,
-    "0": 0,
-    "-0": 0,
-    "+12": 12,
-    "-345": -345,
     "12345678901234567890": 12345678901234567890,
     "007": 7,
-    "012": 12,
     "-08": -8,
     "0o17": 15,
     "0x1F": 31,
-    "1.5": 1.5,
     ".5": 0.5,
-    "5.": 5.0,
     "-1.25": -1.25,
     "1e3": 1000.0,
     "1.5E-2": 0.015,
@@ -121,29 +109,21 @@ def test_every_key_is_the_text_that_was_written(text: str, key: str) -> None:
 
 WRONG: dict[str, tuple[str, str, str]] = {
     "duplicate key": ("a: 1\nb: 2\na: 3\n", "f:3:1", "duplicate key 'a'"),
-    "duplicate key inside": ("a:\n  - {b: 1, b: 2}\n", "f:2:12", "duplicate key 'b'"),
     "the same status with and without quotes": ("200: a\n'200': b\n", "f:2:1", "duplicate key"),
     "duplicate key in JSON": ('{"a": 1,\n "a": 2}', "f:2:2", "duplicate key 'a'"),
     "duplicate key behind an alias": ("a: &x {k: 1, k: 2}\nb: *x\n", "f:1:14", "duplicate key"),
     "unfinished list": ("a: [1,\n", "f:2:1", "expected"),
-    "unfinished string": ('a: "x\n', "f:2:1", "unexpected end of stream"),
     "tab as indentation": ("a:\n\tb: 1\n", "f:2:1", "cannot start any token"),
     "colon in a plain text": ("a: b: c\n", "f:1:5", "mapping values are not allowed"),
-    "two documents": ("a: 1\n---\nb: 2\n", "f:2:1", "but found another document"),
     "alias of nothing": ("a: *x\n", "f:1:4", "undefined alias"),
     "a whole number of 200,000 digits": (
         f"a: 0x{'f' * 200_000}",
         "f:1:4",
         f"'0x{'f' * 38}' is not a valid int",
     ),
-    "a list as key": ("? [a]\n: b\n", "f:1:3", "a key must be text"),
     "an object of Python": ("a: !!python/object:os.system x\n", "f:1:4", "tag"),
     "an unknown tag": ("a: !secret x\n", "f:1:4", "tag"),
-    "an integer that is none": ("a: !!int foo\n", "f:1:4", "'foo' is not a valid int"),
-    "a boolean that is none": ("a: !!bool foo\n", "f:1:4", "'foo' is not a valid bool"),
     "a number without end": ("a: 1\nb: .inf\n", "f:2:4", "'.inf' is not a valid float"),
-    "what is no number": ("a: [1, .NaN]\n", "f:1:8", "'.NaN' is not a valid float"),
-    "a timestamp that is none": ("a: !!timestamp foo\n", "f:1:4", "tag"),
     "a control character": ("a: 1\nb: \x07\n", "f:2:4", "control characters are not allowed"),
     "an anchor inside itself": ("a: &x [*x]\n", "f:1:1", "nested too deeply"),
 }
@@ -165,12 +145,6 @@ def test_a_tab_that_yaml_does_not_allow_is_called_so(text: str) -> None:
     with pytest.raises(DocumentError) as caught:
         parse_yaml(text, "f")
     assert str(caught.value).endswith(" (this is a tab; YAML indents with spaces)")
-
-
-def test_another_character_is_not_called_a_tab() -> None:
-    with pytest.raises(DocumentError) as caught:
-        parse_yaml("a:\t@b", "f")
-    assert str(caught.value) == "f:1:4: found character that cannot start any token"
 
 
 NO_JSON = {
@@ -221,19 +195,6 @@ def test_json_with_a_word_that_is_no_value_is_rejected(word: str) -> None:
         parse_text(f'{{"a": "{word}", "b": [{word}]}}', "a.json")
 
 
-def test_a_number_of_json_that_is_too_large_has_a_place() -> None:
-    with pytest.raises(DocumentError, match=r"^a.json:2:7: '1e400' is not a valid float$"):
-        parse_text('{"a": 1,\n "b": 1e400}', "a.json")
-
-
-def test_an_integer_of_json_may_be_large() -> None:
-    assert parse_text('{"a": 18446744073709551616}', "a.json") == {"a": 2**64}
-
-
-def test_an_escaped_backslash_begins_no_surrogate() -> None:
-    assert parse_text('{"a": "\\\\ud800"}', "a.json") == {"a": "\\ud800"}
-
-
 AMBIGUOUS = "0189 eExobnyNO._+-:~=<'#\"\n\r\t\x85\u2028\ufeffé😀\\|>&*!%@`[]{},?"
 
 
@@ -267,22 +228,12 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert str(caught.value) == f"{tmp_path / 'none.yaml'}: no such file"
 
 
-def test_a_folder_is_no_document(tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match="cannot be read"):
-        load_document(tmp_path)
-
-
 def test_a_file_that_is_not_utf_8_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "latin.yaml"
     file.write_bytes("a: é".encode("latin-1"))
     with pytest.raises(DocumentError, match="cannot be read") as caught:
         load_document(file)
     assert caught.value.place == f"{file}:1:4"
-
-
-def test_an_error_reads_as_place_problem_and_advice() -> None:
-    assert str(DocumentError("f:1:2", "wrong")) == "f:1:2: wrong"
-    assert str(DocumentError("f:1:2", "wrong", "mend it")) == "f:1:2: wrong (mend it)"
 
 
 TEXT = """\
@@ -324,17 +275,6 @@ def test_the_place_of_a_json_member_is_found_too(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{\n  "a": [\n    {"b": 1}\n  ]\n}\n')
     assert place_of(file, ("a", 0, "b")) == f"{file}:3:6"
-
-
-def test_a_pointer_is_written_as_rfc_6901_says() -> None:
-    assert pointer_text(()) == ""
-    assert pointer_text(("paths", "/a~b", 0, "")) == "/paths/~1a~0b/0/"
-
-
-def test_shared_nodes_become_values_of_their_own() -> None:
-    read = parse_yaml("a: &x {n: [1]}\nb: *x", "f")
-    read["a"]["n"].append(2)
-    assert read["b"] == {"n": [1]}
 
 
 def test_a_merge_key_fills_in_what_is_missing() -> None:

@@ -1,6 +1,5 @@
 """Fingerprint scheme ilf1: which invoices are the same one, and which resemble each other."""
 
-import hashlib
 import json
 from decimal import Decimal
 from typing import Any
@@ -123,32 +122,6 @@ def test_another_invoice_has_another_fingerprint(changes: dict[str, Any]) -> Non
     assert fingerprint(INVOICE | changes) != fingerprint(INVOICE)
 
 
-@in_turn(
-    ("amount", "currency", "text"),
-    [
-        pytest.param(12500, "EUR", "12500.00", id="integer"),
-        pytest.param(12500, "JPY", "12500", id="no digits"),
-        pytest.param(Decimal("12500.5"), "JPY", "12500", id="no digits, half to even"),
-        pytest.param(Decimal("1.2345"), "BHD", "1.234", id="three digits"),
-        pytest.param(Decimal("1.2345"), "CLF", "1.2345", id="four digits"),
-        pytest.param(Decimal("1.2345"), "points", "1.23", id="unknown currency has two"),
-        pytest.param(Decimal("12500.505"), "EUR", "12500.50", id="half down to even"),
-        pytest.param(Decimal("12500.515"), "EUR", "12500.52", id="half up to even"),
-        pytest.param(int("1234567890" * 4), "EUR", "1234567890" * 4 + ".00", id="40-digit int"),
-        pytest.param(Decimal("1234567890" * 4), "JPY", "1234567890" * 4, id="40-digit decimal"),
-        pytest.param(Decimal("1e300"), "JPY", "1" + 300 * "0", id="exponent"),
-        pytest.param(Decimal("1E-999999"), "EUR", "0.00", id="hostile exponent"),
-        pytest.param(-5, "EUR", "-5.00", id="negative"),
-        pytest.param(0, "EUR", "0.00", id="zero"),
-        pytest.param(Decimal("-0.0"), "EUR", "0.00", id="negative zero"),
-    ],
-)
-def test_the_amount_is_decimal_text_with_the_digits_of_the_currency(
-    amount: int | Decimal, currency: str, text: str
-) -> None:
-    assert canonical(amount=amount, currency=currency)["amount"] == text
-
-
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [
@@ -161,15 +134,6 @@ def test_the_amount_is_decimal_text_with_the_digits_of_the_currency(
 def test_a_party_is_nfc(sent: str, kept: str) -> None:
     assert canonical(sellerId=sent)["sellerId"] == kept
     assert canonical(debtorId=sent)["debtorId"] == kept
-
-
-def test_these_characters_without_a_width_are_left_out_and_no_others() -> None:
-    marks = {0x00AD, 0x034F, 0x061C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F)}
-    every = [
-        one for one in range(0x3000) if canonical(sellerId=f"a{chr(one)}z")["sellerId"] == "az"
-    ]
-    assert every == sorted(marks | {*range(0x2060, 0x2070)})
-    assert canonical(sellerId="a\ufeffz")["sellerId"] == "az"
 
 
 @in_turn(
@@ -187,35 +151,6 @@ def test_an_invoice_number_is_nfkc_in_upper_case(sent: str, kept: str) -> None:
     assert canonical(invoiceNumber=sent)["invoiceNumber"] == kept
 
 
-@in_turn(
-    ("character", "written"),
-    [
-        pytest.param('"', r"\"", id="quote"),
-        pytest.param("\\", r"\\", id="backslash"),
-        pytest.param("\b", r"\b", id="backspace"),
-        pytest.param("\f", r"\f", id="form feed"),
-        pytest.param("\n", r"\n", id="line feed"),
-        pytest.param("\r", r"\r", id="carriage return"),
-        pytest.param("\t", r"\t", id="tab"),
-        pytest.param("\x00", r"\u0000", id="null"),
-        pytest.param("\x1b", r"\u001b", id="escape in lower-case hex"),
-        pytest.param("\x7f", "\x7f", id="delete as it is"),
-        pytest.param("/", "/", id="slash as it is"),
-        pytest.param("\u2028", "\u2028", id="line separator as it is"),
-        pytest.param("\u20ac", "\u20ac", id="euro sign as it is"),
-        pytest.param("\U0001f9fe", "\U0001f9fe", id="beyond the basic plane as it is"),
-    ],
-)
-def test_the_text_is_escaped_as_rfc_8785_says(character: str, written: str) -> None:
-    assert f'"sellerId":"a{written}z"' in canonical_text(INVOICE | {"sellerId": f"a{character}z"})
-
-
-def test_a_fingerprint_hashes_the_utf_8_bytes_of_the_text() -> None:
-    invoice = INVOICE | {"sellerId": "Zürich \U0001f9fe"}
-    expected = hashlib.sha256(canonical_text(invoice).encode("utf-8")).hexdigest()
-    assert fingerprint(invoice) == expected
-
-
 def test_a_lone_surrogate_has_no_fingerprint() -> None:
     with pytest.raises(ValueError, match="UTF-8"):
         fingerprint(INVOICE | {"sellerId": "\ud800"})
@@ -224,11 +159,6 @@ def test_a_lone_surrogate_has_no_fingerprint() -> None:
 def test_an_amount_that_no_double_can_hold_has_no_fingerprint() -> None:
     with pytest.raises(ValueError, match="below 1E"):
         fingerprint(INVOICE | {"amount": Decimal("1e400")})
-
-
-def test_a_binary_float_is_rejected_because_it_has_lost_the_text_as_sent() -> None:
-    with pytest.raises(TypeError, match="not float"):
-        fingerprint(INVOICE | {"amount": 12500.515})
 
 
 @pytest.mark.parametrize("name", sorted(INVOICE))
@@ -318,16 +248,3 @@ def test_spelling_never_matters(
     }
     assert canonical_text(respelt) == canonical_text(invoice)
     assert registry_keys(respelt).similar == registry_keys(invoice).similar
-
-
-@given(TEXT, TEXT, TEXT, st.integers(-(10**18), 10**18) | AMOUNTS, TEXT)
-def test_the_text_is_the_json_of_its_members_in_order_without_spaces(
-    seller: str, debtor: str, number: str, amount: int | Decimal, currency: str
-) -> None:
-    text = canonical_text({
-        "sellerId": seller, "debtorId": debtor, "invoiceNumber": number, "amount": amount,
-        "currency": currency,
-    })  # fmt: skip
-    members = json.loads(text)
-    assert text == json.dumps(members, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    assert all(isinstance(value, str) for value in members.values())

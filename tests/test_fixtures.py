@@ -296,30 +296,10 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
             (":8:5", "unknown key 'displyName' (did you mean displayName?)"),
         ],
     ),
-    "unknown key of a file without a schema": (
-        "misc",
-        "records: []\nnotes: none\n",
-        [(":2:1", "unknown key 'notes' (known: schema, records)")],
-    ),
     "misspelt status": (
         "invoices",
         invoices("status: Verified", "status: Verifed"),
         [(":7:5", "'status' cannot be 'Verifed' (did you mean Verified?)")],
-    ),
-    "misspelt scope in a list": (
-        "users",
-        users("'invoices:write'", "'invoice:write'"),
-        [(":9:14", "an item of 'scopes' cannot be 'invoice:write' (did you mean invoices:write?)")],
-    ),
-    "wrong type": (
-        "users",
-        users("Demo Seller", "5"),
-        [(":8:5", "'displayName' must be a string")],
-    ),
-    "no id, without a schema": (
-        "misc",
-        "records:\n  - name: a\n",
-        [(":2:5", "an item of 'records' has no 'id'")],
     ),
     "an id twice": (
         "misc",
@@ -346,22 +326,6 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
             (":3:5", "currency is required"),
             (":3:5", "amount must be a number"),
         ],
-    ),
-    "records that are no list": (
-        "misc",
-        "records: 7\n",
-        [(":1:1", "'records' must be a list")],
-    ),
-    "no records": (
-        "misc",
-        "schema: Invoice\n",
-        [(":1:1", "the file has no 'records'")],
-    ),
-    "a list": ("misc", "# nothing else\n- id: a\n", [(":2:1", "the file must be an object")]),
-    "a key twice": (
-        "misc",
-        "records: []\nrecords: []\n",
-        [(":2:1", "duplicate key 'records'")],
     ),
 }
 

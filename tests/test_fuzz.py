@@ -211,7 +211,6 @@ def test_the_hooks_serve_a_run_of_schemathesis_too(server: Running, tmp_path: Pa
 
 MISUSED = {
     "a folder without a project": (["--project", "."], "is no project"),
-    "a contract beside a project": (["--project", ".", "--contract", "file"], "--contract"),
     "an argument that Schemathesis rejects": (["--max-examples", "0"], "'--max-examples'"),
 }
 

@@ -64,8 +64,6 @@ US = obj({"country": {"enum": ["US", "CA"]}, "code": TEXT}, "country", "code") |
 SCHEMAS: dict[str, Schema] = {
     "true": True,
     "empty": {},
-    "null": {"type": "null"},
-    "boolean": {"type": "boolean"},
     "several types": {"type": ["integer", "null"]},
     "const": {"const": {"a": [1, None]}},
     "enum within bounds": {"enum": ["a", 1, 5, None], "minimum": 3, "type": "integer"},
@@ -75,25 +73,19 @@ SCHEMAS: dict[str, Schema] = {
     "minimum": {"type": "integer", "minimum": 10_000_000_000},
     "exclusive bounds of a number": {"exclusiveMinimum": 0, "exclusiveMaximum": 1},
     "exclusive bounds of an integer": {**INT, "exclusiveMinimum": 4, "exclusiveMaximum": 6},
-    "negative maximum": {"type": "number", "maximum": -3.5},
     "cents": {"type": "number", "multipleOf": 0.01, "minimum": 0.07, "maximum": 0.09},
     "integer multiple of a fraction": {**INT, "multipleOf": 1.5, "minimum": 4},
-    "narrow range": {"type": "number", "minimum": 0.12345, "maximum": 0.12346},
-    "minLength": {"type": "string", "minLength": 60},
     "maxLength": {"type": "string", "title": "Invoice number", "maxLength": 3},
     "empty string": {"type": "string", "maxLength": 0},
     "pattern with lengths": {"pattern": "^[A-Z]+$", "minLength": 15, "maxLength": 16, **TEXT},
     "pattern without anchors": {"type": "string", "pattern": "INV", "minLength": 12},
     "two patterns": {**TEXT, "allOf": [{"pattern": "^[a-z0-9]+$"}, {"pattern": "[0-9]$"}]},
-    "two loose patterns": {**TEXT, "allOf": [{"pattern": "x"}, {"pattern": "[0-9]"}]},
     "password": {"type": "string", "pattern": PASSWORD},
-    "negated classes": {"type": "string", "pattern": r"^[^\s/]+/[^a-zA-Z]\D\S\W$"},
     "escapes": {"type": "string", "pattern": r"^\x41\u0042\/\.\t[\]\-\\]\$$"},
     "negative look-ahead": {"type": "string", "pattern": "^(?!0)[0-9]{3}(?<!9)$"},
     "nested repeats": {"type": "string", "pattern": "^((a|b{2,3})+?:){2}(?:x?|y*)$"},
     "iban": {"type": "string", "pattern": "^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$", "maxLength": 20},
     "format with pattern": {**TEXT, "format": "date", "pattern": "^20[0-9]{2}-"},
-    "format with lengths": {**TEXT, "format": "email", "maxLength": 10},
     "required without properties": {"type": "object", "required": ["a", "b"]},
     "additionalProperties": {"required": ["z"], "additionalProperties": INT},
     "no additional members": obj({"a": INT, "b": TEXT}, "a", additionalProperties=False),
@@ -103,31 +95,10 @@ SCHEMAS: dict[str, Schema] = {
         "minProperties": 3,
     },
     "optional and forbidden": obj({"a": INT, "b": INT, "c": False}),
-    "maxProperties": obj({"a": INT, "b": INT, "c": INT}, "c", maxProperties=2),
-    "dependentRequired": obj(
-        {"a": INT, "b": INT, "c": INT}, "a", dependentRequired={"a": ["b"], "b": ["c"]}
-    ),
-    "forbidden member": obj({"a": False, "b": INT}, "b"),
-    "items": {"type": "array", "items": INT, "minItems": 3, "maxItems": 4},
     "prefixItems": {"prefixItems": [INT, TEXT, {"type": "null"}], "items": False, "minItems": 3},
     "minContains": {"contains": {"const": 7}, "minContains": 3, "maxContains": 3, "minItems": 5},
-    "contains in a tuple": {"prefixItems": [INT, {}], "maxItems": 2, "contains": TEXT},
     "uniqueItems": {"items": {"enum": [1, 2, 3, 4]}, "uniqueItems": True, "minItems": 4},
     "unique dates": {"items": {**TEXT, "format": "date"}, "uniqueItems": True, "minItems": 9},
-    "unique texts": {"items": TEXT, "uniqueItems": True, "minItems": 9},
-    "unevaluatedItems": {
-        "type": "array",
-        "allOf": [{"prefixItems": [INT]}],
-        "unevaluatedItems": False,
-        "minItems": 1,
-    },
-    "unevaluatedItems with contains": {
-        "contains": INT,
-        "unevaluatedItems": TEXT,
-        "minItems": 3,
-        "maxContains": 1,
-    },
-    "allOf": {"allOf": [obj({"a": INT}, "a"), obj({"b": TEXT}, "b"), {"maxProperties": 2}]},
     "allOf of closed objects": {
         "allOf": [obj({"a": INT, "b": INT}, additionalProperties=False), obj({"c": INT})]
     },
@@ -137,35 +108,19 @@ SCHEMAS: dict[str, Schema] = {
         "required": ["b"],
         "unevaluatedProperties": False,
     },
-    "anyOf": {"anyOf": [{"type": "string", "minLength": 5}, INT]},
     "oneOf by a constant": {"oneOf": [CAT, DOG]},
     "oneOf by presence": obj({"a": INT, "b": INT}, oneOf=[{"required": [n]} for n in "ab"]),
-    "oneOf in oneOf": {"oneOf": [{"oneOf": [CAT, DOG]}, {"type": "null"}], "type": "object"},
     "oneOf in a list": {"type": "array", "items": {"oneOf": [CAT, DOG]}, "minItems": 6},
     "if then else": US,
-    "if then else in a list": {"type": "array", "items": US, "minItems": 6},
-    "if is not met": {**US, "properties": {"country": {"const": "CA"}, "code": TEXT}},
     "not a type": {"not": {"type": ["string", "number", "object"]}},
-    "not a constant": {"enum": ["a", "b"], "not": {"const": "a"}},
     "not required": obj({"a": INT, "b": INT}, "b", **{"not": {"required": ["a"]}}),
-    "not in a range": {"type": "integer", "minimum": 0, "not": {"maximum": 50}},
     "not any of": {"type": "string", "not": {"anyOf": [{"const": "text"}, {"maxLength": 5}]}},
-    "not one of": {**INT, "not": {"oneOf": [INT, {"minimum": 5}]}},
     "keywords of other types": {**INT, "pattern": "x", "minItems": 2, "required": ["a"]},
-    "merged without a type": {"allOf": [{"const": 1}, {"anyOf": [{"type": "null"}, INT]}]},
-    "not if then else": {"not": {"if": {**TEXT, "pattern": "^t"}, "else": {"type": "object"}}},
     "not a reference": {"not": {"$ref": "#/$defs/i"}, "$defs": {"i": INT}, "type": ["integer"]}
     | {"type": ["integer", "string"]},
     "reference with siblings": {"$ref": "#/$defs/i", "minimum": 7, "$defs": {"i": INT}},
     "reference to itself among others": {"anyOf": [{"$ref": "#"}, INT]},
     "tree": {"$ref": "#/$defs/n", "$defs": {"n": NODE}},
-    "tree with two children": {
-        "$ref": "#/$defs/n",
-        "$defs": {
-            "n": obj({"l": {"$ref": "#/$defs/o"}, "r": {"$ref": "#/$defs/o"}}, "l", "r"),
-            "o": {"oneOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]},
-        },
-    },
     "expression": EXPRESSION,
     "linked list from the root": obj({"value": INT, "next": {"$ref": "#"}}, "value"),
 }
@@ -226,11 +181,6 @@ def test_the_same_seed_gives_the_same_value_in_every_process() -> None:
     ]
     assert json.loads(runs[0]) == [example_of(each, "seed") for each in SCHEMAS.values()]
     assert runs[0] == runs[1]
-
-
-def test_different_seeds_give_different_identifiers() -> None:
-    schema: Schema = {"type": "string", "format": "uuid"}
-    assert len({example_of(schema, seed) for seed in (1, 2, "b")}) == 3
 
 
 @in_turn(
@@ -309,27 +259,12 @@ def test_a_readable_value_is_preferred(schema: Schema, value: Any) -> None:
     assert example_of(schema) == value
 
 
-def test_optional_recursion_ends() -> None:
-    assert example_of(SCHEMAS["tree"]) == {"name": "Name", "kids": []}
-
-
-def test_a_value_shares_nothing_with_the_schema() -> None:
-    schema: Schema = {"type": "array", "default": [[1]]}
-    generate(Schemas({}), schema, 1)[0].append(2)
-    assert schema == {"type": "array", "default": [[1]]}
-
-
 def test_what_a_schema_shows_is_left_out_when_values_are_invented() -> None:
     shown = obj({"a": {**INT, "example": 7_000}, "b": {**TEXT, "default": "shown"}}, "a", "b")
     invented = example_of(shown, dynamic=True)
     assert example_of(shown) == {"a": 7_000, "b": "shown"}
     assert invented.keys() == {"a", "b"}
     assert not {7_000, "shown"} & {*invented.values()}
-
-
-def test_repeats_in_repeats_end() -> None:
-    with little_work(2):
-        assert len(example_of({"pattern": "^(((a+)+)+)+$", **TEXT, "minLength": 5_000})) >= 5_000
 
 
 def test_a_value_is_generated_for_nearly_every_schema_of_the_official_suite() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,22 +11,13 @@ import orjson
 import pytest
 
 from invoice_sandbox.app import create_app
-from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import load_contract
-from tests.cases import in_turn
 from tests.support import FROZEN
 from tests.toy import contract, serving_contract
 
 pytestmark = pytest.mark.slow
 
-TREE = {
-    "Tree": {
-        "$dynamicAnchor": "node",
-        "properties": {"data": True, "children": {"items": {"$dynamicRef": "#node"}}},
-        "additionalProperties": False,
-    },
-}
 BOUNDED = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 10}
 IF_COMPANY = {
     "if": {"properties": {"kind": {"const": "company"}}, "required": ["kind"]},
@@ -84,36 +74,6 @@ def cases(index: int) -> list[Any]:
     ]
 
 
-@pytest.fixture(scope="module")
-def status_of(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The status for a body under a schema; one server per schema, kept for the module."""
-    with ExitStack() as stack:
-        clients: dict[str, Any] = {}
-
-        def status(schema: Any, body: Any) -> int:
-            if repr(schema) not in clients:
-                document = contract(schema, components={"schemas": TREE})
-                folder = tmp_path_factory.mktemp("contract")
-                clients[repr(schema)] = stack.enter_context(serving_contract(folder, document))
-            return int(
-                clients[repr(schema)]
-                .post("/check", content=orjson.dumps(body), headers=JSON)
-                .status_code
-            )
-
-        yield status
-
-
-@in_turn(("schema", "body"), cases(1))
-def test_what_the_schema_allows_is_accepted(status_of: Any, schema: Any, body: Any) -> None:
-    assert status_of(schema, body) == 204
-
-
-@in_turn(("schema", "body"), cases(2))
-def test_what_the_schema_forbids_is_rejected(status_of: Any, schema: Any, body: Any) -> None:
-    assert status_of(schema, body) == 400
-
-
 def test_an_earlier_dialect_is_read_as_2020_12_with_a_warning(tmp_path: Path) -> None:
     text = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "string", "maxLength": 1}
     file = tmp_path / "contract.json"
@@ -149,13 +109,3 @@ def test_a_contract_that_cannot_be_served_is_a_start_up_error(
     settings = replace(FROZEN, contract=file, strict=True)
     with pytest.raises(ProjectError, match=reason):
         asyncio.run(create_app(settings, url="http://127.0.0.1"))
-
-
-def test_an_unchanged_document_is_compiled_once() -> None:
-    document = contract({"type": "integer"})
-    first = compile_contract(document)
-    assert compile_contract(contract({"type": "integer"})) is first
-    document["paths"]["/check"]["post"]["operationId"] = "other"
-    assert "other" in compile_contract(document).operations
-    assert compile_contract(contract({"type": "integer"})) is first
-    assert first.document == contract({"type": "integer"})

@@ -42,17 +42,13 @@ def remove(target: str) -> Action:
 
 APPLIED: dict[str, tuple[Any, list[Action], Any]] = {
     "a new member is added": ({"a": 1}, [update("$", {"b": 2})], {"a": 1, "b": 2}),
-    "a primitive is replaced": ({"a": 1}, [update("$", {"a": 2})], {"a": 2}),
     "null is a value like any other": ({"a": 1}, [update("$", {"a": None})], {"a": None}),
     "objects are merged recursively": (
         {"a": {"b": {"c": 1, "d": 1}}},
         [update("$", {"a": {"b": {"c": 2}}})],
         {"a": {"b": {"c": 2, "d": 1}}},
     ),
-    "an object replaces a primitive": ({"a": 1}, [update("$", {"a": {"b": 1}})], {"a": {"b": 1}}),
-    "a primitive replaces an object": ({"a": {"b": 1}}, [update("$", {"a": 1})], {"a": 1}),
     "an array target gets one more item": ({"a": [1]}, [update("$.a", 2)], {"a": [1, 2]}),
-    "an object is appended whole": ({"a": [{}]}, [update("$.a", {"b": 1})], {"a": [{}, {"b": 1}]}),
     "an array appended to an array is one item": (
         {"a": [1]},
         [update("$.a", [2, 3])],
@@ -73,57 +69,15 @@ APPLIED: dict[str, tuple[Any, list[Action], Any]] = {
         [update("$.a[?@.n == 'y']", {"z": 1})],
         {"a": [{"n": "x"}, {"n": "y", "z": 1}]},
     ),
-    "a path with slashes is one member": (
-        {"paths": {"/a/{b}": {}}},
-        [update("$.paths['/a/{b}']", {"get": 1})],
-        {"paths": {"/a/{b}": {"get": 1}}},
-    ),
-    "an empty update changes nothing": ({"a": 1}, [update("$", {})], {"a": 1}),
     "a member is removed": ({"a": 1, "b": 2}, [remove("$.a")], {"b": 2}),
     "an array item is removed": ({"a": [1, 2, 3]}, [remove("$.a[1]")], {"a": [1, 3]}),
-    "several items are removed, each the one that was meant": (
-        {"a": [0, 1, 2, 3, 4]},
-        [remove("$.a[0,2,3]")],
-        {"a": [1, 4]},
-    ),
-    "items are removed in whatever order the target names them": (
-        {"a": [0, 1, 2, 3]},
-        [remove("$.a[2,0]")],
-        {"a": [1, 3]},
-    ),
-    "a slice that counts backwards removes the same items": (
-        {"a": [0, 1, 2, 3]},
-        [remove("$.a[::-1]")],
-        {"a": []},
-    ),
-    "an item named twice is removed once": (
-        {"a": [0, 1, 2]},
-        [remove("$.a[1,1]")],
-        {"a": [0, 2]},
-    ),
-    "a match inside a match goes with it": (
-        {"x": {"x": {"x": 1}}, "y": 1},
-        [remove("$..x")],
-        {"y": 1},
-    ),
     "remove wins over update": ({"a": 1}, [{**remove("$.a"), "update": {}}], {}),
     "remove: false leaves the update": ({}, [{**update("$", {"a": 1}), "remove": False}], {"a": 1}),
-    "a later action sees what an earlier one made": (
-        {},
-        [update("$", {"a": {}}), update("$.a", {"b": 1})],
-        {"a": {"b": 1}},
-    ),
     "the last of two updates wins": (
         {},
         [update("$", {"a": 1}), update("$", {"a": 2})],
         {"a": 2},
     ),
-    "what was removed can be put back otherwise": (
-        {"a": {"b": 1}},
-        [remove("$.a.b"), update("$.a", {"c": 1})],
-        {"a": {"c": 1}},
-    ),
-    "extensions of an action are ignored": ({}, [{**update("$", {"a": 1}), "x-gap": 1}], {"a": 1}),
 }
 
 
@@ -200,32 +154,10 @@ def project(folder: Path, overlay_text: str, openapi_text: str = OPENAPI) -> Pat
 
 NEEDS_UPDATE = r"an item of 'actions' has no 'update' \(add it, or 'remove: true'\)"
 PLACES: dict[str, tuple[str, str, str]] = {
-    "second action": (
-        HEAD
-        + "  - target: $.info\n    update: {summary: x}\n  - target: $.nothing\n    remove: true\n",
-        "overlay.yaml:6:5",
-        r"action 2 \(\$\.nothing\): the target matches nothing",
-    ),
     "wrong version": ("overlay: 2.0.0\nactions: []\n", "overlay.yaml:1:1", "Overlay 1.0"),
     "no actions": ("overlay: 1.0.0\n", "overlay.yaml:1:1", "the file has no 'actions'"),
-    "unknown member": (
-        HEAD + "  - {target: $, update: {}, updates: {}}\n",
-        "overlay.yaml:4:29",
-        r"unknown key 'updates' \(did you mean update\?\)",
-    ),
     "neither update nor remove": (HEAD + "  - target: $\n", "overlay.yaml:4:5", NEEDS_UPDATE),
-    "remove: false alone": (
-        HEAD + "  - {target: $, remove: false}\n",
-        "overlay.yaml:4:5",
-        NEEDS_UPDATE,
-    ),
     "not YAML": (HEAD + "  - target: [\n", "overlay.yaml:5:1", "expected"),
-    "duplicate key": (
-        HEAD + "  - target: $\n    target: $\n",
-        "overlay.yaml:5:5",
-        "duplicate key 'target'",
-    ),
-    "not an object": ("- 1\n", "overlay.yaml:1:1", "the file must be an object"),
     "invalid after the merge": (
         HEAD + "  - target: $.info\n    update: {license: {}}\n",
         "overlay.yaml:",

@@ -129,17 +129,11 @@ CORNERS = {
     # Delimiters within a value.
     "a comma in a path": Row("path", None, None, "a%2Cb,c", ["a,b", "c"]),
     "a slash in a path": Row("path", None, None, "a%2Fb,c", ["a/b", "c"]),
-    "a point in a label": Row("path", "label", True, ".a%2Eb.c", ["a.b", "c"]),
-    "a semicolon in a matrix": Row("path", "matrix", True, ";color=a%3Bb;color=c", ["a;b", "c"]),
     "a comma in a query": Row("query", None, False, "color=a%2Cb,c", ["a,b", "c"]),
-    "an ampersand in a query": Row("query", None, True, "color=a%26b&color=c", ["a&b", "c"]),
-    "a pipe in a value": Row("query", "pipeDelimited", False, "color=a%7Cb|c", ["a|b", "c"]),
     "an equals sign": Row("query", None, None, "color=a=b", "a=b"),
     "an encoded name": Row("query", None, None, "%63olor=x", "x"),
     "letters beyond ASCII": Row("path", None, None, "caf%C3%A9", "café"),
-    "letters beyond ASCII in a list": Row("path", None, None, "caf%C3%A9,x", ["café", "x"]),
     "what is encoded twice is decoded once": Row("path", None, None, "a%252Cb", "a%2Cb"),
-    "a list that is encoded twice": Row("path", None, None, "a%252Cb,c", ["a%2Cb", "c"]),
     "headers are not encoded": Row("header", None, None, "a%2Cb", "a%2Cb"),
     "a plus is a space": Row("query", None, None, "color=a+b", "a b"),
     "reserved characters": Row(
@@ -152,36 +146,17 @@ CORNERS = {
         {"allowReserved": True},
     ),
     # Types.
-    "numbers in a list": Row("query", None, None, "color=1&color=2", [1, 2], NUMBERS),
-    "numbers behind commas": Row("query", None, False, "color=1,2", [1, 2], NUMBERS),
-    "no numbers": Row("query", None, False, "color=", [], NUMBERS),
     "true": Row("query", None, None, "color=true", True, {"type": "boolean"}),
-    "a number": Row("query", None, None, "color=1.50", 1.5, {"type": "number"}),
+    "numbers in a list": Row("query", None, None, "color=1&color=2", [1, 2], NUMBERS),
+    "no numbers": Row("query", None, False, "color=", [], NUMBERS),
     "an integer or null": Row("query", None, None, "color=7", 7, {"type": ["integer", "null"]}),
     "null": Row("query", None, None, "color=null", None, {"type": ["integer", "null"]}),
-    "nothing for null": Row("query", None, None, "color=", None, {"type": ["integer", "null"]}),
     "text stays null": Row("query", None, None, "color=null", "null", {"type": ["string", "null"]}),
     "the number of two": Row("query", None, None, "color=7", 7, ANY_OF),
     "the text of two": Row("query", None, None, "color=7", "7", ANY_OF),
-    "one text of a list or a text": Row("query", None, None, "color=a", "a", SORTS),
     "a list of a list or a text": Row("query", None, None, "color=a&color=b", ["a", "b"], SORTS),
     "types by reference": Row(
         "query", None, None, "color=7", 7, {"$ref": "#/components/schemas/N"}
-    ),
-    "types of all parts": Row(
-        "query", None, None, "color=7", 7, {"allOf": [{"type": "integer"}, {}]}
-    ),
-    "types of a constant": Row("query", None, None, "color=7", 7, {}),
-    "types of items by reference": Row(
-        "path",
-        None,
-        None,
-        "1,2",
-        [1, 2],
-        {"type": "array", "items": {"$ref": "#/components/schemas/N"}},
-    ),
-    "types of first items": Row(
-        "path", None, None, "1,x", [1, "x"], {"type": "array", "prefixItems": [{"type": "integer"}]}
     ),
     "types of other members": Row(
         "query",
@@ -194,7 +169,6 @@ CORNERS = {
     "members by reference": Row(
         "query", None, True, "n=1&other=2", {"n": 1}, {"$ref": "#/components/schemas/O"}
     ),
-    "any member": Row("query", None, True, "a=1&b=2", {"a": "1", "b": "2"}, {"type": "object"}),
     "a range or a number, as a range": Row(
         "query",
         "deepObject",
@@ -202,9 +176,6 @@ CORNERS = {
         "color[gte]=1",
         {"gte": 1},
         {"anyOf": [RANGE, {"type": "integer"}]},
-    ),
-    "a range or a number, as a number": Row(
-        "query", "deepObject", True, "color=1", 1, {"anyOf": [RANGE, {"type": "integer"}]}
     ),
     # What OpenAPI leaves open.
     "brackets in brackets": Row(
@@ -215,35 +186,12 @@ CORNERS = {
         {"owner": {"age": 3}, "tags": ["a", "b"]},
         NESTED,
     ),
-    "objects in numbered brackets": Row(
-        "query",
-        "deepObject",
-        True,
-        "color[a][0][n]=1&color[a][1][n]=2",
-        {"a": [{"n": 1}, {"n": 2}]},
-        {
-            "type": "object",
-            "properties": {
-                "a": {
-                    "type": "array",
-                    "items": {"type": "object", "properties": {"n": {"type": "integer"}}},
-                }
-            },
-        },
-    ),
     "numbered brackets": Row(
         "query", "deepObject", True, "color[1]=b&color[0]=a", ["a", "b"], LIST
-    ),
-    "a list in brackets or without": Row(
-        "query", "deepObject", True, "color=a&color=b", ["a", "b"], LIST
     ),
     # Names, content, empty values.
     "JSON in a query": Row(
         "query", None, None, "color=%7B%22a%22:%5B1%5D%7D", None, None, {"content": JSON}
-    ),
-    "JSON in a header": Row("header", None, None, '{"a":[1]}', None, None, {"content": JSON}),
-    "JSON in a path": Row(
-        "path", None, None, "%7B%22a%22:%5B1%5D%7D", None, None, {"content": JSON}
     ),
     "an empty value that is allowed": Row(
         "query", None, None, "color", 7, {"type": "integer"}, {"allowEmptyValue": True}

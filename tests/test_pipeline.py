@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -29,27 +28,8 @@ from tests.cases import in_turn
 from tests.scenario_run import DATED
 from tests.support import FROZEN, Running
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 _PART: Final = 64 * 1024
 """Bytes of a part of a body."""
-
-
-def test_a_sandbox_starts_and_stops_with_its_server() -> None:
-    async def run() -> list[str]:
-        app = await create_app(FROZEN, url="http://127.0.0.1:8080")
-        sent: list[str] = []
-        events = iter(["lifespan.startup", "lifespan.shutdown"])
-
-        async def receive() -> dict[str, Any]:
-            return {"type": next(events)}
-
-        async def send(message: Mapping[str, Any]) -> None:
-            sent.append(message["type"])
-
-        await app({"type": "lifespan"}, receive, send)
-        return sent
-
-    assert asyncio.run(run()) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
 def test_a_request_without_the_optional_members_of_asgi_is_served() -> None:

@@ -274,11 +274,6 @@ def test_an_operation_has_the_published_parameter_or_none(row: Row) -> None:
     assert found == ([{**one, "required": True, "schema": {"type": "string"}}] if one else [])
 
 
-@DOCUMENTS
-def test_parameters_stand_at_operations_only(document: dict[str, Any]) -> None:
-    assert [path for path, item in document["paths"].items() if item.keys() - METHODS] == []
-
-
 @of_every_row
 def test_an_operation_has_a_summary_a_description_and_one_declared_tag(row: Row) -> None:
     declared = operation(BASE, row)
@@ -286,11 +281,6 @@ def test_an_operation_has_a_summary_a_description_and_one_declared_tag(row: Row)
     assert tag in {one["name"] for one in BASE["tags"] if one["description"]}
     assert declared["summary"]
     assert declared["description"]
-
-
-def test_every_tag_is_used() -> None:
-    used = {operation(BASE, row)["tags"][0] for row in ENDPOINTS}
-    assert {one["name"] for one in BASE["tags"]} == used
 
 
 ONE_SPACE: Final = re.compile(r"\s+")
@@ -315,21 +305,6 @@ TAGS: Final = {
 }
 
 
-@DOCUMENTS
-@in_turn("about", INTRODUCTION)
-def test_the_introduction_has_what_the_specification_states(
-    document: dict[str, Any], about: str
-) -> None:
-    assert INTRODUCTION[about] in ONE_SPACE.sub(" ", document["info"]["description"])
-
-
-@DOCUMENTS
-@in_turn("name", TAGS)
-def test_a_tag_has_what_the_specification_states(document: dict[str, Any], name: str) -> None:
-    (tag,) = (one for one in document["tags"] if one["name"] == name)
-    assert TAGS[name] in tag["description"]
-
-
 def test_only_the_codes_that_the_specification_pairs_with_a_status_are_paired() -> None:
     responses = BASE["components"]["responses"]
     paired = {
@@ -344,11 +319,6 @@ def test_only_the_codes_that_the_specification_pairs_with_a_status_are_paired() 
     assert "required invoice field is missing" in responses["BadRequest"]["description"]
 
 
-def test_an_offer_is_not_said_to_be_on_a_financing_request() -> None:
-    (tag,) = (one for one in BASE["tags"] if one["name"] == "offers")
-    assert tag["description"] == "Indicative offers."
-
-
 # Credentials
 
 
@@ -358,11 +328,6 @@ def test_a_bearer_credential_and_a_key_header_are_alternatives() -> None:
         "bearerAuth": {"type": "http", "scheme": "bearer"},
         "apiKeyAuth": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     }
-
-
-def test_only_health_departs_from_the_published_security() -> None:
-    own = {row.id: operation(BASE, row).get("security") for row in ENDPOINTS}
-    assert {name: value for name, value in own.items() if value is not None} == {"getHealth": []}
 
 
 @of_every_row
@@ -471,10 +436,6 @@ def test_every_assumption_gives_its_reason_and_the_gap_it_fills() -> None:
 def test_no_assumption_removes_anything() -> None:
     assert [action["target"] for action in OVERLAY["actions"] if "remove" in action] == []
     assert list(lost(BASE, MERGED)) == []
-
-
-def test_the_published_introduction_comes_first() -> None:
-    assert MERGED["info"]["description"].startswith(BASE["info"]["description"])
 
 
 @of_every_row
@@ -668,27 +629,6 @@ def test_every_operation_shows_a_success_response(row: Row) -> None:
     assert operation(MERGED, row)["responses"][str(row.success)]["content"][JSON]["examples"]
 
 
-@of_every_row
-def test_every_body_is_shown(row: Row) -> None:
-    body = operation(MERGED, row).get("requestBody")
-    assert body is None or body["content"][JSON]["examples"]
-
-
-@of_every_row
-def test_every_parameter_is_shown(row: Row) -> None:
-    parameters = operation(MERGED, row).get("parameters", [])
-    assert [one for one in parameters if not resolved(MERGED, one).get("examples")] == []
-
-
-def test_every_error_code_is_shown() -> None:
-    shown = {
-        example["value"]["error"]["code"]
-        for response in MERGED["components"]["responses"].values()
-        for example in response["content"][JSON]["examples"].values()
-    }
-    assert shown == set(ERROR_CODES)
-
-
 def holders(value: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Every object of the merged document that has a schema and examples of it."""
     if isinstance(value, dict):
@@ -714,15 +654,6 @@ def test_every_example_is_what_its_schema_says() -> None:
             if found := problems(MERGED, holder["schema"], value):
                 wrong[f"{place} {name}"] = found
     assert not wrong
-
-
-def test_every_named_example_has_a_summary() -> None:
-    examples = {
-        f"{place} {name}": one
-        for place, holder in HOLDERS.items()
-        for name, one in holder.get("examples", {}).items()
-    }
-    assert [place for place, one in examples.items() if not one.get("summary")] == []
 
 
 def test_a_listed_invoice_is_what_an_invoice_is() -> None:

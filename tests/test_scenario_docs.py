@@ -31,7 +31,7 @@ from tests.scenario_docs import (
     project,
     with_generated,
 )
-from tests.scenario_run import choose, offers, register, run_to_end, skipped, status
+from tests.scenario_run import offers, register, run_to_end, skipped, status
 from tests.support import FROZEN, serving
 
 ROOT = Path(__file__).parents[1]
@@ -108,10 +108,6 @@ def test_every_trigger_and_every_type_of_event_that_a_move_records_is_on_the_pag
     words = {word for one in machine.transitions for word in (one.trigger, one.event) if word}
     assert [word for word in words if f" `{word}` |" not in page] == []
     assert [one.from_ for one in machine.transitions if f"`{one.from_}`" not in page] == []
-
-
-def test_the_readme_leads_to_the_page() -> None:
-    assert "](docs/scenarios.md)" in README.read_text()
 
 
 def _keys(schema: Any) -> Iterator[str]:
@@ -198,12 +194,6 @@ def test_the_scenario_of_an_offer_that_expires_in_a_dispute_says_nothing_that_th
         assert re.search(rf"`{re.escape(word)}`|\b{re.escape(word)}:? ", page), word
 
 
-def test_it_is_fine(tmp_path: Path) -> None:
-    file = tmp_path / "offer-expires-in-dispute.yaml"
-    file.write_text(EXPIRES_IN_DISPUTE)
-    assert list(scenario_errors(file, project().vocabulary)) == []
-
-
 def test_an_offer_that_expires_in_a_dispute_is_reported_with_what_is_possible(
     tmp_path: Path,
 ) -> None:
@@ -232,11 +222,3 @@ def test_it_is_played_to_its_end_on_a_clock_that_only_the_test_moves(tmp_path: P
         (offer,) = offers(client, invoice)
         assert parse_instant(offer["validUntil"]) == parse_instant("2026-11-24T09:30:06Z")
         assert (offer["status"], status(client, invoice)) == ("Expired", "FinancingRequested")
-
-
-def test_a_run_may_change_how_long_its_dispute_takes(tmp_path: Path) -> None:
-    (tmp_path / "offer-expires-in-dispute.yaml").write_text(EXPIRES_IN_DISPUTE)
-    with serving(replace(FROZEN, scenarios=tmp_path)) as server, server.client() as client:
-        choose(client, "offer-expires-in-dispute", decision="P9D")
-        register(client)
-        assert run_to_end(client)[-1]["at"] == "2026-12-01T09:30:06Z"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 from invoice_sandbox.cli import main
-from invoice_sandbox.openapi.load.text import DocumentError
-from invoice_sandbox.scenarios.library import CHECK_INTERVAL, Library
-from invoice_sandbox.scenarios.script import Scenario
-from tests.scenario_docs import project
 from tests.scenario_run import advance, choose, clock, due, register, run_to_end, status, until
 from tests.support import FROZEN, Running, serving
 
@@ -317,75 +312,3 @@ def test_a_new_file_of_another_extension_is_reported(
 
 
 # How often it looks
-
-
-class Watch:
-    """Seconds in the test's hand, and what a library said."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-        self.said: list[str] = []
-
-    def monotonic(self) -> float:
-        """The seconds."""
-        return self.seconds
-
-    def library(self, *folders: Path) -> Library:
-        """A library that has this watch."""
-        return Library(folders, project().vocabulary, {}, self.monotonic, self.said.append)
-
-
-def test_folders_are_looked_at_twice_a_second_at_most(folder: Path) -> None:
-    watch = Watch()
-    library = watch.library(folder)
-    assert library["mine"].purpose == "The first version."
-    write(folder / "mine.yaml", SECOND)
-    watch.seconds += CHECK_INTERVAL / 2
-    assert library["mine"].purpose == "The first version."
-    watch.seconds += CHECK_INTERVAL / 2
-    assert library["mine"].purpose == "The second version."
-
-
-def test_a_broken_file_is_reported_once_for_each_change(folder: Path) -> None:
-    watch = Watch()
-    library = watch.library(folder)
-    for text in (BROKEN, BROKEN, f"# again\n{BROKEN}"):
-        write(folder / "mine.yaml", text)
-        for _ in range(3):
-            watch.seconds += CHECK_INTERVAL
-            assert library["mine"].purpose == "The first version."
-    assert len({*watch.said}) == 2
-    assert all(ADVICE.split(" (", maxsplit=1)[0] in one for one in watch.said)
-
-
-def test_an_iteration_of_the_scenarios_is_not_disturbed_by_a_change(folder: Path) -> None:
-    watch = Watch()
-    library = watch.library(folder)
-    walk = iter(library)
-    write(folder / "another.yaml", FIRST.replace("mine", "another"))
-    watch.seconds += CHECK_INTERVAL
-    assert len(library) == 2
-    assert list(walk) == ["mine"]
-
-
-def test_scenarios_that_need_no_file_are_always_there(tmp_path: Path) -> None:
-    library = Library([tmp_path], project().vocabulary, {"manual": Scenario("manual")})
-    assert list(library) == ["manual"]
-
-
-def test_a_library_does_not_begin_with_a_broken_file(folder: Path) -> None:
-    write(folder / "mine.yaml", BROKEN)
-    with pytest.raises(DocumentError, match="there is no action"):
-        Watch().library(folder)
-
-
-def test_a_file_that_goes_while_the_scenarios_are_iterated_disturbs_no_one(
-    tmp_path: Path,
-) -> None:
-    write(tmp_path / "mine.yaml", FIRST)
-    eager = itertools.count(step=10 * CHECK_INTERVAL)  # every question makes it look
-    library = Library([tmp_path], project().vocabulary, {}, lambda: next(eager))
-    walk = library.values()
-    (tmp_path / "mine.yaml").unlink()
-    assert list(library) == []
-    assert [one.name for one in walk] == ["mine"]

@@ -65,13 +65,7 @@ def test_a_default_is_what_is_documented(attribute: str, value: Any) -> None:
 
 MOMENT = datetime(2027, 1, 31, 8, 0, tzinfo=UTC)
 READ: dict[str, tuple[dict[str, str], str, Any]] = {
-    "host": ({"host": "localhost"}, "host", "localhost"),
-    "port": ({"port": "9000"}, "port", 9000),
-    "port 0": ({"port": "0"}, "port", 0),
     "highest port": ({"port": "65535"}, "port", 65535),
-    "scenario": ({"scenario": "auto-progress"}, "scenario", "auto-progress"),
-    "seed": ({"seed": "7"}, "seed", 7),
-    "seed 0": ({"seed": "0"}, "seed", 0),
     "highest seed": ({"seed": str(2**63 - 1)}, "seed", 2**63 - 1),
     "clock": ({"clock": "frozen"}, "clock", ClockState("frozen", FROZEN_START)),
     "now": (
@@ -80,7 +74,6 @@ READ: dict[str, tuple[dict[str, str], str, Any]] = {
         ClockState("frozen", MOMENT),
     ),
     "public URL": ({"public_url": "https://s.example/x"}, "public_url", "https://s.example/x"),
-    "key": ({"key": KEY}, "key", KEY),
     "the demo key by name": ({"key": DEMO_KEY}, "key", DEMO_KEY),
     "rate limit": ({"rate_limit": "5"}, "rate_limit", 5),
     "no rate limit": ({"rate_limit": "off"}, "rate_limit", None),
@@ -89,8 +82,6 @@ READ: dict[str, tuple[dict[str, str], str, Any]] = {
         "allow_webhooks_to",
         (ip_network("10.1.0.0/16"), ip_network("fd00::/8"), ip_network("192.168.1.7")),
     ),
-    "no networks": ({}, "allow_webhooks_to", ()),
-    "store": ({"store": "memory"}, "port", 8080),
 }
 
 
@@ -135,44 +126,22 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
         {"port": "http"},
         "--port is a whole number from 0 to 65535, not 'http'",
     ),
-    "port too high": (
-        {"port": "65536"},
-        "--port is a whole number from 0 to 65535, not '65536'",
-    ),
     "seed is no number": (
         {"seed": "x"},
         "--seed is a whole number from 0 to 9223372036854775807",
     ),
     "clock": ({"clock": "stopped"}, "--clock must be 'live' or 'frozen', not 'stopped'"),
-    "now is no instant": (
-        {"clock": "frozen", "now": "tomorrow"},
-        "--now: invalid instant 'tomorrow'; use RFC 3339 such as 2026-11-21T09:30:00Z",
-    ),
     "now on a live clock": ({"now": "2026-11-21T09:30:00Z"}, "--now needs --clock frozen"),
     "public URL of another kind": (
         {"public_url": "ftp://x"},
         "--public-url looks like https://",
     ),
-    "public URL with a query": (
-        {"public_url": "https://x/?a=1"},
-        "--public-url looks like https://sandbox.example:8443",
-    ),
-    "key without prefix": ({"key": "secret"}, "--key: a sandbox key begins with ilk_sandbox_"),
     "key, and how to get one": (
         {"key": "ilk_sandbox_abc"},
         "0-9, A-Z, a-z; 'invoice-sandbox key' makes one",
     ),
-    "contract of a URL": (
-        {"contract": "https://api.example/openapi.json"},
-        "--contract: there is no file 'https://api.example/openapi.json'",
-    ),
-    "rate limit is a word": ({"rate_limit": "none"}, "--rate-limit is a whole number from 1"),
     "no such project": ({"project": "nowhere"}, "--project: there is no folder 'nowhere'"),
     "no such contract": ({"contract": "no.yaml"}, "--contract: there is no file 'no.yaml'"),
-    "a contract that is a folder": (
-        {"contract": "."},
-        "--contract: there is no file '.'; that is a folder",
-    ),
     "project and contract": (
         {"project": ".", "contract": "x"},
         "--contract and --project cannot be used together",
@@ -180,10 +149,6 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     "a network with host bits": (
         {"allow_webhooks_to": "10.1.2.3/16"},
         "--allow-webhooks-to: 10.1.2.3/16 has host bits set; use a network such as 10.1.0.0/16",
-    ),
-    "a name as a network": (
-        {"allow_webhooks_to": "10.0.0.0/8 corp"},
-        "--allow-webhooks-to: 'corp'",
     ),
     "SQLite": (
         {"store": "sqlite:x.db"},

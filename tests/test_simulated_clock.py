@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.scenario_run import INVOICE, advance, audited, register, status, until
+from tests.scenario_run import INVOICE, register, status, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 BY_DEFAULT = replace(FROZEN, scenario=None)
@@ -64,37 +64,6 @@ def _done(client: httpx.Client) -> list[Any]:
 
 def reported(trigger: str) -> dict[str, str]:
     return {"trigger": trigger}
-
-
-def test_months_pass_by_moving_the_clock(client: httpx.Client) -> None:
-    def pull(trigger: str) -> None:
-        response = client.post(
-            f"/sandbox/invoices/{invoice['id']}/transition", json=reported(trigger)
-        )
-        assert response.status_code == 200, response.text
-
-    invoice = register(client)
-    advance(client, by="PT6S")
-    pull("accept-offer")
-    advance(client, to="2026-11-23T10:00:00Z")
-    pull("fund")
-    advance(client, to="2027-01-21T00:00:00Z")
-    pull("become-overdue")
-    advance(client, by="P90D")
-    pull("default")
-    advance(client, by="PT12H")
-    pull("invoke-recourse")
-    advance(client, by="P14D")
-    pull("repurchase")
-    assert audited(client, invoice["id"])[5:] == [
-        ("2026-11-21T09:30:06Z", "offer.accepted"),
-        ("2026-11-23T10:00:00Z", "invoice.funded"),
-        ("2027-01-21T00:00:00Z", "invoice.overdue"),
-        ("2027-04-21T00:00:00Z", "invoice.defaulted"),
-        ("2027-04-21T12:00:00Z", "invoice.recourse_invoked"),
-        ("2027-05-05T12:00:00Z", "invoice.repurchased"),
-    ]
-    assert status(client, invoice["id"]) == "Repurchased"
 
 
 # The same again --------------------------------------------------------------------------------

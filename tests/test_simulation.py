@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from invoice_sandbox.project.loader import default_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import Vocabulary, load_scenario, scenario_errors
-from invoice_sandbox.scenarios.library import scenario_files
-from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
 
 HEAD = "name: example\npurpose: For a test.\n"
@@ -67,13 +64,6 @@ def reported(folder: Path, vocabulary: Vocabulary, *steps: str, needs: str = "")
 
 RIGHT: dict[str, tuple[str, ...]] = {
     "one after the other": TO_OFFER,
-    "in any order of the file": TO_OFFER[::-1],
-    "by events": (
-        "start PT1S start-verification",
-        "invoice.verification_started PT0S finish-verification",
-        "invoice.verified PT0S request-financing",
-        "financing_request.created PT0S make-offer",
-    ),
     "a dispute goes back to where it stood": (
         *TO_OFFER,
         "offer.received PT1S dispute",
@@ -85,10 +75,6 @@ RIGHT: dict[str, tuple[str, ...]] = {
         "invoice.verification_failed P1D start-verification",
         "invoice.held P1D release-hold",
         "invoice.duplicate_suspected P1D clear-duplicate",
-    ),
-    "what no move records": (
-        *TO_OFFER[:2],
-        "invoice.action_required P1D withdraw",
     ),
     "by a date": (
         *TO_OFFER,
@@ -105,8 +91,6 @@ RIGHT: dict[str, tuple[str, ...]] = {
         "offer.declined P1D make-offer",
     ),
     "what only a client begins": ("offer.received PT1M accept-offer",),
-    "what a client causes after it": ("invoice.verified PT1S request-financing",),
-    "with requests only": ("{on: {call: getInvoice}, do: revoke-calling-key}",),
 }
 
 
@@ -115,11 +99,6 @@ def test_a_right_order_is_accepted(
     tmp_path: Path, vocabulary: Vocabulary, steps: tuple[str, ...]
 ) -> None:
     assert reported(tmp_path, vocabulary, *steps) == []
-
-
-def test_every_shipped_scenario_is_free_of_problems(vocabulary: Vocabulary) -> None:
-    for file in scenario_files(default_project() / "scenarios"):
-        assert list(scenario_errors(file, vocabulary)) == []
 
 
 # Illegal orders
@@ -140,26 +119,6 @@ ILLEGAL: dict[str, tuple[tuple[str, ...], int, str]] = {
         (*TO_OFFER[:2], "start PT1.5S request-financing"),
         3,
         NOT_YET.format("request-financing", "VerificationPending", PENDING),
-    ),
-    "at one instant, but before it in the file": (
-        ("start PT1S request-financing", "start PT1S start-verification"),
-        1,
-        NOT_YET.format("request-financing", "Registered", REGISTERED),
-    ),
-    "a trigger too early": (
-        ("start PT1S verify", "start PT2S start-verification"),
-        1,
-        NOT_YET.format("verify", "Registered", REGISTERED),
-    ),
-    "a step is left out": (
-        (*TO_OFFER[:2], "invoice.verified PT1S make-offer"),
-        3,
-        NOT_YET.format("make-offer", "Verified", VERIFIED),
-    ),
-    "after the end": (
-        ("start PT1S withdraw", "invoice.withdrawn PT1S start-verification"),
-        2,
-        NOT_YET.format("start-verification", "Withdrawn", "nothing"),
     ),
     "before its date": (
         (*TO_OFFER, f"{{on: {DUE}, after: PT0S, do: pay-out}}"),
@@ -194,16 +153,6 @@ UNREACHED: dict[str, tuple[tuple[str, ...], int, str]] = {
         "invoice.settled",
     ),
     "of a move that no client makes": (("invoice.held P1D release-hold",), 1, "invoice.held"),
-    "of an event that waits for itself": (
-        ("invoice.funded P1D pay", "invoice.paid PT1S settle"),
-        1,
-        "invoice.funded",
-    ),
-    "of what no action of the example records": (
-        (*TO_OFFER, "invoice.credit_note_applied P1D withdraw"),
-        5,
-        "invoice.credit_note_applied",
-    ),
 }
 
 
@@ -216,15 +165,6 @@ def test_a_step_that_never_comes_is_reported_with_what_is_recorded(
     known = found.partition(" (known: ")[2].removesuffix(")").split(", ")
     assert kind not in known
     assert set(known) <= vocabulary.lifecycle.events.keys()
-
-
-def test_each_step_that_never_comes_is_reported(tmp_path: Path, vocabulary: Vocabulary) -> None:
-    steps = ("invoice.funded P1D pay", "invoice.paid PT1S settle", "invoice.settled P1D withdraw")
-    assert [one.split(": ")[0] for one in reported(tmp_path, vocabulary, *steps)] == [
-        "4:6",
-        "5:6",
-        "6:6",
-    ]
 
 
 # Circles
@@ -293,67 +233,3 @@ def way(folder: Path, vocabulary: Vocabulary, *steps: str, needs: str = "") -> R
     """How a scenario of these steps goes."""
     scenario = load_scenario(written(folder, *steps, needs=needs), vocabulary)
     return main_run(scenario, vocabulary.machine, vocabulary.actions)
-
-
-def brief(moments: Run) -> list[tuple[float, str, str]]:
-    """Seconds, deed and status of each moment."""
-    return [(one.at.total_seconds(), one.do, one.status) for one in moments]
-
-
-def test_the_main_run_shows_every_step_with_its_time(
-    tmp_path: Path, vocabulary: Vocabulary
-) -> None:
-    assert brief(way(tmp_path, vocabulary, *TO_OFFER)) == [
-        (1, "start-verification", "VerificationPending"),
-        (2, "finish-verification", "Verified"),
-        (4, "request-financing", "FinancingRequested"),
-        (6, "make-offer", "Offered"),
-    ]
-
-
-def test_a_step_that_may_end_otherwise_reports_how(tmp_path: Path, vocabulary: Vocabulary) -> None:
-    _, finish = way(tmp_path, vocabulary, *TO_OFFER[:2])
-    assert (finish.status, finish.expected) == ("Verified", True)
-    assert set(finish.others) == {"VerificationFailed", "OnHold", "DuplicateSuspected"}
-
-
-def test_the_way_takes_the_branch_on_which_most_happens(
-    tmp_path: Path, vocabulary: Vocabulary
-) -> None:
-    steps = (*TO_OFFER[:2], "invoice.held P1D release-hold")
-    assert [one.do for one in way(tmp_path, vocabulary, *steps)][-1] == "release-hold"
-
-
-def test_a_date_counts_from_its_stead_where_it_is_missing(
-    tmp_path: Path, vocabulary: Vocabulary
-) -> None:
-    late = f"{{on: {DUE}, after: P1D, do: transition, with: {{trigger: expire}}}}"
-    (moment,) = way(tmp_path, vocabulary, late)
-    assert (moment.at, moment.do, moment.status) == (timedelta(days=61), "expire", "Expired")
-
-
-def test_what_a_client_does_stands_between_the_steps(
-    tmp_path: Path, vocabulary: Vocabulary
-) -> None:
-    moments = way(tmp_path, vocabulary, "invoice.verified PT1S request-financing")
-    assert [(one.do, one.step is None) for one in moments] == [
-        ("start-verification", True),
-        ("verify", True),
-        ("request-financing", False),
-    ]
-
-
-def test_a_step_whose_time_has_gone_by_is_left_out(tmp_path: Path, vocabulary: Vocabulary) -> None:
-    steps = (
-        "start PT1S withdraw",
-        "start PT2S find-similar-invoice",
-        "start PT0S start-verification",
-    )
-    assert all(one.possible for one in way(tmp_path, vocabulary, *steps))
-    scenario = (*TO_OFFER[:2], "invoice.held PT1S reject", "start PT1M request-financing")
-    moments = way(tmp_path, vocabulary, *scenario)
-    assert [one.do for one in moments if not one.possible] == ["request-financing"]
-
-
-def test_without_a_machine_there_is_no_way(vocabulary: Vocabulary) -> None:
-    assert main_run(Scenario("example"), None, vocabulary.actions) == ()

@@ -203,17 +203,6 @@ def test_a_response_is_read_no_further_than_64_kib(
     assert body.written < LIMIT + 3_000_000  # what sockets hold besides
 
 
-def test_a_large_response_that_is_complete_is_a_success(
-    client: httpx.Client, receiver: Receiver
-) -> None:
-    receiver.responses(response(200, b"y" * 5_000_000), response())
-    subscribe(client, receiver.url)
-    for _ in range(2):
-        trigger(client)
-    advance(client, by="PT0S")
-    assert [one["status"] for one in deliveries(client)] == ["Delivered"] * 2
-
-
 def test_a_body_that_trickles_ends_in_a_timeout(hasty: httpx.Client, receiver: Receiver) -> None:
     receiver.responses(Endless(b"x", 0.05), response())
     subscribe(hasty, receiver.url)
@@ -238,20 +227,6 @@ def test_the_time_that_an_attempt_took_is_reported(server: Running, client: http
 
 
 # What is lost and what is not
-
-
-def test_a_response_after_the_timeout_is_a_failure_and_the_next_attempt_has_the_same_id(
-    hasty: httpx.Client, receiver: Receiver
-) -> None:
-    """The receiver has processed it, and has to recognise it when it comes again."""
-    receiver.responses(response(200, delay=TIMEOUT * 2), response(200))
-    subscribe(hasty, receiver.url)
-    trigger(hasty)
-    deliver_at_last(hasty)
-    errors = [one["error"] for one in delivery(hasty)["attempts"]]
-    assert (errors[0], errors[-1]) == ("timeout", None)
-    assert len(receiver.messages) >= 2
-    assert len({(one.id, one.body) for one in receiver.messages}) == 1
 
 
 def test_a_connection_that_was_kept_and_closed_costs_no_attempt(client: httpx.Client) -> None:

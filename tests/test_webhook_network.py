@@ -22,7 +22,6 @@ import pytest
 from invoice_sandbox.webhooks.dns import LOOKUPS_OF_A_WORKSPACE, WORKSPACE, NameResolver
 from invoice_sandbox.webhooks.network import ForbiddenAddressError, Network, url_problem
 from invoice_sandbox.webhooks.transport import (
-    TRIED,
     Resolve,
     guarded_transport,
 )
@@ -503,20 +502,6 @@ def test_a_kept_connection_leads_to_what_was_judged_and_no_name_is_resolved_agai
     assert len(resolve.asked) == 1
 
 
-def test_a_connection_that_ended_is_made_anew_and_judged_anew() -> None:
-    resolve = Responses([["127.0.0.1"], ["10.0.0.1"]])
-
-    async def run() -> int:
-        ending = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-        async with receiving(ending) as receiver, sending(resolve, local=True) as post:
-            await post(f"http://localhost:{receiver.port}/")
-            with pytest.raises(ForbiddenAddressError):
-                await post(f"http://localhost:{receiver.port}/")
-            return len(receiver.got)
-
-    assert asyncio.run(run()) == 1
-
-
 # What is allowed
 
 
@@ -596,40 +581,7 @@ def test_a_public_receiver_is_connected_to_where_it_was_said_to_be(
     assert (wire.connects, wire.lookups) == ([address], [])
 
 
-def test_when_an_address_takes_no_connection_the_next_one_is_tried() -> None:
-    async def run() -> None:
-        async with receiving() as receiver:
-            resolve = responding("::1", "127.0.0.1")
-            async with sending(resolve, local=True) as post:
-                assert (await post(f"http://localhost:{receiver.port}/")).text == "ok"
-            assert len(resolve.asked) == 1
-
-    asyncio.run(run())
-
-
-def test_no_more_than_some_addresses_of_a_name_are_tried(wire: Wire) -> None:
-    addresses = [f"93.184.215.{number}" for number in range(1, 20)]
-    with pytest.raises(httpx.ConnectError):
-        post_once(NAME, responding(*addresses), local=False)
-    assert wire.connects == [(address, 8443) for address in addresses[:TRIED]]
-
-
 # Redirects, proxies, and what else leads astray
-
-
-def redirect(location: str) -> bytes:
-    """A response that sends the client elsewhere."""
-    return f"HTTP/1.1 307 Go\r\nLocation: {location}\r\nContent-Length: 2\r\n\r\nok".encode()
-
-
-def test_a_redirect_is_a_response_and_is_not_followed(silence: Silence, wire: Wire) -> None:
-    async def run() -> None:
-        async with receiving(redirect(f"http://127.0.0.1:{silence.port}/")) as receiver:
-            async with sending(responding(), local=True) as post:
-                assert (await post(receiver.url)).status_code == 307
-            assert wire.connects == [("127.0.0.1", receiver.port)]
-
-    asyncio.run(run())
 
 
 def test_proxies_of_the_environment_are_not_used(
@@ -720,88 +672,6 @@ def test_a_certificate_of_another_or_of_nobody_ends_the_connection(
 
 
 # What goes wrong on the way is what httpx says it is
-
-
-@pytest.mark.parametrize(
-    ("response", "problem"),
-    [
-        (b"", httpx.RemoteProtocolError),
-        (b"220 mail.example ESMTP\r\n", httpx.RemoteProtocolError),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut", httpx.RemoteProtocolError),
-    ],
-    ids=["nothing", "another protocol", "half a body"],
-)
-def test_a_response_that_is_no_http_is_said_to_be_none(
-    response: bytes, problem: type[httpx.TransportError]
-) -> None:
-    async def run() -> None:
-        async with receiving(response) as receiver, sending(responding(), local=True) as post:
-            with pytest.raises(problem):
-                await post(receiver.url)
-
-    asyncio.run(run())
-
-
-def test_a_port_that_nobody_listens_on_is_no_connection() -> None:
-    with listening() as silence:
-        port = silence.port
-    with pytest.raises(httpx.ConnectError):
-        post_once(f"http://127.0.0.1:{port}/", responding(), local=True)
-
-
-def test_a_receiver_that_does_not_respond_in_time_is_timed_out() -> None:
-    async def run() -> None:
-        with listening() as silence:
-            async with sending(responding(), local=True) as post:
-                with pytest.raises(httpx.ReadTimeout):
-                    await post(
-                        f"http://127.0.0.1:{silence.port}/",
-                        extensions={"timeout": {"connect": PATIENCE, "read": 0.01}},
-                    )
-
-    asyncio.run(run())
-
-
-def test_a_resolver_that_does_not_respond_in_time_is_timed_out(wire: Wire) -> None:
-    async def never(_host: str, _port: int) -> Sequence[str]:
-        await asyncio.Event().wait()
-        return [PUBLIC]
-
-    async def run() -> None:
-        async with sending(never, local=False) as post:
-            with pytest.raises(httpx.ConnectTimeout):
-                await post(NAME, extensions={"timeout": {"connect": 0.01}})
-
-    asyncio.run(run())
-    assert wire.connects == []
-
-
-@pytest.mark.parametrize(
-    "problem",
-    [
-        socket.gaierror(socket.EAI_NONAME, "no such name"),
-        TimeoutError(),
-        UnicodeError("label too long"),
-    ],
-    ids=["unknown", "late", "unspeakable"],
-)
-def test_a_name_that_cannot_be_resolved_is_no_connection(problem: Exception, wire: Wire) -> None:
-    async def fail(_host: str, _port: int) -> Sequence[str]:
-        raise problem
-
-    with pytest.raises(httpx.ConnectError, match=r"^partner\.example has no address$"):
-        post_once(NAME, fail, local=False)
-    assert wire.connects == []
-
-
-def test_without_a_resolver_names_are_looked_up() -> None:
-    async def send() -> None:
-        transport = guarded_transport(local=False)
-        async with httpx.AsyncClient(transport=transport, timeout=PATIENCE) as client:
-            await client.post(NAME)
-
-    with pytest.raises(httpx.ConnectError, match=r"^partner\.example has no address$"):
-        asyncio.run(send())
 
 
 class DeadNameServer:

@@ -239,81 +239,6 @@ LOOPBACK = [
     "http://[::1]:9000/hooks",
     "http://[::ffff:127.0.0.1]/hooks",
 ]
-FORBIDDEN = {
-    "plain http": "http://partner.example/hooks",
-    "port 80": "https://partner.example:80/hooks",
-    "port 22": "https://partner.example:22/hooks",
-    "port 0": "https://partner.example:0/hooks",
-    "port out of range": "https://partner.example:99999/hooks",
-    "port is no number": "https://partner.example:x/hooks",
-    "file": "file:///etc/passwd",
-    "ftp": "ftp://partner.example/hooks",
-    "gopher": "gopher://partner.example/",
-    "data": "data:text/plain,x",
-    "javascript": "javascript:alert(1)",
-    "no scheme": "partner.example/hooks",
-    "no host": "https:///hooks",
-    "no host but a port": "https://:443/hooks",
-    "user": "https://user@partner.example/hooks",
-    "user and password": "https://user:secret@partner.example/hooks",
-    "empty user": "https://@partner.example/hooks",
-    "private 10/8": "https://10.1.2.3/hooks",
-    "private 172.16/12": "https://172.31.255.255/hooks",
-    "private 192.168/16": "https://192.168.0.1/hooks",
-    "CGNAT": "https://100.64.0.1/hooks",
-    "end of CGNAT": "https://100.127.255.255/hooks",
-    "link-local": "https://169.254.1.1/hooks",
-    "metadata service": "https://169.254.169.254/latest/meta-data",
-    "unspecified": "https://0.0.0.0/hooks",
-    "this network": "https://0.1.2.3/hooks",
-    "broadcast": "https://255.255.255.255/hooks",
-    "multicast": "https://224.0.0.1/hooks",
-    "reserved": "https://240.0.0.1/hooks",
-    "benchmarking": "https://198.18.0.1/hooks",
-    "documentation": "https://192.0.2.1/hooks",
-    "IPv6 unspecified": "https://[::]/hooks",
-    "IPv6 unique local": "https://[fc00::1]/hooks",
-    "IPv6 link-local": "https://[fe80::1]/hooks",
-    "IPv6 link-local with a zone": "https://[fe80::1%25eth0]/hooks",
-    "IPv6 site-local": "https://[fec0::1]/hooks",
-    "IPv6 multicast": "https://[ff02::1]/hooks",
-    "IPv6 documentation": "https://[2001:db8::1]/hooks",
-    "mapped private": "https://[::ffff:10.0.0.1]/hooks",
-    "mapped metadata service": "https://[::ffff:a9fe:a9fe]/hooks",
-    "IPv4-compatible private": "https://[::10.0.0.1]/hooks",
-    "IPv4-compatible loopback": "https://[::127.0.0.1]/hooks",
-    "6to4 of a private address": "https://[2002:a00:1::]/hooks",
-    "NAT64 of a private address": "https://[64:ff9b::10.0.0.1]/hooks",
-    "NAT64 of the metadata service": "https://[64:ff9b::a9fe:a9fe]/hooks",
-    "decimal": "https://2130706433/hooks",
-    "hexadecimal": "https://0x7f000001/hooks",
-    "hexadecimal part": "https://0x7f.1/hooks",
-    "octal": "https://0177.0.0.1/hooks",
-    "octal number": "https://017700000001/hooks",
-    "short form": "https://127.1/hooks",
-    "final dot": "https://127.0.0.1./hooks",
-    "private with a final dot": "https://10.0.0.1./hooks",
-    "localhost with a final dot": "https://localhost./hooks",
-    "below localhost": "https://api.localhost/hooks",
-    "internal name": "https://metadata.google.internal/hooks",
-    "local name": "https://printer.local/hooks",
-    "wide digits": "https://\uff11\uff12\uff17.0.0.1/hooks",
-    "space": "https://partner.example/ho oks",
-    "leading space": " https://partner.example/hooks",
-    "line feed": "https://partner.example/\nhooks",
-    "tab": "https://part\tner.example/hooks",
-    "backslash": "https://partner.example\\@10.0.0.1/hooks",
-    "open bracket": "https://[::1/hooks",
-    "nonsense": "::::",
-}
-MISSING: dict[str, object] = {
-    "null": None,
-    "empty": "",
-    "blank": "  ",
-    "number": 7,
-    "list": [URL],
-    "true": True,
-}
 
 
 @in_turn("local", [True, False])
@@ -326,17 +251,6 @@ def test_https_to_a_public_name_or_address_is_allowed(url: str, local: bool) -> 
 def test_loopback_is_allowed_where_only_this_machine_can_ask_for_it(url: str) -> None:
     assert url_problem(url, local=True) is None
     assert url_problem(url, local=False) == "url_not_allowed"
-
-
-@in_turn("local", [True, False], ids=["local", "reachable"])
-@in_turn("url", FORBIDDEN.values(), ids=FORBIDDEN)
-def test_what_the_caller_may_not_reach_is_not_allowed(url: str, local: bool) -> None:
-    assert url_problem(url, local=local) == "url_not_allowed"
-
-
-@in_turn("value", MISSING.values(), ids=MISSING)
-def test_what_is_no_text_is_a_missing_address(value: object) -> None:
-    assert url_problem(value, local=True) == url_problem(value, local=False) == "url_missing"
 
 
 OPENED = (ip_network("10.1.0.0/16"), ip_network("fd00::/8"))
@@ -363,10 +277,6 @@ CLOSED_URLS = {
 def test_addresses_that_were_opened_on_purpose_are_allowed(url: str) -> None:
     assert url_problem(url, local=False, opened=OPENED) is None
     assert url_problem(url, local=False) == "url_not_allowed"
-
-
-def test_an_opened_network_closes_no_public_address() -> None:
-    assert url_problem("https://93.184.215.14/hooks", local=False, opened=OPENED) is None
 
 
 @in_turn("url", CLOSED_URLS.values(), ids=CLOSED_URLS)

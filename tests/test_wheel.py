@@ -165,31 +165,6 @@ def test_the_wheel_carries_its_licence(installed: Installed) -> None:
         assert [name for name in archive.namelist() if name.endswith("licenses/LICENSE")]
 
 
-@pytest.mark.parametrize(
-    ("target", "locks"),
-    [
-        ("run", ["requirements.txt", "requirements/build.txt"]),
-        ("test", ["requirements.txt", "requirements/build.txt", "requirements/dev.txt"]),
-        (
-            "bench",
-            [
-                "requirements.txt",
-                "requirements/build.txt",
-                "requirements/dev.txt",
-                "requirements/interop.txt",
-            ],
-        ),
-    ],
-)
-def test_make_installs_only_files_with_known_hashes(target: str, locks: list[str]) -> None:
-    command = ("make", "--dry-run", "--always-make", target)
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    installed = re.findall("pip install (.*)", shown)
-    itself = [one for one in installed if "--require-hashes" not in one]
-    assert [one.partition("--no-deps")[2] for one in itself] == [" --no-build-isolation -e ."]
-    assert [name for one in installed for name in re.findall(r"-r (\S+)", one)] == locks
-
-
 LOCKS: Final = {
     "requirements.txt": ("project", "dependencies"),
     "requirements/build.txt": ("build-system", "requires"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import deque
 from collections.abc import Sequence
@@ -27,12 +28,44 @@ reset."""
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
+class _JoiningTransport:
+    """A transport that sends what is written in one step of the event loop at once: uvicorn writes
+    the head of a response and its body one after the other."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send data, with what is written next."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Send what was written, and close the connection."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts:
+            self._transport.write(b"".join(parts))
+
+
 class Protocol(HttpToolsProtocol):
     """One connection. After an ``_error`` no more is read."""
 
     _running: RequestResponseCycle | None = None
     _error = ""
     _in_head, _is_continued, _incomplete = False, False, 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin with a transport that sends a response at once."""
+        super().connection_made(_JoiningTransport(transport, self.loop))  # type: ignore[arg-type]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the current request, too: uvicorn cancels the last one that it received."""

@@ -7,6 +7,7 @@ import json
 import re
 import select
 import socket
+from asyncio.selector_events import _SelectorSocketTransport  # type: ignore[attr-defined]
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -504,3 +505,17 @@ def test_a_client_that_takes_nothing_of_its_responses_loses_its_connection(
         events = select.poll()
         events.register(client.socket, 0)
         until(lambda: bool(events.poll(0)), "the connection is still there")
+
+
+def test_head_and_body_of_a_response_are_sent_in_one_write(
+    monkeypatch: pytest.MonkeyPatch, client: httpx.Client
+) -> None:
+    written, write = [], _SelectorSocketTransport.write
+
+    def noted(transport: Any, data: bytes) -> None:
+        written.append(bytes(data))
+        write(transport, data)
+
+    monkeypatch.setattr(_SelectorSocketTransport, "write", noted)
+    body = client.get("/api/health").content
+    assert [data.partition(b"\r\n\r\n")[2] for data in written] == [body]

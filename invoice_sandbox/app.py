@@ -226,7 +226,15 @@ async def _engine(
     first = await _first_workspace(workspaces, settings.key, WorkspaceOptions(settings.seed))
     threads = Threads(store.threads)
     virtual_time = settings.webhook_time == "virtual"
-    lanes = Lanes(store, system_clock, send, virtual_time=virtual_time, threads=threads)
+    listeners = Listeners(system_clock, RECEIVER_SECONDS)
+    lanes = Lanes(
+        store,
+        system_clock,
+        send,
+        virtual_time=virtual_time,
+        threads=threads,
+        is_elsewhere=partial(listeners.is_elsewhere, url),
+    )
     agenda = Agenda(
         store, system_clock, step_runner(project), lanes, drop_reporter(project), threads
     )
@@ -238,7 +246,7 @@ async def _engine(
         system_clock=system_clock,
         agenda=agenda,
         sender=sender,
-        listeners=Listeners(system_clock, RECEIVER_SECONDS),
+        listeners=listeners,
         workspaces=workspaces,
         first_workspace=first.id,
         seed=first.seed,

@@ -15,6 +15,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state import StoreError
 from invoice_sandbox.state.postgresql import ROLE, Database, shown
@@ -22,7 +23,7 @@ from invoice_sandbox.state.sql import TABLES
 from tests.databases import Proxy, new_database
 from tests.receivers import receiving
 from tests.scenario_run import DATED, data, until
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.postgresql
 
@@ -114,6 +115,30 @@ def test_a_server_does_what_another_one_left(pair: list[Running]) -> None:
         create(client).raise_for_status()
         other.system_clock.pass_seconds(3600)  # the first one does not notice
         until(lambda: "invoice.verified" in receiver.kinds(), "the other one goes on")
+
+
+def test_a_listener_gets_what_other_servers_make(dsn: str) -> None:
+    key = new_key()
+    options: dict[str, Any] = {"public_url": "https://balancer.example", "key": key}
+    with ExitStack() as stack:
+        servers = [stack.enter_context(served(dsn, **options)) for _ in range(2)]
+        client, other = (
+            stack.enter_context(
+                httpx.Client(
+                    base_url=f"http://127.0.0.1:{running.port}",
+                    headers={"Authorization": f"Bearer {key}", "Accept": "text/event-stream, */*"},
+                    timeout=PATIENCE,
+                )
+            )
+            for running in servers
+        )
+        listener = data(client.post("/sandbox/listeners", json={}))
+        hook = {"url": listener["url"], "events": ["invoice.registered"]}
+        data(client.post("/api/webhooks", json=hook))
+        path = f"/sandbox/listeners/{listener['id']}/stream"
+        with client.stream("GET", path) as stream:
+            create(other, "HEARD-1").raise_for_status()
+            assert any("HEARD-1" in line for line in stream.iter_lines())
 
 
 def test_a_stream_shows_requests_to_other_servers(pair: list[Running]) -> None:

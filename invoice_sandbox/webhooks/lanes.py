@@ -53,6 +53,9 @@ _SECONDS_TO_NOTE: Final = 5.0
 _SECONDS_TAKEN: Final = 1.0
 """Until a lane is looked at again that another server works in."""
 
+_SECONDS_LEFT: Final = 10.0
+"""For another server to make an attempt to a listener that this one does not know."""
+
 _REMEMBERED: Final = 4096
 """Receivers that timed out and are remembered as slow; the oldest is dropped first."""
 
@@ -76,9 +79,13 @@ class Lanes:
         *,
         virtual_time: bool,
         threads: Threads | None = None,
+        is_elsewhere: Callable[[str], bool] | None = None,
     ) -> None:
-        """``virtual_time``: signatures use the time of the workspace, not real time."""
+        """``virtual_time``: signatures use the time of the workspace, not real time.
+        ``is_elsewhere``: another server may have the listener of an address."""
         self._threads = threads or Threads()
+        self._is_elsewhere = is_elsewhere
+        self._left: dict[_Lane, float] = {}
         self._owner = new_secret()
         self._taken: set[_Lane] = set()
         self._store = store
@@ -190,6 +197,18 @@ class Lanes:
         state.put(CLAIMS, lane, {"owner": self._owner, "until": until})
         return True
 
+    def _is_left(self, key: _Lane, attempt: Attempt) -> bool:
+        """True if an attempt is left to the server that has the listener, if one has."""
+        if not self._store.threads or self._is_elsewhere is None or attempt.request is None:
+            return False
+        if self._is_elsewhere(attempt.url):
+            now = self._system_clock.now().timestamp()
+            if now < self._left.setdefault(key, now + _SECONDS_LEFT):
+                self._threads.on_loop(self._leave, key)
+                return True
+        self._left.pop(key, None)
+        return False
+
     def _release(self, state: Transaction, lane: str) -> bool:
         """Let other servers work in the lane. False: one does already, as this took too long."""
         if not self._store.threads:
@@ -245,6 +264,9 @@ class Lanes:
             if attempt is None:
                 state.discard_step(step.number, lane)
                 self._release(state, lane)
+            elif self._is_left((workspace_id, lane), attempt):
+                self._release(state, lane)
+                return None
             return attempt or True
 
     async def _send_attempt(self, workspace_id: str, attempt: Attempt) -> Outcome:

@@ -17,6 +17,7 @@ from typing import Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.ids import key_digest, new_secret
+from invoice_sandbox.webhooks.network import listener_url
 
 MAX_WAITING: Final = 1000
 """The most messages of a listener that wait for a response."""
@@ -244,6 +245,12 @@ class Listeners:
     def at(self, token: str) -> Listener | None:
         """The listener of that token."""
         return self._by_token.get(token)
+
+    def is_elsewhere(self, own_url: str, address: str) -> bool:
+        """True if an address of this server is that of a listener which it does not know: another
+        server may."""
+        begin = listener_url(own_url)
+        return address.startswith(begin) and self.at(address.removeprefix(begin)) is None
 
     def named(self, workspace_id: str, listener_id: str) -> Listener | None:
         """The listener of that id in a workspace."""

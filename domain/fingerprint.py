@@ -97,7 +97,7 @@ def fingerprint(invoice: Mapping[str, Any]) -> str:
 
     Source: specification, Registry; fingerprint scheme ilf1, step 5.
     """
-    return hashlib.sha256(_canonical(_canonical_members(invoice))).hexdigest()
+    return hashlib.sha256(canonical_text(invoice).encode()).hexdigest()
 
 
 def _canonical_members(invoice: Mapping[str, Any]) -> dict[str, str]:

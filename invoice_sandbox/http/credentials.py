@@ -22,12 +22,7 @@ from invoice_sandbox.http.request import Head, Request
 from invoice_sandbox.openapi.security import BASIC, BEARER, MUTUAL_TLS, Scheme
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, Workspace
-from invoice_sandbox.state.credentials import (
-    DEMO_KEY,
-    EVERYTHING,
-    Presented,
-    look_up,
-)
+from invoice_sandbox.state.credentials import DEMO_KEY, EVERYTHING, Presented, look_up
 
 _AUTHORIZATION: Final = "authorization"
 _SCHEMES: Final = frozenset({"", BEARER})

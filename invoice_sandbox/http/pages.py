@@ -67,9 +67,7 @@ async def _to_console(_request: Request) -> Reply:
 
 
 def _document_pages(
-    contracts: Mapping[str, Contract],
-    public_url: str,
-    vocabularies: Vocabularies,
+    contracts: Mapping[str, Contract], public_url: str, vocabularies: Vocabularies
 ) -> list[Page]:
     return [
         Page(
@@ -85,10 +83,7 @@ class _Document:
     """A document, serialized on the first request: YAML takes longer than the whole start."""
 
     def __init__(
-        self,
-        document: dict[str, Any],
-        extension: str,
-        vocabularies: Vocabularies,
+        self, document: dict[str, Any], extension: str, vocabularies: Vocabularies
     ) -> None:
         self._document = document
         self._write = _WRITERS[extension]
@@ -113,10 +108,7 @@ def _yaml_reply(document: Any) -> Reply:
     return Reply(200, yaml_text(document).encode(), "application/yaml")
 
 
-_WRITERS: Final[Mapping[str, Callable[[Any], Reply]]] = {
-    "json": _json_reply,
-    "yaml": _yaml_reply,
-}
+_WRITERS: Final[Mapping[str, Callable[[Any], Reply]]] = {"json": _json_reply, "yaml": _yaml_reply}
 
 
 def served_document(contract: Contract, public_url: str) -> dict[str, Any]:

@@ -17,13 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote_plus, unquote_to_bytes
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.errors import (
-    ApiError,
-    InputProblem,
-    InputProblems,
-    reject,
-    reject_inputs,
-)
+from invoice_sandbox.base.errors import ApiError, InputProblem, InputProblems, reject, reject_inputs
 from invoice_sandbox.http.request import ClientGoneError, Inputs, Request
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.message.bodies import Form, RequestBody

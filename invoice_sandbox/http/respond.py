@@ -38,13 +38,7 @@ from invoice_sandbox.http.prefer import from_contract, preferred
 from invoice_sandbox.http.read import read, receive_body
 from invoice_sandbox.http.request import Inputs, Reply, Request, ensure_id
 from invoice_sandbox.openapi.responses import USUAL
-from invoice_sandbox.project.api import (
-    Call,
-    DeliverThenRespond,
-    Handler,
-    Response,
-    WorkThenRespond,
-)
+from invoice_sandbox.project.api import Call, DeliverThenRespond, Handler, Response, WorkThenRespond
 from invoice_sandbox.project.code import place_of_error
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Fault, NoWorkspaceError, Transaction

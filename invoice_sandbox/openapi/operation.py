@@ -12,11 +12,7 @@ from typing import Any, Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.documents import Note, pointer_text
 from invoice_sandbox.openapi.load.model import Pointer
-from invoice_sandbox.openapi.load.operations import (
-    base_path,
-    named_operations,
-    parameter_key,
-)
+from invoice_sandbox.openapi.load.operations import base_path, named_operations, parameter_key
 from invoice_sandbox.openapi.load.pointers import ContractError, dereference, located
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
 from invoice_sandbox.openapi.message.media_types import JSON, concrete, is_json, json_first

@@ -289,11 +289,7 @@ class _Source:
     def _made(self, schema: Schema, problems: Problems, seed: str) -> Any:
         try:
             return generate(
-                self.contract.schemas,
-                schema,
-                seed,
-                dynamic=self.choice.dynamic,
-                problems=problems,
+                self.contract.schemas, schema, seed, dynamic=self.choice.dynamic, problems=problems
             )
         except CannotGenerate as error:
             raise NoResponseError(f"{self.place}: {error}") from None

@@ -21,10 +21,7 @@ from invoice_sandbox.openapi.load.reading import (
 )
 from invoice_sandbox.openapi.load.text import DocumentError, reject_all
 from invoice_sandbox.openapi.operation import Contract, UncompilableError, compile_contract
-from invoice_sandbox.openapi.responses import (
-    NoResponseError,
-    contract_response,
-)
+from invoice_sandbox.openapi.responses import NoResponseError, contract_response
 from invoice_sandbox.openapi.schema.file_schema import FileSchema, reject_problems
 from invoice_sandbox.openapi.security import BEARER, key_schemes
 from invoice_sandbox.project.code import operation_names

@@ -13,22 +13,12 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from invoice_sandbox.base.errors import (
-    CODES,
-    ERRORS,
-    ApiError,
-    ErrorType,
-    code_for,
-)
+from invoice_sandbox.base.errors import CODES, ERRORS, ApiError, ErrorType, code_for
 from invoice_sandbox.base.ids import KEY_PREFIX, REQUEST_PREFIX
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.message.media_types import JSON, PROBLEM_JSON
 from invoice_sandbox.openapi.operation import Contract
-from invoice_sandbox.openapi.schema.file_schema import (
-    FileProblem,
-    FileSchema,
-    reject_problems,
-)
+from invoice_sandbox.openapi.schema.file_schema import FileProblem, FileSchema, reject_problems
 from invoice_sandbox.project.inference import named
 from invoice_sandbox.project.stateful import Collection
 from invoice_sandbox.state import Instant

@@ -34,14 +34,8 @@ from invoice_sandbox.project.contracts import (
     read_project,
     webhook_place,
 )
-from invoice_sandbox.project.conventions import (
-    FILE as CONVENTIONS_FILE,
-)
-from invoice_sandbox.project.conventions import (
-    Conventions,
-    load_conventions,
-    plain_conventions,
-)
+from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
+from invoice_sandbox.project.conventions import Conventions, load_conventions, plain_conventions
 from invoice_sandbox.project.fixtures import load_fixtures
 from invoice_sandbox.project.inference import inferred
 from invoice_sandbox.project.stateful import Collection

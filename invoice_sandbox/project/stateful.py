@@ -166,10 +166,7 @@ class Collection:
         return self._shown(call, record, {"location": url})
 
     def _shown(
-        self,
-        call: _Call,
-        record: Mapping[str, Any],
-        headers: Mapping[str, Any] | None = None,
+        self, call: _Call, record: Mapping[str, Any], headers: Mapping[str, Any] | None = None
     ) -> Response:
         """Return the response with the record, if it can have it."""
         view = self._view(call)

@@ -144,10 +144,6 @@ class BoundedLog:
         """The number of the last entry; the first one ever has the number 1."""
         return self._dropped + len(self._entries)
 
-    def continue_after(self, number: int) -> None:
-        """Number the next entry ``number + 1``, as if those before had been dropped."""
-        self._dropped = number - len(self._entries)
-
     def read(self, after: int = 0) -> Log:
         """The entries, or those after the one with a number."""
         older = min(max(after - self._dropped, 0), len(self._entries))
@@ -421,10 +417,7 @@ class Attempt:
     __slots__ = ("_credentials", "_mark", "_transaction")
 
     def __init__(
-        self,
-        transaction: MemoryTransaction,
-        mark: int,
-        credentials: dict[str, Credential | None],
+        self, transaction: MemoryTransaction, mark: int, credentials: dict[str, Credential | None]
     ) -> None:
         self._transaction, self._mark, self._credentials = transaction, mark, credentials
 

@@ -93,9 +93,7 @@ def operation_id(path: str, method: str, raw: Mapping[str, Any]) -> str:
     return str(raw.get("operationId", words))
 
 
-def named_operations(
-    document: Mapping[str, Any],
-) -> dict[str, tuple[str, str, dict[str, Any]]]:
+def named_operations(document: Mapping[str, Any]) -> dict[str, tuple[str, str, dict[str, Any]]]:
     """Return path, method and object of every operation by its name, in document order.
 
     A made name that is taken gets a number: ``/a/b`` and ``/a_b`` make the same.

@@ -26,11 +26,7 @@ from invoice_sandbox.openapi.load.operations import (
     path_names,
     without_names,
 )
-from invoice_sandbox.openapi.load.pointers import (
-    ContractError,
-    dereference,
-    located,
-)
+from invoice_sandbox.openapi.load.pointers import ContractError, dereference, located
 from invoice_sandbox.openapi.load.text import DocumentError
 
 DRAFT_2020_12: Final = "https://json-schema.org/draft/2020-12/schema"

@@ -14,15 +14,7 @@ from invoice_sandbox.base.errors import InputProblem
 from invoice_sandbox.base.jsonio import dumps
 from invoice_sandbox.openapi.message.coercion import Shape, TextError, read_json, read_text
 from invoice_sandbox.openapi.message.media_types import is_json
-from invoice_sandbox.openapi.message.styles import (
-    DEEP,
-    FORM,
-    Decode,
-    Given,
-    Pair,
-    Style,
-    bracketed,
-)
+from invoice_sandbox.openapi.message.styles import DEEP, FORM, Decode, Given, Pair, Style, bracketed
 from invoice_sandbox.openapi.schema.compile import Checker, Schema, SchemaError, Schemas
 from invoice_sandbox.openapi.schema.problems import Problem
 

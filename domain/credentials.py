@@ -146,8 +146,7 @@ def visible_invoices(call: Call) -> tuple[Condition, ...]:
 
 
 def load_visible_invoice(call: Call, invoice_id: str) -> Record:
-    """Return the invoice of that id. Raises ApiError 404 also for one that the caller may not
-    see."""
+    """Return the invoice of that id. Raises ApiError 404 also for one that is not visible."""
     if partner_of(call) is not None and any(
         not isinstance(condition.value, tuple) or invoice_id not in condition.value
         for condition in visible_invoices(call)

@@ -38,8 +38,7 @@ _DEFAULT_ADVANCE_RATE: Final = Decimal("0.85")
 
 
 def public_request(record: Mapping[str, Any], partner_id: str | None = None) -> Record:
-    """Return a financing request as the API shows it; to ``partner_id`` it names no other
-    partner."""
+    """Return a financing request as the API shows it; to ``partner_id`` without other partners."""
     if partner_id is not None:
         record = {**record, "routedPartnerIds": [partner_id], "unmatched": []}
     return {name: value for name, value in record.items() if name not in _INTERNAL}

@@ -124,15 +124,13 @@ class Outcome:
 
 
 def open_ledger(purchase: Purchase) -> Ledger:
-    """Open the books when the offer is accepted: nothing is paid out, all is held for the
-    seller."""
+    """Open the books when the offer is accepted: nothing is paid out, all is held."""
     face = purchase.face_value
     return _post(Ledger(purchase, {}), "purchase", receivable=face, held=_negative(face))
 
 
 def carried_forward(ledger: Ledger) -> Ledger:
-    """Return the ledger with its postings as one opening balance, because their times are not
-    known."""
+    """Return the ledger with its postings, whose times are unknown, as one opening balance."""
     amounts = {name: _signed(name, ledger[name]) for name in ACCOUNTS if ledger[name]}
     return replace(ledger, postings=(Posting("opening-balance", amounts),))
 

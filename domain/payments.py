@@ -41,8 +41,7 @@ _STEPS: Final[Mapping[str, Callable[[Ledger], Outcome]]] = {
 
 
 def trigger_payment(context: Context, invoice: Record, trigger: str) -> Record:
-    """Return the invoice after ``trigger``, with its payment posted, if it is one. Raises ApiError
-    409."""
+    """Return the invoice after ``trigger``, with its payment posted. Raises ApiError 409."""
     check_trigger(context, INVOICE, invoice, trigger)
     offer = find_accepted_offer(context, invoice)
     if trigger not in _STEPS or offer is None:  # some fixtures have no offer

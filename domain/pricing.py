@@ -38,8 +38,7 @@ class Figures:
 
 
 def terms_of(partner: Mapping[str, Any], options: Mapping[str, Any]) -> Terms:
-    """Return the rates in ``options`` (the body of an offer), else those of the partner's
-    pricing."""
+    """Return the rates in ``options`` (the body of an offer), else those of the partner."""
     pricing = partner["pricing"]
     discount, service = options.get("discountFee", {}), options.get("serviceFee", {})
     return Terms(

@@ -139,8 +139,7 @@ def outside_mandate(context: Context, partner: Record, deal: Deal) -> list[Recor
 
 
 def _exposure(context: Context, partner: Record, deal: Deal) -> Exposure:
-    """Return the exposure that the mandate limits; it is not read for a mandate without such
-    limits."""
+    """Return the exposure; it is not read for a mandate that does not limit it."""
     if partner["mandate"].keys() & {"debtorConcentrationMax", "debtorLimitRequired"}:
         return exposure_of(context, partner["id"], deal.currency, deal.debtor_id)
     return Exposure()
@@ -162,8 +161,7 @@ def judge(
 
 
 def country_code(text: str) -> str:
-    """Return a country code in upper case: ``de`` is DE, UK is GB. Text that is not ASCII is
-    returned unchanged."""
+    """Return a country code in upper case: ``de`` is DE, UK is GB, text that is not ASCII stays."""
     code = text.upper() if text.isascii() else text
     return _COUNTRY_ALIASES.get(code, code)
 

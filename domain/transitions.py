@@ -258,8 +258,7 @@ def _try_request(context: Context, request: Record, trigger: str) -> Record:
 def _follow_offers(
     context: Context, offers: Sequence[Record], following: Following | None
 ) -> list[Record]:
-    """Return the offers after the triggers that follow; the first is the one that the move is
-    about."""
+    """Return the offers after the triggers that follow; the move is about the first one."""
     if following is None:
         return list(offers)
     moved = []

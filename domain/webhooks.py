@@ -222,8 +222,7 @@ def _endpoint_to_test(call: Call) -> Record | None:
 
 
 def _sample_event(call: Call, event_type: str, invoice_id: str | None) -> Record:
-    """Return an event that nothing caused, with the newest data or else the example of the
-    contract."""
+    """Return an event without a cause, with the newest data, else the example of the contract."""
     data = _newest_data(call, event_type, invoice_id)
     if data is None:
         declared = call.contract.webhooks.get(event_type)

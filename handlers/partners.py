@@ -12,8 +12,7 @@ from ..domain.routing import PARTNERS, deal_for, public_verdict, route
 
 
 def list_partners(call: Call) -> Response:
-    """Return the configured partners with their demo mandates; of a partner's session, that
-    partner."""
+    """Return the configured partners with their demo mandates; to a partner only itself."""
     return call.page(PARTNERS, where=visible_partners(call))
 
 

@@ -8,6 +8,5 @@ from ..domain.uploads import create_upload
 
 
 def create_upload_url(call: Call) -> Record:
-    """Return a signed address for one PUT within 15 minutes. The file's name is never part of a
-    path."""
+    """Return a signed address for one PUT within 15 minutes. No path contains the file's name."""
     return create_upload(call)

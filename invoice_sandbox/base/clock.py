@@ -153,8 +153,7 @@ def unsupported_reason(text: str) -> str:
 
 
 def is_almost_duration(text: str) -> bool:
-    """True if a text is plainly meant as a duration, such as ``3D`` or ``3 days``: so it is not a
-    secret."""
+    """True if a text is meant as a duration, such as ``3D`` or ``3 days``: it is not a secret."""
     return _ALMOST.fullmatch(text) is not None
 
 

@@ -344,8 +344,7 @@ def ended(text: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value of the client as an error repeats it: an id or an e-mail address, but no key, no
-    secret, and no code."""
+    """A value of the client as an error repeats it: an id or an e-mail address, never a secret."""
     text = str(value)
     if value is None or not _ID.fullmatch(text) or text.startswith(_SECRETS):
         return "the value"

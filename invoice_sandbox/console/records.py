@@ -44,8 +44,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Related:
-    """Records that belong to one: ``listed``, filtered by the parameter ``by``. ``machine`` has a
-    trigger for each action."""
+    """Records that belong to one: ``listed`` and filtered ``by`` a parameter."""
 
     title: str
     listed: Address

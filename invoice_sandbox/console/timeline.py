@@ -36,8 +36,7 @@ class Mark:
 
 
 def timeline_of(client: Client, records: Records, record_id: str, ids: Set[str]) -> list[Mark]:
-    """Return everything about a record, oldest first; ``ids`` are those of what belongs to it,
-    too."""
+    """Return everything about a record, oldest first; ``ids``: also of what belongs to it."""
     agenda = _agenda(client)
     numbered = {step["number"]: step for step in agenda["done"]}
     due, done = ([step for step in agenda[name] if is_about(step, ids)] for name in ("due", "done"))

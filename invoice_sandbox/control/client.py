@@ -239,8 +239,7 @@ class ControlClient:
 
     @property
     def credentials(self) -> Carried:
-        """The headers and the query that carry the key to an operation of the API. Raises
-        SandboxError."""
+        """The headers and query that carry the key to an operation. Raises SandboxError."""
         return carried(self.project.credentials, self.key or "")
 
     def _target(self, path: str) -> tuple[str, dict[str, str]]:

@@ -204,8 +204,7 @@ def _outcome(engine: Engine, request: Request, presented: Presented | str) -> Ca
 
 
 def _demo_key_problem(engine: Engine, request: Request) -> ApiError:
-    """Return why the demo key does not open anything for this request: it may on this machine
-    only."""
+    """Return why the demo key is not valid for this request: it is valid on this machine only."""
     header = request.head.forwarding
     where = f"in a request that was forwarded ({header})" if engine.local else _REACHABLE
     return reject("public_demo_key", where=where)
@@ -240,8 +239,7 @@ def opened(engine: Engine, credential: Credential) -> Caller:
 
 
 def workspace_of_caller(engine: Engine, request: Request) -> Workspace | None:
-    """The workspace of a request whose credential was not asked for: it was rejected before, or
-    its operation is public."""
+    """The workspace of a request that was rejected before, or whose operation is public."""
     try:
         outcomes = [
             _outcome(engine, request, presented)

@@ -13,8 +13,7 @@ from invoice_sandbox.project.conventions import Conventions
 
 _READING = frozenset({"GET", "HEAD"})
 _REPORTS = frozenset({"reportMessageResponse"})
-"""The operation by which a listener reports each delivery. The deliveries have limits of their
-own."""
+"""The operation by which a listener reports. The deliveries have limits of their own."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,8 +118,7 @@ def served_document(contract: Contract, public_url: str) -> dict[str, Any]:
 
 
 def _application_page(path: str, app_for: Callable[[Request], ASGIApplication]) -> Page:
-    """Return the pages at and below ``path`` that an ASGI application renders, which ``app_for``
-    returns for a request."""
+    """Return the pages below ``path``, which the ASGI application of ``app_for`` renders."""
 
     async def respond(request: Request) -> Reply:
         return await respond_with(app_for(request), request)

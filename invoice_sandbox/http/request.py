@@ -58,8 +58,7 @@ CALLER: Final = "invoice_sandbox.caller"
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 
 _IN_PATH: Final = "/:@!$&'()*+,;="
-"""The characters that a path has unencoded, besides letters, digits and ``-._~`` (RFC 3986, section
-3.3)."""
+"""The unencoded characters of a path, besides letters, digits and ``-._~`` (RFC 3986, 3.3)."""
 
 
 def printable(text: str) -> str:

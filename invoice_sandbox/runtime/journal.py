@@ -106,8 +106,7 @@ class Journal:
     def shown(
         self, entry: JournalEntry | Record, matches: Callable[[Record], bool], text: str
     ) -> Record | None:
-        """A listed entry as the journal shows it; None: it does not match, or does not show
-        ``text``."""
+        """A listed entry as the journal shows it; None: it does not match, or lacks ``text``."""
         if not (_is_listed(entry) and matches(_summary(entry))):
             return None
         shown = self._shown_entry(entry)

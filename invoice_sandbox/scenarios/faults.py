@@ -135,8 +135,7 @@ def _listed(kinds: Sequence[str]) -> str:
 
 
 def response_problem(contract: Contract, body: Mapping[str, Any]) -> str | None:
-    """Return why the contract does not allow the response of a fault of kind ``response``; or
-    None."""
+    """Return why the contract does not allow the response of a fault ``response``; or None."""
     if body["kind"] != "response":
         return None
     operation, status = contract.operations[body["operation"]], _whole(body.get("status"))

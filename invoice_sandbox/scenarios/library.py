@@ -86,8 +86,7 @@ class Library(Mapping[str, Scenario]):
         return len(self._by_name)
 
     def has_calls(self, operation_id: str) -> bool:
-        """True if any scenario had steps that run with a request to the operation, when one was
-        last requested."""
+        """True if any scenario had steps for requests to the operation at the last request."""
         return operation_id in self._called
 
     def beginning(self) -> Sequence[Scenario]:

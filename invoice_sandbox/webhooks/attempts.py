@@ -28,8 +28,7 @@ from invoice_sandbox.webhooks.retry import DISABLED_AFTER, STANDARD, next_gap
 from invoice_sandbox.webhooks.signing import SECRET_PREFIX, headers, sign
 
 CLOSE_ENDPOINT: Final = "close-endpoint"
-"""The action that disables a failing endpoint, in its lane; without a lane the action that reports
-a disabled endpoint."""
+"""The action that disables a failing endpoint, in its lane; without a lane it reports that."""
 
 _GONE: Final = 410
 _SUCCESS: Final = range(200, 300)

@@ -22,8 +22,7 @@ TOLERANCE: Final = 300
 """The most seconds that a timestamp may differ, as in Standard Webhooks."""
 
 SENT_AT: Final[ContextVar[datetime | None]] = ContextVar("SENT_AT", default=None)
-"""The workspace's instant of the attempt that a lane is sending. During an advance the clock shows
-the end already."""
+"""The instant of the attempt that a lane is sending: in an advance the clock shows the end."""
 
 _INBOX: Final = "inbox"
 _ONLY: Final = "token"

@@ -247,8 +247,7 @@ class Listeners:
         return self._by_token.get(token)
 
     def is_elsewhere(self, own_url: str, address: str) -> bool:
-        """True if an address of this server is that of a listener which it does not know: another
-        server may."""
+        """True for the address of a listener that this server does not know: another server may."""
         begin = listener_url(own_url)
         return address.startswith(begin) and self.at(address.removeprefix(begin)) is None
 

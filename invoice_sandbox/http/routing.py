@@ -297,6 +297,8 @@ class RouteTable:
     def __init__(self) -> None:
         self._root: _Node = _Node()
         self._concrete: dict[tuple[str, ...], _End] = {}
+        self.words: set[str] | None = set()
+        """What paths begin with; None: anything."""
         self._count = 0
 
     def add(
@@ -310,6 +312,11 @@ class RouteTable:
     ) -> None:
         """Register an operation. With ``below`` it also has every path below this one."""
         template = _template(base_path, path)
+        first = template.segments[1] if len(template.segments) > 1 else ()
+        if self.words is not None and len(first) == 1:
+            self.words.add(first[0])
+        else:
+            self.words = None
         node = self._root
         for literals in template.segments:
             node = node.child(literals)
@@ -364,8 +371,11 @@ class _Router:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the operation with the texts of its parameters, or the leaf with Unrouted."""
         method, segments = scope["method"], _segments(scope)
+        word = segments[1] if len(segments) > 1 else ""
         methods: set[str] = set()
         for table in self._tables:
+            if table.words is not None and word not in table.words:
+                continue
             for end, texts in table.find(segments):
                 route = end.route(method)
                 if route is not None:

@@ -12,6 +12,7 @@ import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import structs
@@ -49,8 +50,13 @@ async def _send_whole(request: Request, reply: Reply, send: Send) -> None:
 
 def _response_start(reply: Reply) -> Message:
     """Return the ASGI message with status and headers."""
-    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in _headers(reply)]
+    headers = [(_written(name), value.encode("latin-1")) for name, value in _headers(reply)]
     return {"type": "http.response.start", "status": reply.status, "headers": headers}
+
+
+@lru_cache(maxsize=256)
+def _written(name: str) -> bytes:
+    return name.lower().encode()
 
 
 def _headers(reply: Reply) -> list[tuple[str, str]]:

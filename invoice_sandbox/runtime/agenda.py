@@ -149,6 +149,8 @@ class Agenda:
         endless loop is not continued until the clock is moved or its scenario is replaced.
         """
         done: list[Record] = []
+        if not state.has_steps():
+            return done
         count, limit = 0, until
         if limit is None:
             limit = state.workspace().clock.instant(real or self._system_clock.now())

@@ -96,7 +96,8 @@ class Protocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(piece)
         except httptools.HttpParserUpgrade as upgrade:
-            framing = [b"%s: %s\r\n" % header for header in self.headers if header[0] in _FRAMING]
+            headers = self.scope["headers"]
+            framing = [b"%s: %s\r\n" % header for header in headers if header[0] in _FRAMING]
             self.parser, self._is_continued = httptools.HttpRequestParser(self), True
             self.parser.feed_data(b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(framing))
             self._is_continued = False
@@ -114,17 +115,13 @@ class Protocol(HttpToolsProtocol):
             self.scope["extensions"] = {CONNECTION: self.transport}  # type: ignore[dict-item]
             self._in_head = True
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a header; trailers are ignored."""
-        if self._in_head:
-            super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
-        """Carry the request out, after those before it."""
+        """Carry the request out, after those before it. Trailers are ignored."""
         if not self._is_continued:
-            self.headers[:] = _with_host_of(self.url, self.headers)
+            if b"://" in self.url:
+                self.headers[:] = _with_host_of(self.url, self.headers)
             super().on_headers_complete()
-            self._in_head, self._incomplete = False, 0
+            self._in_head, self._incomplete, self.headers = False, 0, []
 
     def on_body(self, body: bytes) -> None:
         """Note a part of the body."""

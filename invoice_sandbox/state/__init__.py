@@ -231,6 +231,10 @@ class Transaction(Protocol):
         """Replace the workspace, which may have another clock, scenario or faults."""
         ...
 
+    def has_steps(self) -> bool:
+        """Return True if any step is scheduled, in whatever lane."""
+        ...
+
     def attempt(self) -> AbstractContextManager[None]:
         """A block whose changes are undone if it raises an error; the transaction goes on."""
         ...

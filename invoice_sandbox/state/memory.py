@@ -457,6 +457,10 @@ class MemoryTransaction:
         """Undo the changes that are made in the block if it raises an error."""
         return Attempt(self, len(self._undo), self.changed_credentials.copy())
 
+    def has_steps(self) -> bool:
+        """Return True if any step is scheduled, in whatever lane."""
+        return bool(self._state.steps)
+
     def next_due(self) -> datetime | None:
         """When the first step of any lane is due."""
         steps = self._state.steps

@@ -151,6 +151,10 @@ class SqlTransaction:
             self._buffer.latest = None
         self._buffer.workspace = workspace
 
+    def has_steps(self) -> bool:
+        """Return True if any step is scheduled, in whatever lane."""
+        return self._buffer.next_due is not None
+
     def next_due(self) -> datetime | None:
         """Return when the first step of any lane is due, of a transaction that has committed."""
         return None if self._buffer.next_due is None else columns.instant_of(self._buffer.next_due)

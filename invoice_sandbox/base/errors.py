@@ -377,7 +377,7 @@ def existing(found: T | None, kind: str, value: Any = None, member: str = "id") 
 
 
 def conflict(problem: str, advice: str, **values: Any) -> ApiError:
-    """``raise conflict("The offer is Expired", "Use another offer.")``: a 409."""
+    """``raise conflict("The order is closed", "Use another order.")``: a 409."""
     return reject("conflict", problem=problem, advice=advice, **values)
 
 

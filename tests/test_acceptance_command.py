@@ -201,6 +201,19 @@ def test_the_environment_of_a_client(server: Running, tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+def test_tasks_follow_each_other_in_one_workspace(server: Running, tmp_path: Path) -> None:
+    """The client starts again for each; what it did in all of them is judged."""
+    plan = tmp_path / "orders.yaml"
+    task = "- task: {name: list-offers}\n"
+    text = REVIEWED.replace(task, f"{task}        then: [{{name: list-offers, page: 2}}]\n")
+    plan.write_text(text.replace("atMost: 1}]\n        review", "times: 2}]\n        review"))
+    result = run(server, tmp_path, "--plan", str(plan), "--attest", "list", "Ada.")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "list.log").exists()
+    assert (tmp_path / "list-2.log").exists()
+
+
+@pytest.mark.process
 def test_a_person_attests_what_the_sandbox_cannot_see(server: Running, tmp_path: Path) -> None:
     plan = tmp_path / "orders.yaml"
     plan.write_text(REVIEWED)

@@ -103,6 +103,7 @@ def test_a_plan_is_loaded_with_its_values(tmp_path: Path) -> None:
         ),
         ("except: [once]", "except: [onec]", "no invariant 'onec' (did you mean once?)"),
         ("keys: distinct", "keys: distnct", "'keys' cannot be 'distnct' (did you mean distinct?)"),
+        ("mark: served", "mark: served, for: PT1S", "'for' needs 'wait' (add it)"),
         ("after: served", "after: server", "no mark 'server' (did you mean served?)"),
         ("$order", "$oder", "no value 'oder' (did you mean order?)"),
         (

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from invoice_sandbox.acceptance.cases import CaseReport
 from invoice_sandbox.acceptance.clients import Ending
 from invoice_sandbox.acceptance.observations import Attempt, Observations, Request
-from invoice_sandbox.acceptance.plan import Case
+from invoice_sandbox.acceptance.plan import Case, Check
 from invoice_sandbox.acceptance.rules import Outcome, evaluate
-from invoice_sandbox.acceptance.verdicts import Verdict, controlled, judge, worst
+from invoice_sandbox.acceptance.runner import CheckReport
+from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, controlled, judge, worst
 from tests.cases import in_turn
 
 START = datetime(2026, 11, 22, 9, tzinfo=UTC)
@@ -164,6 +166,7 @@ def shown(second: float, status: str) -> Request:
             KEPT,
         ),
         ({"leaves": ["Gone"]}, [request(1, body='["o_1"]'), shown(2, "Gone")], KEPT),
+        ({"leaves": ["Gone"]}, [replace(shown(1, "Gone"), body='["o_1"]', is_live=False)], KEPT),
         ({"atMost": 0, "status": [400, 413]}, [request(0, 413)], BROKEN),
         ({"atMost": 0, "status": [400, 413]}, [request(0, 403)], KEPT),
         ({"body": {"/a": 98.435}}, [request(body='{"a": 98.435}')], KEPT),
@@ -181,6 +184,9 @@ def shown(second: float, status: str) -> Request:
         ({"delivery": "*", "response": "2xx"}, [attempt(401, kind="late")], UNJUDGED),
         ({"delivery": "*", "kind": "late", "response": "not-2xx"}, [attempt(kind="late")], BROKEN),
         ({"delivery": "*", "kind": "late", "response": 401}, [attempt(401, kind="late")], KEPT),
+        ({"delivery": "*", "response": "rejected"}, [attempt(401), attempt(None)], KEPT),
+        ({"delivery": "*", "response": "rejected"}, [attempt(401), attempt(204)], BROKEN),
+        ({"delivery": "*", "response": "rejected"}, [], UNJUDGED),
     ],
 )
 def test_a_rule(rule: dict[str, Any], seen: list[Any], expected: Outcome) -> None:
@@ -357,6 +363,7 @@ def test_a_broken_invariant_fails_whatever_else_the_case_and_its_probe_come_to()
     exchanges = "POST /orders: 403 at 2026-11-22T08:59:59.990Z, POST /orders: 403 at 2026-11-22T09"
     expected = "Expected no repetition; found the same request 0.49 s later"
     assert found.summary == f"It stops at once. {expected}. {exchanges}:00:00.490Z."
+    assert judge(case, "must", twice).summary == found.summary
     silent = judge(replace(case, controls=({**CONTROL, "status": 200},)), "must", twice)
     assert silent.verdict is Verdict.FAIL
     works = judge(case, "must", Observations([request()]))
@@ -376,6 +383,47 @@ def test_an_effect_that_cannot_be_seen_needs_a_review() -> None:
     assert verdict(request(0), review=review) is Verdict.REVIEW
     assert verdict(request(0), request(1), review=review) is Verdict.PASS
     assert verdict(request(0), review={"that": "The client shows it."}) is Verdict.REVIEW
+
+
+@in_turn(
+    ("seen", "expected"),
+    [
+        ([request(0, body="1"), request(1, body="2")], Verdict.PASS),
+        ([request(1, body="2")], Verdict.FAIL),
+        ([request(0, body="1"), request(0.5, body="1"), request(1, body="2")], Verdict.FAIL),
+        ([request(0, body="1"), request(0.5, body="1")], Verdict.FAIL),
+        ([request(0, body="3")], Verdict.REVIEW),
+    ],
+)
+def test_a_client_that_shows_some_effects_must_show_all(
+    seen: list[Request], expected: Verdict
+) -> None:
+    effects = [
+        {"that": f"It orders {one}.", "request": "*", "names": one, "times": 1} for one in (1, 2)
+    ]
+    assert verdict(*seen, effects=tuple(effects)) is expected
+
+
+@in_turn(
+    ("verdicts", "expected"),
+    [
+        ("PASS PASS PASS", "PASS: Kept."),
+        ("PASS NOT_APPLICABLE NOT_APPLICABLE", "PASS: Kept (1 of 3 cases; a, b not declared)."),
+        ("PASS PASS NOT_APPLICABLE", "PASS: Kept (2 of 3 cases; b not declared)."),
+        ("PASS NOT_APPLICABLE FAIL", "FAIL: Kept (2 of 3 cases; a not declared)."),
+        ("NOT_APPLICABLE PASS PASS", "PASS: Kept."),  # it declares what the case goes without
+        ("NOT_APPLICABLE NOT_APPLICABLE NOT_APPLICABLE", "NOT_APPLICABLE: Kept."),
+    ],
+)
+def test_a_check_says_what_did_not_run(verdicts: str, expected: str) -> None:
+    gates: list[dict[str, Any]] = [{"unless": "c"}, {"when": "a"}, {"when": "b"}]
+    cases = [Case({}, (QUIET,), name=str(number), **gate) for number, gate in enumerate(gates)]
+    reports = [
+        CaseReport(case.name, CaseVerdict(Verdict(word), "Kept."))
+        for case, word in zip(cases, verdicts.split(), strict=True)
+    ]
+    found = CheckReport(Check("c", "must", "It works.", "Errors", tuple(cases)), reports)
+    assert f"{found.verdict.value}: {found.summary}" == expected
 
 
 def test_the_worst_verdict_counts() -> None:

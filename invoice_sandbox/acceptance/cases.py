@@ -87,6 +87,7 @@ def filled(case: Case, values: Mapping[str, Any]) -> Case:
         case,
         rules=tuple(resolved(rule, values) for rule in case.rules),
         controls=tuple(resolved(rule, values) for rule in case.controls),
+        effects=tuple(resolved(rule, values) for rule in case.effects),
         review=resolved(case.review, values),
     )
 
@@ -266,8 +267,10 @@ class _CaseRun:
         elif "pause" in step:
             self._until(lambda: False, monotonic() + parse_duration(step["pause"]).total_seconds())
         else:
-            rule = resolved(step["wait"], self.values)
-            self._until(lambda: evaluate(rule, self.observer.observe()).is_kept, self.deadline)
+            rule, limit = resolved(step["wait"], self.values), self.deadline
+            if "for" in step:
+                limit = min(limit, monotonic() + parse_duration(step["for"]).total_seconds())
+            self._until(lambda: evaluate(rule, self.observer.observe()).is_kept, limit)
 
     def _until(self, is_over: Callable[[], bool], limit: float) -> bool:
         """Wait for something, until the client has ended. False: a limit was reached."""
@@ -287,7 +290,8 @@ class _CaseRun:
         body = resolved(step["body"], self.values) if "body" in step else None
         if body is None and method != "GET":
             body = {}
-        reply = self.control.whole(method, place, body)
+        for _ in range(step.get("times", 1)):
+            reply = self.control.whole(method, place, body)
         for name, pointer in step.get("keep", {}).items():
             self.values[name] = at_pointer(reply, pointer)
 

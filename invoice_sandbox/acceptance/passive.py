@@ -160,7 +160,7 @@ def _has_failed(request: Request) -> bool:
 def _of_deliveries(rule: Rule, seen: Observations) -> Iterator[Result]:
     """A rejected delivery says something only between two genuine ones that were accepted."""
     result = evaluate(rule, seen)
-    if str(rule["response"]).startswith("not-") and result.is_kept:
+    if str(rule["response"]).startswith(("not-", "rejected")) and result.is_kept:
         ordered = sorted(seen.attempts, key=lambda attempt: attempt.at)
         accepted = [
             index

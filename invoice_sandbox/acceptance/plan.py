@@ -64,6 +64,7 @@ class Case:
     during: tuple[Mapping[str, Any], ...] = ()
     ends: Literal["client", "steps"] = "client"
     window: timedelta = timedelta(minutes=1)
+    effects: tuple[Rule, ...] = ()
     review: Mapping[str, Any] | None = None
     probe: str | None = None
     invariants: tuple[Rule, ...] = ()
@@ -278,7 +279,7 @@ def _wrong_case(
 
 def _rules(case: Mapping[str, Any], place: Pointer) -> Iterator[tuple[Pointer, Rule]]:
     """Yield all rules of a case with their places."""
-    for part in ("controls", "rules"):
+    for part in ("controls", "rules", "effects"):
         for number, rule in enumerate(case.get(part, [])):
             yield (*place, part, number), rule
     for part in ("setup", "during"):

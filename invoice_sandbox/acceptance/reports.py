@@ -87,7 +87,7 @@ def as_junit(run: RunReport) -> str:
         names = {"classname": run.plan.name, "name": report.check.id}
         case = ElementTree.SubElement(suite, "testcase", names)
         if outcome:
-            text = f"{report.verdict.value}: {report.decisive.summary}"
+            text = f"{report.verdict.value}: {report.summary}"
             message = {"message": _printable(text)}
             ElementTree.SubElement(case, outcome, message).text = _printable(_proof(report))
     ElementTree.indent(root)
@@ -114,7 +114,7 @@ def _check(report: CheckReport, pointers: Mapping[str, str]) -> dict[str, Any]:
         "id": report.check.id,
         "level": report.check.level,
         "verdict": report.verdict.value,
-        "summary": report.decisive.summary,
+        "summary": report.summary,
         "proves": report.check.proves,
         "specification": report.check.specification,
         "pointer": report.check.pointer,

@@ -128,8 +128,10 @@ def _names(request: Request, wanted: str) -> bool:
 
 
 def is_status(wanted: int | str, status: int | None) -> bool:
-    """True if a status is 404, 4xx, none, any or not-2xx, as a rule writes it."""
+    """True if a status is 404, 4xx, none, any, rejected or not-2xx, as a rule writes it."""
     match wanted:
+        case "rejected":
+            return not is_status("2xx", status)
         case "none":
             return status is None
         case "any":

@@ -37,6 +37,22 @@ class CheckReport:
         return worst(case.verdict.verdict for case in self.cases)
 
     @property
+    def summary(self) -> str:
+        """The summary of that verdict, and the capabilities without which cases did not run."""
+        needs = {case.name: case.when for case in self.check.cases}
+        missing = [
+            needs[case.name]
+            for case in self.cases
+            if case.verdict.verdict is Verdict.NOT_APPLICABLE and needs.get(case.name)
+        ]
+        ran = sum(case.verdict.verdict is not Verdict.NOT_APPLICABLE for case in self.cases)
+        if not ran or not missing:
+            return self.decisive.summary
+        names = ", ".join(dict.fromkeys(filter(None, missing)))
+        shown = f"({ran} of {ran + len(missing)} cases; {names} not declared)"
+        return f"{self.decisive.summary.removesuffix('.')} {shown}."
+
+    @property
     def decisive(self) -> CaseVerdict:
         """The first case with that verdict."""
         return next(case.verdict for case in self.cases if case.verdict.verdict is self.verdict)

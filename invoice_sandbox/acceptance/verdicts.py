@@ -107,7 +107,22 @@ def _judged(case: Case, level: str, seen: Observations) -> CaseVerdict:
     if unjudged is not None:
         text = f"Cannot be judged: there was nothing to see of {unjudged.expected}."
         return CaseVerdict(Verdict.INCONCLUSIVE, text, unjudged, results)
-    return _reviewed(case, seen, results)
+    return _with_effects(case, bad, seen, results)
+
+
+def _with_effects(
+    case: Case, bad: Verdict, seen: Observations, results: tuple[Result, ...]
+) -> CaseVerdict:
+    """The verdict on a client that kept its rules: one without any effect is for review."""
+    effects = [evaluate(rule, seen) for rule in case.effects]
+    results = (*results, *effects)
+    missing = next((effect for effect in effects if not effect.is_kept), None)
+    if missing is None:
+        return _reviewed(case, seen, results)
+    if all(effect.outcome in _TOO_LITTLE for effect in effects):
+        text = " ".join(effect.rule["that"] for effect in effects)
+        return CaseVerdict(Verdict.REVIEW, f"A person must attest: {text}", None, results)
+    return CaseVerdict(bad, as_sentence(missing), missing, results)
 
 
 def controlled(verdict: CaseVerdict, before: CaseVerdict, after: CaseVerdict) -> CaseVerdict:

@@ -123,7 +123,7 @@ def run_checks(
         finished[report.check.id] = report
         ordered = [finished[other.id] for other in checks if other.id in finished]
         partial = report_object(RunReport(plan, ordered, is_complete=False), subject)
-        progress.finish(report.check, report.verdict.value, report.decisive.summary, partial)
+        progress.finish(report.check, report.verdict.value, report.summary, partial)
         while unprinted and unprinted[0] in finished:  # in the order of the plan
             print_check(finished[unprinted.pop(0)])
 
@@ -184,7 +184,7 @@ def known_checks(plan: Plan, option: str, names: Iterable[str]) -> None:
 
 def print_check(report: CheckReport) -> None:
     """Print the verdict on a check on one line, and below what a recording does not show."""
-    click.echo(f"{report.verdict.value:<14} {report.check.id}: {report.decisive.summary}")
+    click.echo(f"{report.verdict.value:<14} {report.check.id}: {report.summary}")
     if report.not_visible:
         click.echo(f"{'':<14} not visible in a recording: {' '.join(report.not_visible)}")
 

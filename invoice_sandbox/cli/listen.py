@@ -318,7 +318,7 @@ class _Forwarder:
         if request is None:  # an injected fault; nothing was sent
             return False
         headers = request["headers"]
-        return (headers["webhook-id"], headers["webhook-timestamp"]) not in self.reported
+        return (headers["webhook-id"], headers.get("webhook-timestamp", "")) not in self.reported
 
     def _begin(self, message: Message) -> None:
         """Forward a message unless that was done before, and report the response."""

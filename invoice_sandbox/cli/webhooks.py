@@ -23,7 +23,8 @@ from invoice_sandbox.control.client import path
 
 _FAULTS: Final = (
     *("fail", "duplicate", "late", "bad-signature", "stale-timestamp", "changed-body"),
-    "previous-secret",
+    *("previous-secret", "no-signature", "empty-signature", "two-signatures", "other-version"),
+    *("changed-id", "no-timestamp", "future-timestamp", "empty-body"),
 )
 
 

@@ -137,6 +137,14 @@ _DELIVERY_FAULTS: Final[Mapping[str, str]] = {
     "stale-timestamp": "with an old timestamp",
     "changed-body": "with a body changed after signing",
     "previous-secret": "signed with the previous secret only",
+    "no-signature": "without a signature",
+    "empty-signature": "with an empty signature",
+    "two-signatures": "with a wrong signature before the right one",
+    "other-version": "with a wrong signature of another version",
+    "changed-id": "with an id changed after signing",
+    "no-timestamp": "without a timestamp",
+    "future-timestamp": "with a timestamp from the future",
+    "empty-body": "without the body that was signed",
     "patch": "with changed members",
 }
 

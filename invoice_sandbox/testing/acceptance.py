@@ -99,7 +99,7 @@ def _run(
 
 def _text(report: CheckReport) -> str:
     """The verdict with the requests that prove it, and what the client printed or raised."""
-    lines = [f"{report.verdict.value} {report.check.id}: {report.decisive.summary}"]
+    lines = [f"{report.verdict.value} {report.check.id}: {report.summary}"]
     decisive = report.decisive.decisive
     if decisive is not None:
         lines += [

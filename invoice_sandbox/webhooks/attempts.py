@@ -34,7 +34,9 @@ _GONE: Final = 410
 _SUCCESS: Final = range(200, 300)
 _FAILURE: Final = 500
 _SHOWN: Final = 512
-_STALE: Final = 3600
+_SHIFTS: Final = {"stale-timestamp": -3600, "future-timestamp": 3600}
+"""By fault: how many seconds the timestamp differs from the time of the attempt."""
+
 _FAIL: Final = "fail"
 _PREVIOUS_SECRET: Final = "previous-secret"  # noqa: S105 - the name of a fault
 _CHANGED_BODY: Final = "changed-body"
@@ -42,7 +44,7 @@ _ALTERING: Final = frozenset({"patch", _CHANGED_BODY})
 """Faults that send another payload than that of the event."""
 
 WRONG_SECRET: Final = SECRET_PREFIX + base64.b64encode(b"not the secret of this endpoint!").decode()
-"""Signs attempts with the fault ``bad-signature``."""
+"""Signs attempts with the faults ``bad-signature`` and ``other-version``."""
 
 
 @dataclass(frozen=True)
@@ -265,13 +267,31 @@ def _signed(
     event: Record, secrets: tuple[str, ...], second: int, variation: str | None
 ) -> tuple[dict[str, str], bytes]:
     body = jsonio.dumps(event["payload"])
-    if variation == "stale-timestamp":
-        second -= _STALE
-    signing = (WRONG_SECRET,) if variation == "bad-signature" else secrets
-    sent = headers(signing, event["id"], second, body)
+    signing = secrets
+    if variation in {"bad-signature", "other-version"}:
+        signing = (WRONG_SECRET,)
+    elif variation == "two-signatures":
+        signing = (WRONG_SECRET, *secrets)
+    sent = headers(signing, event["id"], second + _SHIFTS.get(variation or "", 0), body)
     if variation == _CHANGED_BODY:
         body = jsonio.dumps({**event["payload"], "changed": True})
-    return sent, body
+    return _altered(sent, variation), b"" if variation == "empty-body" else body
+
+
+def _altered(sent: dict[str, str], variation: str | None) -> dict[str, str]:
+    """Return the headers of a signed request as a fault alters them."""
+    match variation:
+        case "no-signature" | "no-timestamp":
+            missing = f"webhook-{variation.removeprefix('no-')}"
+            return {name: value for name, value in sent.items() if name != missing}
+        case "empty-signature":
+            return {**sent, "webhook-signature": ""}
+        case "other-version":
+            signature = sent["webhook-signature"].replace("v1,", "v2,")
+            return {**sent, "webhook-signature": signature}
+        case "changed-id":
+            return {**sent, "webhook-id": f"{sent['webhook-id']}_changed"}
+    return sent
 
 
 def _with_attempt(delivery: Record, attempt: Attempt, outcome: Outcome) -> Record:
@@ -336,10 +356,10 @@ def explained_delivery(delivery: Record, event: Record | None, endpoint: Record 
 def _explained_headers(sent: Mapping[str, str], body: bytes, secrets: Mapping[str, str]) -> Record:
     """Return the text that was signed, None if it is not this body, and the secret of each
     signature: ``current``, ``previous``, ``wrong``, or None."""
-    message_id, second = sent["webhook-id"], int(sent["webhook-timestamp"])
+    message_id, second = sent["webhook-id"], int(sent.get("webhook-timestamp", 0))
     names = {sign(secret, message_id, second, body): name for name, secret in secrets.items()}
     signatures = []
-    for signature in sent["webhook-signature"].split(" "):
+    for signature in sent.get("webhook-signature", "").split():
         name = names.get(signature)
         shown = None if name is None else f"{SECRET_PREFIX}…{secrets[name][-4:]}"
         signatures.append({"signature": signature, "secret": name, "shown": shown})

@@ -249,7 +249,11 @@ class Tasks:
 
     def list_offers(self) -> None:
         """List the offers, and request financing for those that can still be accepted."""
-        found = self._api.call("GET", "/api/offers")
+        found = self._api.call(
+            "GET", "/api/offers?limit=5" if fault("reads-the-first-page-only") else "/api/offers"
+        )
+        if fault("never-requests-financing"):
+            return
         for offer in found if "request" in self._task else ():
             if offer["invoiceId"] is not None and self._is_live(offer):
                 members = {name: offer[one] for name, one in self._task["request"].items()}
@@ -302,6 +306,8 @@ class Messages:
     def status(self, headers: Mapping[str, str], body: bytes) -> int:
         """The status of the response to a message."""
         if fault("rejects-every-event") or not self._is_genuine(headers, body):
+            if fault("remembers-before-it-verifies"):
+                self._processed.add(headers["webhook-id"])
             return 401
         event = json.loads(body, parse_float=Decimal)
         if fault("rejects-unknown-events") and not event["type"].endswith(("verified", "received")):
@@ -309,6 +315,8 @@ class Messages:
         with self._lock:
             is_copy = headers["webhook-id"] in self._processed
             self._processed.add(headers["webhook-id"])
+        if is_copy and fault("remembers-before-it-verifies"):
+            return 200
         if is_copy and fault("rejects-copies"):
             return 409
         if is_copy and fault("acts-on-each-copy"):
@@ -318,6 +326,8 @@ class Messages:
         return 200
 
     def _is_genuine(self, headers: Mapping[str, str], body: bytes) -> bool:
+        if fault("accepts-unsigned-messages") and "webhook-signature" not in headers:
+            return True
         age = abs(time.time() - int(headers["webhook-timestamp"]))
         if age > 300 and not fault("accepts-old-timestamps"):
             return False

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from invoice_sandbox.acceptance.plan import Plan
+from invoice_sandbox.acceptance.plan import Case, Plan
 from invoice_sandbox.acceptance.runner import RunReport
 from tests.acceptance.selftest import verdicts
 
@@ -20,7 +21,7 @@ def with_tables(page: str, plan: Plan) -> str:
         (
             f"`{one.id}`",
             one.proves,
-            ", ".join(f"`{name}`" for name in dict.fromkeys(_gates(one.cases)) if name),
+            ", ".join(_needs(one.cases)),
         )
         for one in plan.checks
     ]
@@ -40,8 +41,11 @@ def with_verdicts(page: str, plan: Plan, reports: Mapping[str, RunReport]) -> st
     return _with(page, "selftest", _table(heads, rows))
 
 
-def _gates(cases: Iterable[object]) -> Iterable[str]:
-    return (getattr(one, "when", None) or "" for one in cases)
+def _needs(cases: Sequence[Case]) -> Iterable[str]:
+    """The capabilities that cases need, and how many of them, if not all."""
+    for name, number in Counter(case.when for case in cases if case.when).items():
+        some = "" if number == len(cases) else f" for {number} of {len(cases)} cases"
+        yield f"`{name}`{some}"
 
 
 def _rows(words: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -264,7 +264,8 @@ def verdict(
     """The verdict on a case with a control."""
     case = Case({"name": "order"}, tuple(rules), (CONTROL,), **members)
     requests = [one for one in seen if isinstance(one, Request)]
-    return judge(case, level, Observations(requests)).verdict
+    attempts = [one for one in seen if isinstance(one, Attempt)]
+    return judge(case, level, Observations(requests, attempts)).verdict
 
 
 def test_a_client_that_did_nothing_is_not_judged() -> None:
@@ -397,14 +398,19 @@ def test_an_effect_that_cannot_be_seen_needs_a_review() -> None:
         ([request(0, body="1"), request(0.5, body="1"), request(1, body="2")], Verdict.FAIL),
         ([request(0, body="1"), request(0.5, body="1")], Verdict.FAIL),
         ([request(0, body="3")], Verdict.REVIEW),
+        ([request(0, body="3"), attempt()], Verdict.REVIEW),  # it accepts, but does not act
+        ([request(0, body="1"), request(1, body="2"), attempt(None)], Verdict.FAIL),
+        ([request(0, body="3"), attempt(401)], Verdict.FAIL),
     ],
 )
 def test_a_client_that_shows_some_effects_must_show_all(
-    seen: list[Request], expected: Verdict
+    seen: list[Request | Attempt], expected: Verdict
 ) -> None:
-    effects = [
+    effects: list[dict[str, Any]] = [
         {"that": f"It orders {one}.", "request": "*", "names": one, "times": 1} for one in (1, 2)
     ]
+    if any(isinstance(entry, Attempt) for entry in seen):
+        effects.append({"that": "It accepts.", "delivery": "*", "response": "2xx"})
     assert verdict(*seen, effects=tuple(effects)) is expected
 
 

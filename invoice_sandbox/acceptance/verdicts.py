@@ -116,11 +116,13 @@ def _with_effects(
     """The verdict on a client that kept its rules: one without any effect is for review."""
     effects = [evaluate(rule, seen) for rule in case.effects]
     results = (*results, *effects)
-    missing = next((effect for effect in effects if not effect.is_kept), None)
+    missing = _first(effects, Outcome.BROKEN)
+    missing = missing or next((effect for effect in effects if not effect.is_kept), None)
     if missing is None:
         return _reviewed(case, seen, results)
-    if all(effect.outcome in _TOO_LITTLE for effect in effects):
-        text = " ".join(effect.rule["that"] for effect in effects)
+    acts = [effect for effect in effects if "request" in effect.rule]
+    if missing.outcome in _TOO_LITTLE and not any(effect.is_kept for effect in acts):
+        text = " ".join(effect.rule["that"] for effect in effects if not effect.is_kept)
         return CaseVerdict(Verdict.REVIEW, f"A person must attest: {text}", None, results)
     return CaseVerdict(bad, as_sentence(missing), missing, results)
 

@@ -507,57 +507,48 @@ SERVE = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
 
 
 @pytest.mark.process
-def test_a_server_says_once_that_it_is_ready_responds_and_ends() -> None:
+def test_a_server_says_once_that_it_is_ready_responds_ends_and_repeats_its_ids() -> None:
     """An idle keep-alive connection does not keep it from ending at once, with status 0. A warning
     would be an error."""
-    with started([sys.executable, "-W", "error", *SERVE[1:]]) as server, server.client() as client:
+    command = [sys.executable, "-W", "error", *SERVE[1:]]
+    url, first, out = id_and_rest(command, signal.SIGTERM)
+    console, docs, api, control = (url + path for path in ("/console", "/docs", "", "/sandbox"))
+    line, _, out = out.partition("\n")
+    seed = re.fullmatch(r"Seed (\d+): --seed \1 gives the same ids again", line)
+    assert seed
+    assert out == f"Console at {console}, docs at {docs}\nAPI at {api}, control API at {control}\n"
+    _, again, out = id_and_rest([*command, "--seed", seed[1]], signal.SIGHUP)
+    assert (again, "Seed" in out) == (first, False)
+
+
+def id_and_rest(command: Sequence[str], end: signal.Signals) -> tuple[str, str, str]:
+    """The address of a server, the id of its first invoice, and what it prints after that."""
+    with started(command) as server, server.client() as client:
         assert server.key == DEMO_KEY
         assert client.get("/api/health").status_code == 200
-        assert client.get("/api/invoices").status_code == 200
-        server.process.send_signal(signal.SIGTERM)
+        made = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
+        server.process.send_signal(end)
         assert server.process.wait(PATIENCE) == 0
         assert server.process.stdout is not None
         assert server.process.stderr is not None
         assert server.process.stderr.read() == ""
-        out = server.process.stdout.read()  # communicate() loses what readline() has buffered
-        places = ("/console", "/docs", "", "/sandbox")
-        console, docs, api, control = (server.url + path for path in places)
-        seed, _, out = out.partition("\n")
-        assert re.fullmatch(r"Seed (\d+): --seed \1 gives the same ids again", seed)
-        assert out == (
-            f"Console at {console}, docs at {docs}\nAPI at {api}, control API at {control}\n"
-        )
+        return server.url, made, server.process.stdout.read()  # all that readline() has buffered
 
 
 @pytest.mark.process
 def test_ctrl_c_again_and_again_ends_it_at_once_without_a_traceback() -> None:
-    with started(SERVE) as server:
+    """Its settings come from the environment."""
+    key = new_key()
+    with started(SERVE, INVOICE_SANDBOX_KEY=key, INVOICE_SANDBOX_RATE_LIMIT="7") as server:
+        assert server.key == key
+        with server.client() as client:
+            assert '"default";q=7;w=60' in client.get("/api/invoices").headers["RateLimit-Policy"]
         while server.process.poll() is None:
             server.process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 server.process.wait(0.001)
         assert server.process.stderr is not None
         assert "Traceback" not in server.process.stderr.read()
-
-
-@pytest.mark.process
-def test_the_seed_that_a_server_prints_gives_the_same_ids_again() -> None:
-    """Ctrl-C and a terminal that closes end a server with status 0 too."""
-
-    def id_and_rest(end: signal.Signals, *options: str) -> tuple[str, str]:
-        with started([*SERVE, *options]) as server, server.client() as client:
-            made = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
-            server.process.send_signal(end)
-            assert server.process.wait(PATIENCE) == 0
-            assert server.process.stdout is not None
-            assert server.process.stderr is not None
-            assert server.process.stderr.read() == ""
-            return made, server.process.stdout.read()
-
-    first, printed = id_and_rest(signal.SIGINT)
-    seed = printed.split()[1].rstrip(":")
-    again, printed = id_and_rest(signal.SIGHUP, "--seed", seed)
-    assert (again, "Seed" in printed) == (first, False)
 
 
 @pytest.mark.process
@@ -646,15 +637,6 @@ def test_a_log_of_json_objects_has_no_key_that_was_given(is_given: bool) -> None
     assert ["No credential was sent" in line.get("reason", "") for line in lines] == [0, 1, 0]
     assert used not in err
     assert is_given is ("key" not in ready)
-
-
-@pytest.mark.process
-def test_a_server_takes_its_settings_from_the_environment() -> None:
-    key = "ilk_sandbox_CECB5EE8zUJG0vI1PtzJtiV8pgvVjP2NKDq6"
-    with started(SERVE, INVOICE_SANDBOX_KEY=key, INVOICE_SANDBOX_RATE_LIMIT="7") as server:
-        assert server.key == key
-        with server.client() as client:
-            assert '"default";q=7;w=60' in client.get("/api/invoices").headers["RateLimit-Policy"]
 
 
 def test_a_key_can_be_made_for_a_server() -> None:

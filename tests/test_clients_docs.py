@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from importlib.metadata import version
 
 import pytest
@@ -22,11 +21,6 @@ def test_the_session_in_python_prints_what_the_page_shows() -> None:
     assert played(page, [PYTHON]) == page
 
 
-def test_every_session_begins_with_an_empty_workspace() -> None:
-    sessions = [commands(section(PAGE.read_text(), one)) for one in SESSIONS]
-    assert all("invoice-sandbox reset > reset.txt" in session for session in sessions)
-
-
 @pytest.mark.parametrize("heading", SESSIONS)
 def test_every_session_has_commands_and_no_other_section_has(heading: str) -> None:
     page = PAGE.read_text()
@@ -42,8 +36,3 @@ def test_the_page_names_the_versions_that_were_tried() -> None:
     for name, number in versions.items():
         minor = number.rpartition(".")[0]
         assert f"| {name} {minor} |" in page
-
-
-def test_every_link_of_the_page_leads_somewhere() -> None:
-    for link in re.findall(r"\]\((?!https:)([^)#]+)", PAGE.read_text()):
-        assert (PAGE.parent / link).exists(), link

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import httpx
 import pytest
 from click.testing import Result
 
-from invoice_sandbox.base.coverage import lines, merged, report_of
+from invoice_sandbox.base.coverage import lines, report_of
 from tests.readme import played
 from tests.scenario_run import data, make_workspace, register_new, restore, snapshot
 from tests.support import Running, serving
@@ -196,21 +195,6 @@ def test_the_text_lists_what_is_common_to_operations_last() -> None:
         "  401: listOffers, login",
     ]
     assert [*lines(report, 1)][3:] == ["  not called: logout", "  and 3 more"]
-
-
-def test_with_everything_covered_nothing_is_missing() -> None:
-    report = report_of([row("login", s200=1)])
-    assert (report["percent"], [*lines(report)][-1]) == (100, "Everything is covered.")
-
-
-def test_what_is_missing_is_never_rounded_away() -> None:
-    statuses: Mapping[str, int] = {f"s{number}": 1 for number in range(5000)}
-    assert report_of([row("login", **statuses, s9999=0)])["percent"] == 99.9
-
-
-def test_merged_reports_add_their_counts() -> None:
-    reports = [report_of([row("a", s200=2, s404=0), row("b", s200=0)]) for _ in range(2)]
-    assert merged(reports) == report_of([row("a", s200=4, s404=0), row("b", s200=0)])
 
 
 # --- the command

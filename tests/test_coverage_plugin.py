@@ -8,7 +8,7 @@ import pytest
 
 from tests.scenario_run import data
 from tests.support import FROZEN, Running, serving
-from tests.test_plugin import run
+from tests.test_plugin import is_up, notes, run
 
 pytestmark = pytest.mark.slow
 
@@ -20,10 +20,12 @@ import httpx
 @pytest.mark.parametrize("path", ["/api/offers", "/api/partners"])
 def test_a_list(invoice_sandbox, path):
     invoice_sandbox.client.get(path)
+    note(url=invoice_sandbox.url)
 
 def test_a_scenario(invoice_sandbox):
     register(invoice_sandbox)
     invoice_sandbox.advance("PT1S")
+    note(url=invoice_sandbox.url)
 
 def test_without_a_key(invoice_sandbox):
     httpx.get(f"{invoice_sandbox.url}/api/invoices", timeout=60)
@@ -40,27 +42,23 @@ def _no_sandbox_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"INVOICE_SANDBOX_{name}", raising=False)
 
 
-@pytest.mark.process
-def test_the_run_ends_with_its_coverage(pytester: pytest.Pytester) -> None:
-    result = run(pytester, SUITE, "--sandbox-coverage-fail-under", "5")
-    result.assert_outcomes(passed=5)
-    printed = result.stdout.str()
-    assert "= coverage of the invoice sandbox =" in printed
-    assert re.search(r"^operations +5 of +25$", printed, re.MULTILINE)
-    assert "listInvoices: 200, 400" in printed
-
-
 def test_without_the_option_nothing_is_said(pytester: pytest.Pytester, server: Running) -> None:
     assert "coverage" not in run(pytester, SUITE, "--sandbox-url", server.url).stdout.str()
 
 
 @pytest.mark.process
-def test_what_all_workers_covered_counts_once(pytester: pytest.Pytester) -> None:
-    result = run(pytester, SUITE, "-n", "2", "--sandbox-coverage")
+def test_each_worker_has_a_server_of_its_own_and_what_all_covered_counts_once(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(pytester, SUITE, "-n", "2", "--sandbox-coverage-fail-under", "5")
     result.assert_outcomes(passed=5)
+    urls = {one["url"] for one in notes(pytester.path)}
+    assert len(urls) == 2
+    assert not any(map(is_up, urls))
     printed = result.stdout.str()
     assert printed.count("= coverage of the invoice sandbox =") == 1
     assert re.search(r"^operations +5 of +25$", printed, re.MULTILINE)
+    assert "listInvoices: 200, 400" in printed
 
 
 def test_on_a_server_of_others_only_what_this_run_covered_counts(

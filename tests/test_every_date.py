@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from domain.tenor import day_number
 from invoice_sandbox.project.api import dump_json
 from tests.cases import in_turn
 from tests.scenario_run import DATED, agenda, choose, data, new_invoice
@@ -107,16 +106,6 @@ def test_a_due_date_in_the_year_0_breaks_no_later_call(client: httpx.Client) -> 
     data(client.post("/api/invoices", json=new_invoice(dueDate="0000-02-29")), 201)
     for path in ("/api/verification/run", "/api/partners/route", "/api/financing-requests"):
         assert client.post(path, json={}).is_success, path
-
-
-@given(day=st.dates())
-def test_a_day_number_counts_as_the_calendar_does(day: Any) -> None:
-    assert day_number(day.isoformat()) == day.toordinal()
-
-
-def test_the_year_0_ends_a_day_before_the_year_1() -> None:
-    assert day_number("0001-01-01") - day_number("0000-12-31") == 1
-    assert day_number("0000-03-01") - day_number("0000-02-28") == 2
 
 
 def requests(invoice: Any, body: dict[str, Any], day: str) -> list[tuple[str, Any]]:

@@ -150,25 +150,13 @@ PNG = ("a.png", b"\x89PNG", "image/png")
 JSON_PART = (None, b'{"city": "X"}', "application/json")
 PARTS: dict[str, tuple[str, list[tuple[str, Any]], str]] = {
     "a text": ("/parts", [("name", (None, "Ada"))], ""),
-    "no number": ("/parts", [("name", (None, "Ada")), ("age", (None, "x"))], "age must be"),
-    "a missing part": ("/parts", [("age", (None, "1"))], "name is required"),
     "repeated parts": (
         "/parts",
         [("name", (None, "A")), ("tags", (None, "a")), ("tags", (None, "b"))],
         "",
     ),
     "a file of any bytes": ("/parts", [("name", (None, "A")), ("photo", PNG)], ""),
-    "a file that is too large": (
-        "/parts",
-        [("name", (None, "A")), ("photo", ("a", b"\xff" * 5, "image/png"))],
-        "photo must have at most",
-    ),
     "JSON": ("/parts", [("name", (None, "A")), ("home", JSON_PART)], ""),
-    "JSON that lacks a member": (
-        "/parts",
-        [("name", (None, "A")), ("home", (None, "{}", "application/json"))],
-        "home.city is required",
-    ),
     "a list of objects, part by part": (
         "/parts",
         [
@@ -176,11 +164,6 @@ PARTS: dict[str, tuple[str, list[tuple[str, Any]], str]] = {
             ("friends", (None, '{"name":"B"}')),
             ("friends", (None, '{"name":"C"}')),
         ],
-        "",
-    ),
-    "a list of objects in one part": (
-        "/parts",
-        [("name", (None, "A")), ("friends", (None, '[{"name":"B"}]', "application/json"))],
         "",
     ),
     "a list with an object that lacks a member": (

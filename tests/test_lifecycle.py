@@ -16,13 +16,9 @@ from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.scenarios.lifecycle import (
     SCHEMA,
-    IllegalMove,
-    Lifecycle,
     Machine,
-    Move,
     load_lifecycle,
 )
-from tests.cases import in_turn
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 SHIPPED = load_lifecycle(SCENARIOS / "lifecycle.yaml")
@@ -214,7 +210,6 @@ def move(trigger: str, start: str, to: str) -> str:
 
 
 KEBAB = "must be a kebab-case word such as pay-in-full"
-KIND = "must be an event type such as parcel.handed_over or newParcel"
 NO_PREVIOUS = "must be a word such as InTransit, and not 'previous'"
 BROKEN: dict[str, tuple[str, str, str]] = {
     "an unknown key of the file": (
@@ -307,14 +302,6 @@ def test_what_is_no_yaml_has_a_place_too(tmp_path: Path) -> None:
         load_lifecycle(file)
 
 
-def test_a_machine_may_have_no_event_at_all(tmp_path: Path) -> None:
-    file = tmp_path / "lifecycle.yaml"
-    file.write_text("machines: {a: {initial: A, terminal: [A], transitions: []}}\nevents: {}\n")
-    assert load_lifecycle(file) == Lifecycle(
-        {"a": Machine("a", "A", "", frozenset("A"), ("A",), ())}, {}
-    )
-
-
 def objects(schema: Any) -> Iterator[dict[str, Any]]:
     if isinstance(schema, dict):
         if schema.get("type") == "object":
@@ -340,51 +327,6 @@ def test_an_editor_finds_the_schema() -> None:
 # Steps -----------------------------------------------------------------------------------------
 
 
-def test_legal_triggers_stand_in_the_order_of_the_file(machine: Machine) -> None:
-    assert {state: machine.legal[state] for state in machine.states} == {
-        "Open": ("shut", "block"),
-        "Shut": ("block", "remove"),
-        "Blocked": ("unblock",),
-        "Gone": (),
-    }
-
-
-def test_a_step_reports_where_it_leads_and_what_it_records(machine: Machine) -> None:
-    assert machine.step("Open", "shut") == Move("shut", "Open", "Shut", "door.shut")
-    assert machine.step("Shut", "block", "Open") == Move("block", "Shut", "Blocked", None)
-
-
-@pytest.mark.parametrize("previous", ["Open", "Shut"])
-def test_a_step_back_leads_to_the_status_held_before(machine: Machine, previous: str) -> None:
-    assert machine.step("Blocked", "unblock", previous).to == previous
-
-
-@in_turn(
-    ("status", "trigger", "previous", "legal"),
-    [
-        pytest.param("Open", "remove", None, ("shut", "block"), id="from elsewhere"),
-        pytest.param("Open", "paint", None, ("shut", "block"), id="an unknown trigger"),
-        pytest.param("Gone", "shut", "Shut", (), id="the end"),
-        pytest.param("Ajar", "shut", None, (), id="an unknown status"),
-        pytest.param("Blocked", "unblock", None, (), id="back to nothing"),
-        pytest.param("Blocked", "unblock", "Ajar", (), id="back to an unknown status"),
-    ],
-)
-def test_an_illegal_move_names_the_legal_ones(
-    machine: Machine, status: str, trigger: str, previous: str | None, legal: tuple[str, ...]
-) -> None:
-    with pytest.raises(IllegalMove) as caught:
-        machine.step(status, trigger, previous)
-    assert caught.value == IllegalMove("door", status, trigger, legal)
-
-
-def test_an_illegal_move_reads_as_one_line() -> None:
-    error = IllegalMove("door", "Open", "paint", ("shut", "block"))
-    assert str(error) == "door: 'paint' is not possible in Open (possible: shut, block)"
-    assert str(IllegalMove("door", "Gone", "shut", ())).endswith("(possible: nothing)")
-    assert len({error, error}) == 1
-
-
 @pytest.mark.parametrize("name", SHIPPED.machines)
 @given(data=st.data())
 def test_no_walk_ever_leaves_the_declared_states(name: str, data: st.DataObject) -> None:
@@ -399,13 +341,3 @@ def test_no_walk_ever_leaves_the_declared_states(name: str, data: st.DataObject)
         assert move.to in machine.states
         assert move.event is None or move.event in SHIPPED.events
         status, previous = move.to, status
-
-
-@given(st.sampled_from(INVOICE.states), st.text() | st.sampled_from(INVOICE.transitions))
-def test_a_trigger_is_either_legal_or_rejected(status: str, asked: Any) -> None:
-    trigger = asked if isinstance(asked, str) else asked.trigger
-    if trigger in INVOICE.legal[status]:
-        assert INVOICE.step(status, trigger, "Verified").trigger == trigger
-    else:
-        with pytest.raises(IllegalMove):
-            INVOICE.step(status, trigger, "Verified")

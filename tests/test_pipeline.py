@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
@@ -13,7 +12,6 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.http.endpoint import Endpoint, endpoint_of
 from invoice_sandbox.http.request import Reply, Request, request_of
@@ -23,39 +21,8 @@ from invoice_sandbox.openapi.operation import (
     compile_contract,
 )
 from invoice_sandbox.project.loader import default_project, load_project
-from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.cases import in_turn
-from tests.scenario_run import DATED
-from tests.support import FROZEN, Running
-
-_PART: Final = 64 * 1024
-"""Bytes of a part of a body."""
-
-
-def test_a_request_without_the_optional_members_of_asgi_is_served() -> None:
-    """The operating system forgets the address of a client that is gone."""
-    unknown = {"client": None, "raw_path": None}
-    body = json.dumps(DATED).encode().ljust(_PART)
-    host = {"host": "127.0.0.1:8080"}
-    key = {**host, "authorization": f"Bearer {DEMO_KEY}", "content-type": "application/json"}
-    messages: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body}
-
-    async def send(message: Any) -> None:
-        messages.append(message)
-
-    async def serve() -> None:
-        app = await create_app(FROZEN, url="http://127.0.0.1:8080")
-        await app(scope("GET", "/api/auth/session", host) | unknown, receive, send)
-        await app(scope("POST", "/api/invoices", key) | unknown, receive, send)
-        await app(scope("GET", "/api/audit-log", key), receive, send)
-
-    asyncio.run(serve())
-    assert [one["status"] for one in messages if "status" in one] == [401, 201, 200]
-    audited = json.loads(messages[-1]["body"])["data"]
-    assert {one["context"]["ip"] for one in audited} == {None}
+from tests.support import Running
 
 
 @pytest.mark.parametrize(
@@ -66,55 +33,6 @@ def test_only_pages_of_ours_may_run_anything(server: Running, path: str, policy:
     response = httpx.get(f"{server.url}{path}", follow_redirects=True)
     assert response.headers["content-security-policy"].startswith(policy)
     assert response.headers["x-content-type-options"] == "nosniff"
-
-
-async def post_invoice(
-    app: Sandbox,
-    invoice: Mapping[str, Any],
-    wait: Callable[[], object] = lambda: None,
-    **more: str,
-) -> tuple[int, Any]:
-    """Status and content of the response. ``wait`` is called before each message of the request."""
-    body = json.dumps(invoice).encode()
-    headers = {
-        "host": "127.0.0.1:8080",
-        "content-type": "application/json",
-        "content-length": str(len(body)),
-        "authorization": f"Bearer {DEMO_KEY}",
-        **more,
-    }
-    sent: list[Any] = []
-    parts = iter([body[at : at + _PART] for at in range(0, len(body), _PART)])
-    left = len(body)
-
-    async def receive() -> dict[str, Any]:
-        nonlocal left
-        wait()
-        part = next(parts)
-        left -= len(part)
-        return {"type": "http.request", "body": part, "more_body": left > 0}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await app(scope("POST", "/api/invoices", headers), receive, send)
-    return int(sent[0]["status"]), json.loads(sent[1]["body"])
-
-
-@pytest.mark.parametrize(("headers", "received"), [({}, 6), ({"expect": "100-continue"}, 0)])
-def test_the_rest_of_a_body_that_is_too_large_is_read_unless_the_client_waits(
-    headers: dict[str, str], received: int
-) -> None:
-    """A client that is still sending would not read the response."""
-    read: list[None] = []
-
-    async def status() -> int:
-        app = await create_app(FROZEN, url="http://127.0.0.1:8080")
-        large = {**DATED, "invoiceNumber": "x" * 5 * _PART}
-        found, _ = await post_invoice(app, large, partial(read.append, None), **headers)
-        return found
-
-    assert (asyncio.run(status()), len(read)) == (413, received)
 
 
 def scope(method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import pytest
 
 from invoice_sandbox.bundles.archive import read_bundle
 from invoice_sandbox.replay import replay
-from invoice_sandbox.testing import SandboxError, running
+from invoice_sandbox.testing import SandboxError
 from invoice_sandbox.testing.server import Options, options_from
 from tests.notes_project import write_project
 from tests.receivers import is_listening
@@ -239,8 +238,8 @@ def test_fails(invoice_sandbox):
 def test_a_failing_test_prints_why_the_server_responded_500(pytester: pytest.Pytester) -> None:
     folder = write_project(pytester.mkdir("other"))
     (folder / "handlers" / "notes.py").write_text(BROKEN)
-    run(pytester, ASKS_BROKEN, "--sandbox-project=other").assert_outcomes(passed=1, failed=1)
-    result = pytester.runpytest_inprocess(*PLAIN, "--sandbox-project=other")
+    result = run(pytester, ASKS_BROKEN, "--sandbox-project=other")
+    result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         [
             "POST /notes 500 writeNote (manual): NameError at handlers/notes.py:6",
@@ -295,24 +294,12 @@ def test_the_fixture_works_in_asynchronous_tests(pytester: pytest.Pytester, ther
     run(pytester, ASYNC, there).assert_outcomes(passed=2)
 
 
-# --- pytest-xdist
-
 PARALLEL = """
 @pytest.mark.parametrize("number", range(12))
 def test_it(invoice_sandbox, number):
     note(worker=os.environ["PYTEST_XDIST_WORKER"], url=invoice_sandbox.url)
     assert register(invoice_sandbox).endswith("_0001")
 """
-
-
-@pytest.mark.process
-def test_each_worker_has_a_server_of_its_own(pytester: pytest.Pytester) -> None:
-    run(pytester, PARALLEL, "-n", "2").assert_outcomes(passed=12)
-    reported = notes(pytester.path)
-    assert len({one["worker"] for one in reported}) == 2
-    urls = {one["url"] for one in reported}
-    assert len(urls) == 2
-    assert not any(map(is_up, urls))
 
 
 # --- nothing is left behind
@@ -344,7 +331,7 @@ def sleeping(pytester: pytest.Pytester, *arguments: str) -> Iterator[subprocess.
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("name", "arguments"), [("SIGINT", ["-n2"]), ("SIGTERM", []), ("SIGKILL", [])]
+    ("name", "arguments"), [("SIGINT", ["-n1"]), ("SIGTERM", []), ("SIGKILL", [])]
 )
 def test_a_run_that_is_stopped_leaves_no_server(
     pytester: pytest.Pytester, name: str, arguments: list[str]
@@ -485,17 +472,6 @@ def test_without_webhooks(invoice_sandbox):
     run(pytester, text, "--sandbox-project=other").assert_outcomes(passed=2)
 
 
-@pytest.mark.process
-def test_a_document_may_be_served_without_a_project(pytester: pytest.Pytester) -> None:
-    write_project(pytester.mkdir("other"))
-    text = """
-def test_it(invoice_sandbox):
-    assert invoice_sandbox.client.get("/bells").status_code == 200
-    assert "/notes" in invoice_sandbox.client.get("/openapi.json").json()["paths"]
-"""
-    run(pytester, text, "--sandbox-contract=other/openapi/openapi.yaml").assert_outcomes(passed=1)
-
-
 DOGS = """
 openapi: 3.1.0
 info: {title: Dogs, version: 1.0.0}
@@ -575,27 +551,3 @@ class Case(unittest.TestCase):
         self.sandbox.advance("P3D")
         self.sandbox.webhooks.expect("invoice.verified")
 """
-
-
-@pytest.mark.process
-def test_unittest_has_a_context_manager(pytester: pytest.Pytester) -> None:
-    file = write(pytester, UNITTEST.replace("import pytest", ""))
-    file.write_text(file.read_text().replace("import pytest\n", ""))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "unittest", "-q", "test_it"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"^OK$", done.stderr, re.MULTILINE)
-    assert not is_up(notes(pytester.path)[0]["url"])
-
-
-@pytest.mark.process
-def test_the_server_reports_why_it_does_not_start(tmp_path: Path) -> None:
-    with (
-        pytest.raises(SandboxError, match=r"the sandbox did not start: .*no such file"),
-        running(project=str(tmp_path)),
-    ):
-        pass

@@ -194,13 +194,6 @@ def test_a_user_belongs_to_one_workspace(place: Place, client: httpx.Client) -> 
         assert own != other.get(SESSION).json()["data"]["workspaceId"]
 
 
-def test_the_cookie_is_http_only_lax_and_not_secure_on_plain_http(client: httpx.Client) -> None:
-    added(client)
-    secret, *attributes = log_in(client).headers["Set-Cookie"].split("; ")
-    assert secret.startswith("ils_session=")
-    assert attributes == ["Path=/", "HttpOnly", "SameSite=Lax", "Max-Age=28800"]
-
-
 WRONG = {
     "wrong password": {"password": "correct horse batteri"},
     "nobody": {"email": "nobody@corp.example"},

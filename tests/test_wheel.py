@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tomllib
@@ -20,7 +19,6 @@ import pytest
 from packaging.requirements import Requirement
 
 from invoice_sandbox import __version__
-from tests.support import PATIENCE
 from tests.test_cli import ROOT, started
 from tests.testing_docs import environment, output
 
@@ -128,23 +126,6 @@ def test_the_image_is_built_with_every_part_of_the_wheel() -> None:
     copied = set((ROOT / "Dockerfile").read_text().split())
     allowed = set((ROOT / ".dockerignore").read_text().split())
     assert [one for one in parts if one not in copied or f"!{one}" not in allowed] == []
-
-
-def test_an_installed_sandbox_registers_an_invoice(installed: Installed, tmp_path: Path) -> None:
-    invoice = {
-        "sellerId": "org_seller_acme",
-        "debtorId": "org_debtor_globex",
-        "invoiceNumber": "INV-1",
-        "amount": 100.5,
-        "currency": "EUR",
-    }
-    command = (installed.command, "serve", "--port", "0")
-    with started(command, cwd=tmp_path, PYTHONPATH="") as server, server.client() as client:
-        created = client.post("/api/invoices", json=invoice)
-        assert created.status_code == 201
-        assert client.get(f"/api/invoices/{created.json()['data']['id']}").status_code == 200
-        server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(PATIENCE) == 0
 
 
 def test_nothing_else_lands_at_the_top_level(installed: Installed) -> None:

@@ -28,7 +28,7 @@ _OF_A_USER: Final = re.compile(r"HOME|TMPDIR|LANG|LC_\w+|SSL_\w+|\w+_proxy|\w+_P
 """Variables that a command of the page sees. With CI=true, for one, pytest would print more."""
 
 _PLACE: Final = re.compile(r"^\S*/(?=testing/)", re.MULTILINE)
-_WITHOUT: Final = "-p no:schemathesis -p no:hypothesispytest"
+_WITHOUT: Final = "-p no:schemathesis -p no:hypothesispytest -p no:anyio -p no:platformdirs"
 """Plugins of this environment that the page does not use, and that take seconds to import."""
 
 

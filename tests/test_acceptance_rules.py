@@ -157,6 +157,8 @@ OWN = replace(shown(1, "Gone"), operation="createOrder", path="/orders/o_1", is_
         ({"keys": "stable"}, keyed(("a", 1), ("a", 1), status=503), KEPT),
         ({"keys": "stable"}, keyed(("a", 1), ("b", 1), status=503), BROKEN),
         ({"keys": "stable"}, keyed(("a", 1), ("b", 1), status=None), BROKEN),
+        ({"keys": "stable"}, keyed(("a", 1), ("b", 1), status=429), BROKEN),
+        ({"keys": "stable"}, keyed(("a", 1), ("b", 1), status=401), UNJUDGED),
         ({"keys": "stable"}, keyed(("a", 1), ("b", 1), fault="truncate"), BROKEN),
         ({"keys": "stable"}, keyed(("a", 1), ("b", 1)), UNJUDGED),  # the first had succeeded
         ({"keys": "stable"}, keyed((None, 1), (None, 1), status=503), UNJUDGED),

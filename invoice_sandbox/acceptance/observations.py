@@ -12,6 +12,7 @@ from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.control.client import ControlClient
 
 _MAX_REQUESTS: Final = 1000
+_TOO_MANY: Final = 429
 _FAILURE: Final = 500
 _UNREADABLE: Final = frozenset({"truncate", "html", "malformed"})
 """Faults of a response that the client cannot read."""
@@ -54,9 +55,14 @@ class Request:
         return f"{self.method} {self.path}: {self.status or 'connection reset'}"
 
     @property
-    def may_have_had_an_effect(self) -> bool:
-        """True if the client cannot know: it got no response that it can read, or a 5xx."""
-        return self.status is None or self.status >= _FAILURE or self.fault in _UNREADABLE
+    def has_failed(self) -> bool:
+        """True if a repetition may succeed: 429, 5xx, no response, or one that cannot be read."""
+        return (
+            self.status is None
+            or self.status == _TOO_MANY
+            or self.status >= _FAILURE
+            or self.fault in _UNREADABLE
+        )
 
     def evidence(self) -> dict[str, Any]:
         """A reference to its journal entry."""

@@ -34,8 +34,6 @@ _PASSIVE: Final = (_OF_REPETITIONS, _OF_BODIES, _OF_DELIVERIES)
 _GAPS: Final = "gaps"
 _END: Final = "end"
 """A rule about how the client ended, which no recording shows."""
-_TOO_MANY: Final = 429
-_FAILURE: Final = 500
 
 
 def passive_report(plan: Plan, bundle: Bundle) -> RunReport:
@@ -145,16 +143,11 @@ def _episodes(requests: Sequence[Request]) -> Iterator[Sequence[Request]]:
     numbers = []
     for request in requests:
         numbers.append(ended)
-        ended += not _has_failed(request)
+        ended += not request.has_failed
     for _, pairs in groupby(zip(numbers, requests, strict=True), lambda pair: pair[0]):
         episode = [request for _, request in pairs]
         if len(episode) > 1:
             yield episode
-
-
-def _has_failed(request: Request) -> bool:
-    status = request.status
-    return status is None or status == _TOO_MANY or status >= _FAILURE
 
 
 def _of_deliveries(rule: Rule, seen: Observations) -> Iterator[Result]:

@@ -67,6 +67,8 @@ class Api:
             delay = self._repetition(request, status, headers)
             if delay is None:
                 break
+            if fault("reads-on-while-it-must-wait") and status == 429:
+                self._try(Attempt("GET", "/api/offers", None))
             time.sleep(delay)
             request.prepare_repetition(status)
         raise RejectedError(f"{method} {path}: {status} {found}")
@@ -169,7 +171,7 @@ class Attempt:
             self.wait = random.uniform(0.1, 0.5)  # noqa: S311 - no secret
         elif not fault("constant-backoff"):
             self.wait *= 2
-        if fault("new-key-for-each-attempt"):
+        if fault("new-key-for-each-attempt") or (status == 429 and fault("new-key-after-a-429")):
             self.key = os.urandom(12).hex()
         if fault("other-body-in-repetitions") and self.data is not None:
             self.data = {**self.data, "dueDate": "2027-02-01"}

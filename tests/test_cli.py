@@ -288,7 +288,6 @@ INVOICES: Pointer = ("paths", "/api/invoices")
 FIELDS: Pointer = ("components", "schemas", "InvoiceInput")
 BODY: Pointer = (*INVOICES, "post", "requestBody")
 JSON_BODY: Pointer = (*BODY, "content", "application/json")
-TENANT = {"name": "tenant", "in": "query", "schema": {"type": "string"}}
 
 
 def put(*path: Any) -> Callable[[Document], None]:
@@ -322,14 +321,6 @@ def each(*changes: Callable[[Document], None]) -> Callable[[Document], None]:
 def rename_path(document: Document) -> None:
     """``/api/audit-log`` becomes ``/api/audit``."""
     document["paths"]["/api/audit"] = document["paths"].pop("/api/audit-log")
-
-
-def rename_schema(document: Document) -> None:
-    """``Invoice`` becomes ``Receivable``, wherever it is referred to."""
-    text = json.dumps(document).replace('schemas/Invoice"', 'schemas/Receivable"')
-    document.update(json.loads(text))
-    schemas = document["components"]["schemas"]
-    schemas["Receivable"] = schemas.pop("Invoice")
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")
 NOW = "2026-11-21T09:30:00Z"
 START = f"frozen at {NOW}, nothing due"
-NO_MATCH = "No requests.\n"
 TYPED = "correct horse battery\n"
 Run = Callable[[str], Result]
 

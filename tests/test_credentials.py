@@ -368,9 +368,6 @@ def test_a_key_that_may_register_webhooks_may_not_send_tests(
         assert limited.post("/api/webhooks/test", json={}).status_code == 403
 
 
-SECRET = "a-secret-of-somebody"
-
-
 # Two schemes that are required together
 
 

@@ -170,17 +170,13 @@ def test_the_same_seed_gives_the_same_value_in_every_process() -> None:
         "import json; from tests.test_generate import SCHEMAS, example_of;"
         "print(json.dumps([example_of(each, 'seed') for each in SCHEMAS.values()]))"
     )
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
-    assert json.loads(runs[0]) == [example_of(each, "seed") for each in SCHEMAS.values()]
-    assert runs[0] == runs[1]
+    made = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert json.loads(made) == [example_of(each, "seed") for each in SCHEMAS.values()]
 
 
 @in_turn(

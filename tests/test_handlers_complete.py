@@ -57,9 +57,6 @@ def test_a_handler_is_in_the_module_of_its_tag() -> None:
     assert modules == {name: snake_case(tag) for name, tag in tags.items()}
 
 
-_NO_HANDLER = ast.AsyncFunctionDef | ast.ClassDef
-
-
 def test_a_handler_module_has_handlers_and_nothing_else_of_its_own() -> None:
     for file in sorted((default_project() / "handlers").glob("[!_]*.py")):
         body = ast.parse(file.read_text()).body

@@ -18,60 +18,7 @@ from tests.toy import contract, serving_contract
 
 pytestmark = pytest.mark.slow
 
-BOUNDED = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 10}
-IF_COMPANY = {
-    "if": {"properties": {"kind": {"const": "company"}}, "required": ["kind"]},
-    "then": {"required": ["vat"]},
-    "else": {"required": ["name"]},
-}
-
 JSON = {"Content-Type": "application/json"}
-KEYWORDS: dict[str, tuple[Any, list[Any], list[Any]]] = {
-    "const": ({"const": "EUR"}, ["EUR"], ["GBP", 1]),
-    "numeric exclusive bounds": (BOUNDED, [0.001, 9], [0, 10, -1]),
-    "prefixItems": (
-        {"prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False},
-        [["a", 1], ["a"]],
-        [["a", "b"], [1], ["a", 1, 2]],
-    ),
-    "unevaluatedProperties": (
-        {"allOf": [{"properties": {"a": True}}], "unevaluatedProperties": False},
-        [{"a": 1}, {}],
-        [{"a": 1, "b": 2}],
-    ),
-    "$dynamicRef": (
-        {"$ref": "#/components/schemas/Tree"},
-        [{"children": [{"data": 1}]}],
-        [{"children": [{"daat": 1}]}],
-    ),
-    "null among types": ({"type": ["string", "null"]}, ["a", None], [1]),
-    "if, then, else": (IF_COMPANY, [{"kind": "company", "vat": "1"}, {"name": "x"}], [{}]),
-    "dependentRequired": (
-        {"dependentRequired": {"issueDate": ["dueDate"]}},
-        [{}, {"issueDate": 1, "dueDate": 2}],
-        [{"issueDate": 1}],
-    ),
-    "contains with minContains": (
-        {"contains": {"type": "integer"}, "minContains": 2},
-        [[1, "a", 2]],
-        [[1, "a"]],
-    ),
-    "format date is asserted": ({"format": "date"}, ["2026-02-28"], ["2026-02-30", "today"]),
-    "format date-time is asserted": (
-        {"format": "date-time"},
-        ["2026-11-21T09:30:00Z"],
-        ["2026-11-21"],
-    ),
-    "an unknown keyword is an annotation": ({"x-nonsense": 1, "nullable": True}, [1, None], []),
-}
-
-
-def cases(index: int) -> list[Any]:
-    return [
-        pytest.param(row[0], value, id=f"{keyword}: {value!r}")
-        for keyword, row in KEYWORDS.items()
-        for value in row[index]
-    ]
 
 
 def test_an_earlier_dialect_is_read_as_2020_12_with_a_warning(tmp_path: Path) -> None:

@@ -294,14 +294,6 @@ def test_the_fixture_works_in_asynchronous_tests(pytester: pytest.Pytester, ther
     run(pytester, ASYNC, there).assert_outcomes(passed=2)
 
 
-PARALLEL = """
-@pytest.mark.parametrize("number", range(12))
-def test_it(invoice_sandbox, number):
-    note(worker=os.environ["PYTEST_XDIST_WORKER"], url=invoice_sandbox.url)
-    assert register(invoice_sandbox).endswith("_0001")
-"""
-
-
 # --- nothing is left behind
 
 SLEEPING = """
@@ -533,21 +525,3 @@ def test_a_receiver_of_a_project_that_names_no_registration_is_reported(
     result.assert_outcomes(failed=1)
     problem = "does not name the operation that registers webhook endpoints; name it in 'webhooks'"
     result.stdout.fnmatch_lines([f"E * the project at {server.url} {problem} of *"])
-
-
-# --- unittest
-
-UNITTEST = """
-from invoice_sandbox.testing import running
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.sandbox = self.enterContext(running("kyb-hold", hold="P2D"))
-
-    def test_it(self):
-        assert "pytest" not in sys.modules or "PYTEST_VERSION" in os.environ
-        note(url=self.sandbox.url)
-        register(self.sandbox)
-        self.sandbox.advance("P3D")
-        self.sandbox.webhooks.expect("invoice.verified")
-"""

@@ -21,7 +21,7 @@ from invoice_sandbox.testing import (
 from invoice_sandbox.testing.report import Used, journal
 from tests.cases import in_turn
 from tests.receivers import deliveries, receiving
-from tests.scenario_run import new_invoice, offers, register_new, status
+from tests.scenario_run import offers, register_new, status
 from tests.support import PATIENCE
 
 
@@ -384,13 +384,6 @@ def test_the_report_shows_why(invoice_sandbox: InvoiceSandbox) -> None:
     assert nothing.startswith("GET /api/nothing 404 no operation")
 
 
-@pytest.mark.process
-def test_a_report_on_a_server_that_has_gone_reports_so() -> None:
-    with running() as sandbox:
-        pass
-    assert "cannot be read: no sandbox responds at" in report_of(sandbox)
-
-
 # --- snapshots, reset, other workspaces
 
 
@@ -455,16 +448,3 @@ def test_the_same_seed_gives_the_same_ids(sandbox: InvoiceSandbox) -> None:
         with sandbox.workspace(seed=7) as one:
             ids.append(register_new(one.client))
     assert ids[0] == ids[1]
-
-
-async def _ask(sandbox: InvoiceSandbox) -> int:
-    async with sandbox.async_client() as client:
-        return (await client.post("/api/invoices", json=new_invoice())).status_code
-
-
-@pytest.mark.anyio
-async def test_an_asynchronous_client_sends_the_key(sandbox: InvoiceSandbox) -> None:
-    assert await _ask(sandbox) == 201
-
-
-# --- what responds is no sandbox

@@ -284,25 +284,6 @@ def test_an_operation_has_a_summary_a_description_and_one_declared_tag(row: Row)
 
 
 ONE_SPACE: Final = re.compile(r"\s+")
-INTRODUCTION: Final = {
-    "the sandbox": "returns mock data, does not trigger live financing, payment or partner systems",
-    "synthetic data": "is to be used with synthetic entities only",
-    "the live environment": "restricted and coming soon; it will have real records and stricter "
-    "permissions after partner onboarding",
-    "go-live": "Commercial and regulatory onboarding, live credentials with least-privilege "
-    "scopes, approved webhook endpoints, validated retry and error handling, KYB/KYC and "
-    "screening-provider controls, and partner acceptance testing.",
-    "the limit of the sandbox": "120 requests per minute and key; this number is a placeholder",
-    "live limits": "Live limits are tiered by partner contract.",
-    "a limit that is exceeded": "corresponds to the code `rate_limit_exceeded`",
-}
-TAGS: Final = {
-    "auth": "HTTP-only cookie sessions and tenant-scoped row-level policies",
-    "api-keys": "a sandbox prefix followed by the secret. Keys are scoped by action. The secret is "
-    "displayed only once, at creation; only a SHA-256 digest of the key is retained.",
-    "partners": "never connects to a live partner network",
-    "webhooks": "signing secrets and logs are placeholders",
-}
 
 
 def test_only_the_codes_that_the_specification_pairs_with_a_status_are_paired() -> None:

@@ -65,9 +65,6 @@ def own(tmp_path: Path) -> Path:
     return tmp_path
 
 
-# Help
-
-
 # list
 
 
@@ -312,6 +309,3 @@ def test_a_folder_that_is_not_there_is_misuse(line: str, option: str) -> None:
 
 def test_a_project_without_a_contract_is_one_line_and_status_2(own: Path) -> None:
     assert "openapi.yaml: no such file" in misused(f"list --project {own}")
-
-
-# One group, two names

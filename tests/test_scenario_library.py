@@ -309,6 +309,3 @@ def test_a_new_file_of_another_extension_is_reported(
     scenarios = served.sandbox.engine.project.scenarios
     until(lambda: "other" not in scenarios and "other.yml" in caplog.text, "it is not reported")
     assert "rename it to other.yaml); the file is ignored" in caplog.text
-
-
-# How often it looks

@@ -106,8 +106,6 @@ def test_a_right_order_is_accepted(
 NOT_YET = "'{}' is not possible then: the invoice is {} (possible: {})"
 REGISTERED = "start-verification, suspect-duplicate, withdraw, expire"
 PENDING = "verify, hold, fail-verification, suspect-duplicate, dispute, withdraw"
-VERIFIED = "request-financing, dispute, withdraw, expire"
-
 ILLEGAL: dict[str, tuple[tuple[str, ...], int, str]] = {
     # the steps, the number of the one that is wrong, what is said of it
     "too early": (

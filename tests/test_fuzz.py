@@ -209,21 +209,11 @@ def test_the_hooks_serve_a_run_of_schemathesis_too(server: Running, tmp_path: Pa
         assert client.get("/api/invoices").content == before
 
 
-MISUSED = {
-    "a folder without a project": (["--project", "."], "is no project"),
-    "an argument that Schemathesis rejects": (["--max-examples", "0"], "'--max-examples'"),
-}
-
-
 @pytest.mark.process
-@pytest.mark.parametrize(("arguments", "reported"), MISUSED.values(), ids=MISUSED)
-def test_misuse_ends_with_2_and_reports_why(
-    tmp_path: Path, arguments: list[str], reported: str
-) -> None:
-    (tmp_path / "file").write_text("{}")
-    ended = run("invoice-sandbox", "fuzz", *arguments, folder=tmp_path)
+def test_a_folder_without_a_project_is_misuse(tmp_path: Path) -> None:
+    ended = run("invoice-sandbox", "fuzz", "--project", ".", folder=tmp_path)
     assert ended.returncode == 2
-    assert reported in ended.stdout + ended.stderr
+    assert "is no project" in ended.stdout + ended.stderr
     assert "Traceback" not in ended.stderr
 
 

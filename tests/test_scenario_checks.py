@@ -460,17 +460,9 @@ def test_without_a_lifecycle_a_scenario_may_still_inject_faults(tmp_path: Path) 
     assert load_scenario(written(tmp_path, text), alone).faults
 
 
-REJECTED = {
-    "an unknown action": ("note.written PT1S rign", "there is no action 'rign' (did you mean ring"),
-}
-
-
-@pytest.mark.parametrize(("scenario", "message"), REJECTED.values(), ids=REJECTED)
 @pytest.mark.process
-def test_a_server_does_not_start_with_a_wrong_scenario(
-    tmp_path: Path, scenario: str, message: str
-) -> None:
-    project = write_project(tmp_path, wrong=scenario)
+def test_a_server_does_not_start_with_a_wrong_scenario(tmp_path: Path) -> None:
+    project = write_project(tmp_path, wrong="note.written PT1S rign")
     command = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
     ended = subprocess.run(
         [*command, "--project", str(project)],
@@ -480,6 +472,6 @@ def test_a_server_does_not_start_with_a_wrong_scenario(
         timeout=PATIENCE,
     )
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert message in ended.stderr
+    assert "there is no action 'rign' (did you mean ring" in ended.stderr
     assert f"{project / 'scenarios' / 'wrong.yaml'}:4:" in ended.stderr
     assert "Traceback" not in ended.stderr

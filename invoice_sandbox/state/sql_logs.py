@@ -7,6 +7,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from invoice_sandbox.base.errors import ApiError
@@ -14,10 +15,13 @@ from invoice_sandbox.state import Log, NoWorkspaceError, Record, sql
 from invoice_sandbox.state.columns import decoded, encoded
 from invoice_sandbox.state.memory import LOG_BYTES, LOG_ENTRIES
 
-_DELAY: Final = 5.0
-_DELAY_OF_SHARED: Final = 0.05
-"""Seconds after which entries are written, the second where other servers may read them. Entries
-that are too old for the log by then need not be written."""
+_DELAY: Final = 0.05
+"""Seconds after which entries are written, if nothing was added meanwhile; and at once, where other
+servers may read them."""
+
+_LONGEST_DELAY: Final = 5.0
+"""Seconds after which entries are written in any case. Those that are too old for the log by then
+need not be written."""
 
 _SLICE: Final = 50
 """Entries that are written without a pause."""
@@ -60,6 +64,7 @@ class SqlLogs:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self._waiting: dict[tuple[str, str], _Waiting] = {}
+        self._added = 0
         self._whole: defaultdict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
         self._news: dict[str, asyncio.Event] = {}
         self._lock = threading.Lock()
@@ -88,6 +93,7 @@ class SqlLogs:
             waiting = self._waiting.setdefault(key, _Waiting())
             waiting.count += 1
             waiting.entries.append(added)
+            self._added += 1
         if self._loop is None or not (is_first or workspace_id in self._news):
             return
         if self.threads:
@@ -99,8 +105,8 @@ class SqlLogs:
         """Wake whoever waits for entries, and see to it that they are written."""
         self.wake(workspace_id)
         if is_first and self._loop is not None:
-            delay = _DELAY_OF_SHARED if self.threads else _DELAY
-            self._loop.call_later(delay, self._write_later)
+            latest = self._loop.time() + _LONGEST_DELAY
+            self._loop.call_later(_DELAY, self._write_later, self._added, latest)
 
     def wake(self, workspace_id: str) -> None:
         """Let those look again who wait for entries."""
@@ -108,19 +114,25 @@ class SqlLogs:
         if news is not None:
             news.set()
 
-    def _write_later(self) -> None:
+    def _write_later(self, added: int, latest: float) -> None:
+        """Write entries that wait, unless others were added after the first ``added``."""
         if self._loop is None:
             return
         if self.threads:
             self._loop.run_in_executor(None, self._try_to_write)
+        elif added != self._added and self._loop.time() < latest:
+            self._loop.call_later(_DELAY, self._write_later, self._added, latest)
         elif self._try_to_write(_SLICE) and self._waiting:
-            self._loop.call_soon(self._write_later)  # others go on
+            self._loop.call_soon(self._write_later, self._added, 0.0)  # others go on
 
     def _try_to_write(self, most: int | None = None) -> bool:
-        """Write entries that wait. False: they wait until somebody adds to them."""
+        """Write entries that wait. False: that is tried again later."""
         try:
             self.write_logs(most)
         except ApiError:
+            if self._loop is not None:
+                again = partial(self._loop.call_later, _LONGEST_DELAY, self._write_later, 0, 0.0)
+                self._loop.call_soon_threadsafe(again)
             return False
         return True
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state import StoreError
-from invoice_sandbox.state.postgresql import ROLE, Database, shown
+from invoice_sandbox.state.postgresql import CONNECTIONS, ROLE, Database, shown
 from invoice_sandbox.state.sql import TABLES
 from tests.databases import Proxy, new_database
 from tests.receivers import receiving
@@ -260,6 +261,67 @@ def test_the_server_works_in_the_restricted_role_whatever_its_user_is(
         execute(dsn, f"REVOKE INSERT ON invoice_sandbox.record FROM {ROLE}")
         assert create(client).status_code == 503
     assert "permission denied for table record" in caplog.text
+
+
+# --- a workspace, or every connection, in use
+
+
+@contextmanager
+def locked(dsn: str, workspace: str) -> Iterator[None]:
+    """A workspace that another server works in."""
+    with restricted(dsn, workspace) as connection:
+        connection.execute("SELECT FROM workspace WHERE state = '' FOR UPDATE")
+        yield
+
+
+def test_the_first_request_in_a_workspace_that_is_in_use_keeps_nobody_waiting(dsn: str) -> None:
+    with served(dsn) as running, running.client() as client, ThreadPoolExecutor(2) as pool:
+        made = data(client.post("/sandbox/workspaces", json={}))
+        with running.client(made["key"]) as other:
+            with locked(dsn, made["id"]):
+                waits = pool.submit(other.get, "/api/invoices")
+                with pytest.raises(TimeoutError):
+                    waits.result(0.3)
+                assert pool.submit(client.get, "/api/invoices").result(PATIENCE / 2).is_success
+                assert not waits.done()
+            assert waits.result().is_success
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/console"])
+def test_a_page_that_waits_for_a_connection_keeps_nobody_waiting(dsn: str, path: str) -> None:
+    with served(dsn, metrics=True) as running, running.client() as client:
+        store: Any = running.sandbox.engine.store
+        with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
+            for _ in range(CONNECTIONS + 1):
+                stack.callback(store.database.give, store.database.take())
+            page = pool.submit(client.get, path)
+            with pytest.raises(TimeoutError):
+                page.result(0.3)
+            with running.client(None) as other:
+                assert other.get("/sandbox/health/live", timeout=3).is_success
+            stack.close()
+            assert page.result().is_success
+
+
+def test_a_request_that_waits_while_the_server_stops_is_503(dsn: str) -> None:
+    with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
+        with served(dsn) as running, running.client() as client:
+            assert client.get("/api/invoices").is_success
+            stack.enter_context(locked(dsn, running.sandbox.engine.first_workspace))
+            headers = dict(client.headers)
+            waits = pool.submit(httpx.get, f"{running.url}/api/invoices", headers=headers)
+            with pytest.raises(TimeoutError):
+                waits.result(0.3)
+        response = waits.result()
+    assert response.status_code == 503
+    assert response.json()["error"]["requestId"] == response.headers["x-request-id"]
+
+
+def test_other_servers_know_that_a_workspace_is_used(pair: list[Running]) -> None:
+    first, second = (running.sandbox.engine for running in pair)
+    used = first.system_clock.now() + timedelta(days=3)
+    first.store.note_request(first.first_workspace, used)
+    assert second.store.last_used(first.first_workspace) == used
 
 
 # --- while the database is away

@@ -209,6 +209,16 @@ def test_a_deleted_workspace_leaves_no_credential_behind() -> None:
     assert store.credential("of one") is not None
 
 
+def test_a_workspace_has_no_log_of_a_deleted_one_with_its_id() -> None:
+    store = store_of("one")
+    workspace = store.workspace("one")
+    assert workspace is not None
+    store.append("one", "steps", {"n": 1})
+    store.delete_workspace("one")
+    store.create_workspace(workspace, FIRST)
+    assert store.log("one", "steps") == Log((), 0)
+
+
 def test_there_is_no_transaction_on_an_unknown_workspace() -> None:
     store = store_of("one")
     with pytest.raises(KeyError), store.transaction("two"):

@@ -76,7 +76,7 @@ class RateLimiter:
     def _open(self, policy: str, caller: str, now: float) -> _Window:
         if len(self._windows) >= self._sweep_at:
             self._windows = {
-                key: window for key, window in self._windows.items() if window.ends > now
+                key: window for key, window in self._windows.copy().items() if window.ends > now
             }
             self._sweep_at = max(_FEW_CALLERS, 2 * len(self._windows))
         window = self._windows[policy, caller] = _Window(ends=now + WINDOW_SECONDS)

@@ -93,21 +93,22 @@ class Console:
         if FROM_CONSOLE in request.scope.get("extensions", {}):
             raise reject("unknown_path")  # a page that asks for a page would wait for itself
         check_site(request, self.engine.url)
-        client = request.scope[CLIENT] = self._client(request)
-        request.scope[POSITION] = _text(self._position(client.identity.workspace))
+        client = request.scope[CLIENT] = await self._client(request)
+        position = await self.engine.call(self._position, client.identity.workspace)
+        request.scope[POSITION] = _text(position)
         content = await _content(request) if request.method == "POST" else b""
         return await respond_with(self._application, request, content)
 
-    def _client(self, request: Request) -> Client:
+    async def _client(self, request: Request) -> Client:
         """The client of the visitor. Raises ApiError 403 for a page of another origin."""
         check_reader(request, self.engine.url)
-        visitor = visitor_of(self.engine, request, self.demo_key(request))
+        visitor = await self.engine.call(visitor_of, self.engine, request, self.demo_key(request))
         request.scope[VISITOR] = visitor
         return Client.of(self.inside, request, visitor.current)
 
     async def _stream(self, request: Request) -> Reply:
         """An event ``change`` whenever the visitor's workspace has changed."""
-        client = self._client(request)
+        client = await self._client(request)
         seen = await client.ask("GET", _LOOKED_AT, observes=True)
         workspace = client.identity.workspace
         if not seen.is_success or workspace is None:
@@ -127,7 +128,7 @@ class Console:
     async def _changes(self, workspace_id: str, given: str) -> AsyncGenerator[bytes, None]:
         """Changes after the position that a page was ``given``, or from now on. A number beyond
         the last one is that of an earlier process."""
-        now = after = self._position(workspace_id)
+        now = after = await self.engine.call(self._position, workspace_id)
         if now and _POSITION.fullmatch(given):
             seen = zip(now.items(), map(int, given.split(".")), strict=True)
             after = {name: (number if number <= last else 0) for (name, last), number in seen}

@@ -93,7 +93,7 @@ async def _advanced(
     try:
         return await call.engine.agenda.advance(call.workspace.id, target, wait=wait)
     except EndlessError:
-        stopped = instant_text(_now(call))
+        stopped = instant_text(await call.engine.call(_now, call))
         raise conflict(
             f"More than {MAX_STEPS} steps fell due; the clock stopped at {stopped}",
             "Advance again to continue; the agenda shows steps that repeat.",

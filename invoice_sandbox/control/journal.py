@@ -69,7 +69,7 @@ def _streamed(parts: AsyncGenerator[bytes, None]) -> Raw:
 
 
 async def _present(call: ControlCall, after: int) -> AsyncGenerator[bytes, None]:
-    log = call.engine.store.log(call.workspace.id, REQUESTS_LOG)
+    log = await call.engine.call(call.engine.store.log, call.workspace.id, REQUESTS_LOG)
     for part in _events(call, log, after):
         yield part
 

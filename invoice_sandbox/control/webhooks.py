@@ -189,7 +189,7 @@ def stream_listener(call: ControlCall) -> Raw:
     """
     listener = _listener(call)
     idle = timedelta(seconds=call.query.get("idle", _IDLE)) if call.wants_stream else timedelta()
-    parts = listener.stream(call.last_event, idle, call.is_there)
+    parts = listener.stream(call.last_event, idle, partial(call.engine.call, call.is_there))
     return Raw(200, STREAM, headers=(("Cache-Control", "no-store"),), stream=parts)
 
 

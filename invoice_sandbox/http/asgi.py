@@ -91,16 +91,14 @@ class Leaf:
                 outcome = await self._engine.call(respond, self._engine, request, go_on)
                 if isinstance(outcome, Reply):
                     return outcome
-                go_on = await _waited(request, outcome)
+                go_on = await self._waited(request, outcome)
         except ClientGoneError:
             raise
-        except Exception as error:
+        except (Exception, CancelledError) as error:
+            shown = _shown(request, error)
             request.endpoint = None  # what its document shows may be the reason
-            shown = (
-                error
-                if isinstance(error, ApiError)
-                else internal_error(self._engine, request, error)
-            )
+            if not isinstance(shown, ApiError):
+                shown = internal_error(self._engine, request, shown)
             reply = error_reply(self._engine, request, shown)
             return with_common_headers(self._engine, request, reply)
 
@@ -126,26 +124,33 @@ class Leaf:
             return admitted(self._engine, request)
         return Later(partial(reject_length, request), _as_it_is)
 
+    async def _waited(self, request: Request, later: Later) -> Callable[[], Outcome]:
+        """Return what goes on once the work is done. Raises ClientGoneError."""
+        try:
+            result = await later.work()
+        except (Exception, CancelledError) as error:
+            if later.undo is not None:
+                await self._engine.call(later.undo)
+            if isinstance(error, ClientGoneError):
+                raise
+            return partial(_raise, _shown(request, error))
+        return partial(later.then, result)
+
 
 def _as_it_is(found: Outcome) -> Outcome:
     return found
 
 
-async def _waited(request: Request, later: Later) -> Callable[[], Outcome]:
-    """Return what goes on once the work is done. Raises ClientGoneError."""
-    try:
-        result = await later.work()
-    except (Exception, CancelledError) as error:
-        if later.undo is not None:
-            later.undo()
-        if isinstance(error, ClientGoneError):
-            raise
-        if isinstance(error, CancelledError):
-            if CONNECTION not in request.scope.get("extensions", ()):
-                raise  # of a client within this process, which no longer waits
-            error = STOPPING
-        return partial(_raise, error)
-    return partial(later.then, result)
+def _shown(request: Request, error: Exception | CancelledError) -> Exception:
+    """Return what a client sees of an error: one whose request is cancelled, that the server stops.
+
+    Raises CancelledError for a client within this process, which no longer waits.
+    """
+    if not isinstance(error, CancelledError):
+        return error
+    if CONNECTION not in request.scope.get("extensions", ()):
+        raise error
+    return STOPPING
 
 
 def _raise(error: Exception) -> Outcome:

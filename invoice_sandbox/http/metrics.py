@@ -72,10 +72,10 @@ class Metrics:
         return Page(PATH, partial(self._respond, engine))
 
     async def _respond(self, engine: Engine, _request: Request) -> Reply:
-        is_ready = engine.store.is_ready()
+        is_ready = await engine.call(engine.store.is_ready)
         self._ready.set(is_ready)
         if is_ready:
-            self._workspaces.set(engine.store.count_workspaces())
+            self._workspaces.set(await engine.call(engine.store.count_workspaces))
         return Reply(HTTPStatus.OK, generate_latest(self._registry), CONTENT_TYPE_LATEST)
 
 

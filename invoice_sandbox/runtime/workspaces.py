@@ -183,7 +183,7 @@ class Workspaces:
 
     def counted(self, workspace: Workspace) -> Mapping[tuple[str, int], int]:
         """Return the number of responses by operationId and status."""
-        return self.responses.get(workspace.id, Counter())
+        return self.responses.get(workspace.id, Counter()).copy()
 
     def is_expired(self, workspace: Workspace) -> bool:
         """True if the workspace was idle for too long and must be deleted."""

@@ -193,9 +193,11 @@ class SqlLogs:
             del whole[number]
 
     def forget_logs(self, workspace_id: str) -> None:
-        """Forget a workspace that was deleted."""
-        for key in [key for key in self._whole if key[0] == workspace_id]:
-            del self._whole[key]
+        """Forget a workspace that was deleted: another one may get its id."""
+        with self._writing, self._lock:
+            for logs in (self._waiting, self._whole):
+                for key in [key for key in logs if key[0] == workspace_id]:
+                    del logs[key]
         self.wake(workspace_id)
 
     def log(self, workspace_id: str, log: str) -> Log:

@@ -67,7 +67,7 @@ class SqlStore(SqlLogs):
         self._used: dict[str, datetime] = {}
         self._noted: dict[str, datetime] = {}
         self._numbers: dict[str, tuple[int, int]] = {}
-        self._lock = threading.Lock()
+        self._numbering = threading.Lock()
         self._problem: str | None = None
         self._next_trial = 0.0
 
@@ -130,9 +130,9 @@ class SqlStore(SqlLogs):
             self.write_logs()
             for workspace_id, (number, last) in self._numbers.items():
                 with self.session(workspace_id) as session:
-                    used = self._use_row(workspace_id)
+                    use = self._use(workspace_id, self._used[workspace_id])
                     rows = [(number, workspace_id, sql.LIVE, last)]
-                    session.commit([(sql.RETURN, rows), (sql.USE, [used])])
+                    session.commit([(sql.RETURN, rows), use])
         except ApiError:
             log.error("The last log entries were not written")
         self.database.close()
@@ -203,38 +203,46 @@ class SqlStore(SqlLogs):
 
     def note_request(self, workspace_id: str, now: datetime) -> int:
         """Count a request and return its number. After a crash, numbers may be left out."""
-        with self._lock:
+        with self._numbering:
             self._used[workspace_id] = now
             number, last = self._numbers.get(workspace_id, (0, 0))
-            noted = self._noted.setdefault(workspace_id, now)
-            if number == last:
-                number, last = self._reserve(workspace_id)
-            self._numbers[workspace_id] = number + 1, last
-        if (now - noted).total_seconds() >= _SECONDS_UNNOTED:
+            if number < last:
+                self._numbers[workspace_id] = number + 1, last
+        if number == last:
+            return self._reserve(workspace_id, now)
+        if (now - self._noted.get(workspace_id, now)).total_seconds() >= _SECONDS_UNNOTED:
             with self.session(workspace_id) as session:
-                session.commit([(sql.USE, [self._use_row(workspace_id)])])
+                session.commit([self._use(workspace_id, now)])
         return number + 1
 
-    def _reserve(self, workspace_id: str) -> tuple[int, int]:
-        """Return the number before the first one that was reserved, and the last one."""
-        last = self._counted(workspace_id, sql.RESERVE, _RESERVED)
-        return last - _RESERVED, last
+    def _reserve(self, workspace_id: str, now: datetime) -> int:
+        """Reserve numbers, note the use of the workspace, and return the first of them.
 
-    def _counted(self, workspace_id: str, statement: str, *values: int) -> int:
+        The row may be locked, so requests in other workspaces go on.
+        """
+        use = self._use(workspace_id, now)
+        last = self._counted(workspace_id, sql.RESERVE, _RESERVED, use=[use])
+        first = last - _RESERVED + 1
+        with self._numbering:
+            if self._numbers.get(workspace_id, (0, 0))[1] < last:
+                self._numbers[workspace_id] = first, last
+        return first
+
+    def _counted(self, workspace_id: str, statement: str, *values: int, use: sql.Batch = ()) -> int:
         """Change a number of a workspace and return it."""
         with self.session(workspace_id) as session:
             session.write(())
             row = session.one(statement, (*values, workspace_id, sql.LIVE))
-            session.commit()
+            session.commit(use)
         if row is None:
             raise NoWorkspaceError(workspace_id)
         return int(row[0])
 
-    def _use_row(self, workspace_id: str) -> tuple[Any, ...]:
-        """Return what the statement needs that writes the last use of a workspace."""
-        self._noted[workspace_id] = self._used[workspace_id]
-        used = columns.milliseconds(self._used[workspace_id])
-        return used, workspace_id, sql.LIVE, used
+    def _use(self, workspace_id: str, at: datetime) -> tuple[str, list[tuple[Any, ...]]]:
+        """Return the statement that writes the last use of a workspace."""
+        self._noted[workspace_id] = at
+        used = columns.milliseconds(at)
+        return sql.USE, [(used, workspace_id, sql.LIVE, used)]
 
     def last_used(self, workspace_id: str) -> datetime:
         """Return when the workspace received its last request, in real time."""

@@ -9,7 +9,7 @@ address again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -151,7 +151,7 @@ class Listener:
             self._loop.call_soon_threadsafe(_resolve, message.response, NobodyListensError())
 
     async def stream(
-        self, after: int, idle: timedelta, is_open: Callable[[], bool]
+        self, after: int, idle: timedelta, is_open: Callable[[], Awaitable[bool]]
     ) -> AsyncGenerator[bytes, None]:
         """The messages as server-sent events, starting with those that wait already.
 
@@ -172,7 +172,7 @@ class Listener:
                     sent, silence = message.number, 0.0
                     yield message.event()
                 left = idle.total_seconds() - silence
-                if left <= 0 or not is_open():
+                if left <= 0 or not await is_open():
                     return
                 try:
                     async with asyncio.timeout(min(left, HEARTBEAT)):
@@ -261,7 +261,7 @@ class Listeners:
 
     def workspaces(self) -> set[str]:
         """The ids of the workspaces that have listeners."""
-        return {listener.workspace_id for listener in self._by_token.values()}
+        return {listener.workspace_id for listener in list(self._by_token.values())}
 
     def remove(self, listener: Listener) -> None:
         """Close a listener for good."""
@@ -280,7 +280,7 @@ class Listeners:
             self.remove(listener)
 
     def _of(self, workspace_id: str) -> list[Listener]:
-        listeners = self._by_token.values()
+        listeners = list(self._by_token.values())
         return [listener for listener in listeners if listener.workspace_id == workspace_id]
 
     def _make_room(self, workspace_id: str) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from invoice_sandbox.settings import Postgresql
 from invoice_sandbox.state.sql import TABLES
+from invoice_sandbox.state.sql_store import SqlStore
 from tests.databases import empty_server, new_database, programs, server
 from tests.receivers import receiving
 from tests.scenario_run import data
@@ -94,6 +95,9 @@ def test_a_file_is_restored_from_a_backup_that_was_made_while_it_was_served(tmp_
     with served(file) as running:
         key = fill(running)
         before = shown(running, key)
+        store = running.store
+        assert isinstance(store, SqlStore)
+        running.call(store.write_logs)  # as after a second
         run(block("backup of a file"), tmp_path)
         with running.client() as client:
             create(client, "Late-1").raise_for_status()

@@ -15,9 +15,11 @@ from invoice_sandbox.state import Log, NoWorkspaceError, Record, sql
 from invoice_sandbox.state.columns import decoded, encoded
 from invoice_sandbox.state.memory import LOG_BYTES, LOG_ENTRIES
 
-_DELAY: Final = 0.05
-"""Seconds after which entries are written, if nothing was added meanwhile; and at once, where other
-servers may read them."""
+_DELAY: Final = 1.0
+"""Seconds after which entries are written, if nothing was added meanwhile."""
+
+_DELAY_OF_SHARED: Final = 0.05
+"""Seconds after which entries are written that other servers may read."""
 
 _LONGEST_DELAY: Final = 5.0
 """Seconds after which entries are written in any case. Those that are too old for the log by then
@@ -106,7 +108,8 @@ class SqlLogs:
         self.wake(workspace_id)
         if is_first and self._loop is not None:
             latest = self._loop.time() + _LONGEST_DELAY
-            self._loop.call_later(_DELAY, self._write_later, self._added, latest)
+            delay = _DELAY_OF_SHARED if self.threads else _DELAY
+            self._loop.call_later(delay, self._write_later, self._added, latest)
 
     def wake(self, workspace_id: str) -> None:
         """Let those look again who wait for entries."""

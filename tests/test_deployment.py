@@ -65,11 +65,25 @@ def test_the_image_installs_only_files_with_known_hashes() -> None:
     ]
 
 
+def test_it_runs_as_a_user_without_rights() -> None:
+    words = [word for word, _ in last_stage()]
+    (user,) = given("USER")
+    assert user.isdigit()
+    assert int(user) >= 1000
+    assert f"--uid {user}" in next(given("RUN")) + "".join(given("RUN"))
+    assert words.index("USER") < words.index("ENTRYPOINT")
+    assert "RUN" not in words[words.index("USER") :]
+
+
 def test_what_it_sets_are_settings_of_serve() -> None:
     known = {f"INVOICE_SANDBOX_{one.name.replace('-', '_').upper()}" for one in SETTINGS}
     ours = {name for name in settings_of_the_image() if name.startswith("INVOICE_SANDBOX_")}
     assert ours <= known
     assert settings_of_the_image()["INVOICE_SANDBOX_PORT"] == next(given("EXPOSE"))
+
+
+def test_no_secret_is_in_the_image() -> None:
+    assert "ilk_sandbox_" not in DOCKERFILE.read_text()
 
 
 def health_command() -> list[str]:
@@ -144,3 +158,8 @@ def test_nothing_but_a_temporary_folder_can_be_written() -> None:
     assert context["capabilities"] == {"drop": ["ALL"]}
     assert context["allowPrivilegeEscalation"] is False
     assert sandbox["tmpfs"] == [one["mountPath"] for one in CONTAINER["volumeMounts"]] == ["/tmp"]  # noqa: S108
+
+
+def test_a_client_with_a_listener_gets_to_one_of_several_servers() -> None:
+    assert KUBERNETES["Deployment"]["spec"]["replicas"] > 1
+    assert KUBERNETES["Service"]["spec"]["sessionAffinity"] == "ClientIP"

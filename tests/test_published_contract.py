@@ -284,6 +284,40 @@ def test_an_operation_has_a_summary_a_description_and_one_declared_tag(row: Row)
 
 
 ONE_SPACE: Final = re.compile(r"\s+")
+INTRODUCTION: Final = {
+    "the sandbox": "returns mock data, does not trigger live financing, payment or partner systems",
+    "synthetic data": "is to be used with synthetic entities only",
+    "the live environment": "restricted and coming soon; it will have real records and stricter "
+    "permissions after partner onboarding",
+    "go-live": "Commercial and regulatory onboarding, live credentials with least-privilege "
+    "scopes, approved webhook endpoints, validated retry and error handling, KYB/KYC and "
+    "screening-provider controls, and partner acceptance testing.",
+    "the limit of the sandbox": "120 requests per minute and key; this number is a placeholder",
+    "live limits": "Live limits are tiered by partner contract.",
+    "a limit that is exceeded": "corresponds to the code `rate_limit_exceeded`",
+}
+TAGS: Final = {
+    "auth": "HTTP-only cookie sessions and tenant-scoped row-level policies",
+    "api-keys": "a sandbox prefix followed by the secret. Keys are scoped by action. The secret is "
+    "displayed only once, at creation; only a SHA-256 digest of the key is retained.",
+    "partners": "never connects to a live partner network",
+    "webhooks": "signing secrets and logs are placeholders",
+}
+
+
+@DOCUMENTS
+@in_turn("about", INTRODUCTION)
+def test_the_introduction_has_what_the_specification_states(
+    document: dict[str, Any], about: str
+) -> None:
+    assert INTRODUCTION[about] in ONE_SPACE.sub(" ", document["info"]["description"])
+
+
+@DOCUMENTS
+@in_turn("name", TAGS)
+def test_a_tag_has_what_the_specification_states(document: dict[str, Any], name: str) -> None:
+    (tag,) = (one for one in document["tags"] if one["name"] == name)
+    assert TAGS[name] in tag["description"]
 
 
 def test_only_the_codes_that_the_specification_pairs_with_a_status_are_paired() -> None:
@@ -300,6 +334,11 @@ def test_only_the_codes_that_the_specification_pairs_with_a_status_are_paired() 
     assert "required invoice field is missing" in responses["BadRequest"]["description"]
 
 
+def test_an_offer_is_not_said_to_be_on_a_financing_request() -> None:
+    (tag,) = (one for one in BASE["tags"] if one["name"] == "offers")
+    assert tag["description"] == "Indicative offers."
+
+
 # Credentials
 
 
@@ -309,6 +348,11 @@ def test_a_bearer_credential_and_a_key_header_are_alternatives() -> None:
         "bearerAuth": {"type": "http", "scheme": "bearer"},
         "apiKeyAuth": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     }
+
+
+def test_only_health_departs_from_the_published_security() -> None:
+    own = {row.id: operation(BASE, row).get("security") for row in ENDPOINTS}
+    assert {name: value for name, value in own.items() if value is not None} == {"getHealth": []}
 
 
 @of_every_row
@@ -608,6 +652,15 @@ def test_a_list_can_be_paged(name: str) -> None:
 @of_every_row
 def test_every_operation_shows_a_success_response(row: Row) -> None:
     assert operation(MERGED, row)["responses"][str(row.success)]["content"][JSON]["examples"]
+
+
+def test_every_error_code_is_shown() -> None:
+    shown = {
+        example["value"]["error"]["code"]
+        for response in MERGED["components"]["responses"].values()
+        for example in response["content"][JSON]["examples"].values()
+    }
+    assert shown == set(ERROR_CODES)
 
 
 def holders(value: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -217,6 +217,21 @@ def test_every_failed_login_has_the_same_response(client: httpx.Client) -> None:
     assert not any("Set-Cookie" in one.headers for one in failed)
 
 
+def test_whoever_logs_in_a_password_is_compared_with_a_hash(
+    place: Place, client: httpx.Client
+) -> None:
+    """So the time is the same for an address that nobody has, and for a disabled user."""
+    added(client)
+    added(client, BEN)
+    client.post(f"{USERS}/{BEN['email']}/disable")
+    emails = [ANN["email"], BEN["email"], "nobody@corp.example"]
+    with ThreadPoolExecutor(3) as pool:
+        with hashing_held(place.server) as waiting:
+            logins = [pool.submit(log_in, client, email=email) for email in emails]
+            waiting(3)
+        assert [one.result().status_code for one in logins] == [200, 401, 401]
+
+
 def test_a_password_that_is_changed_while_it_is_hashed_lets_nobody_in(
     place: Place, client: httpx.Client
 ) -> None:

@@ -409,7 +409,7 @@ def test_a_delivery_is_explained_byte_for_byte(visitor: httpx.Client, api: httpx
     link = f"/console/webhooks/{delivery['id']}"
     path = f"POST /sandbox/deliveries/{delivery['id']}/replay"
     named = [one for one in buttons(visitor.get(link)) if one.startswith(path)]
-    assert len(named) == 8
+    assert len(named) == 16
     assert f'{path} {{"fault":"late"}}' in named
     rotate = f"/sandbox/webhooks/{made['id']}/rotate-secret"
     assert f"POST {rotate}" in buttons(visitor.get("/console/webhooks"))

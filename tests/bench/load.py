@@ -55,8 +55,10 @@ class _Run:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def next(self) -> list[bytes]:
-        """Return what is written for the next request; nothing at the end."""
-        if time.perf_counter() >= self.until or self.sent >= self.most:
+        """Return what is written for the next request; nothing at the end, but for each connection
+        there is one."""
+        is_over = time.perf_counter() >= self.until and self.sent >= self.open
+        if is_over or self.sent >= self.most:
             return []
         self.sent += 1
         return self.request.writes(self.first + self.sent)

@@ -453,6 +453,24 @@ def test_the_timer_goes_on_behind_a_workspace_that_is_deleted(flowing: Running) 
         until(lambda: due(other) == [], "the timer did not do the step")
 
 
+def test_the_timer_goes_on_behind_a_workspace_that_fails(
+    flowing: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with in_scenario(flowing, "soon") as broken, in_scenario(flowing, "soon") as other:
+        begin, name = flowing.store.transaction, _current(broken)
+
+        def transaction(workspace_id: str) -> Any:
+            if workspace_id == name:
+                raise RuntimeError("on purpose")
+            return begin(workspace_id)
+
+        write_note(broken)
+        write_note(other)
+        monkeypatch.setattr(flowing.store, "transaction", transaction)
+        flowing.system_clock.pass_seconds(60)
+        until(lambda: due(other) == [], "the timer did not do the step")
+
+
 def test_a_live_clock_is_advanced_too(flowing: Running) -> None:
     with in_scenario(flowing, "in-turn", now="2027-01-01T00:00:00Z") as client:
         write_note(client)

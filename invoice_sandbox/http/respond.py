@@ -62,7 +62,8 @@ def respond(engine: Engine, request: Request, go_on: Callable[[], Outcome]) -> R
     if isinstance(outcome, Later):
         return outcome
     if isinstance(outcome, ApiError):
-        _report_forbidden(engine, request, outcome)
+        with suppress(ApiError, NoWorkspaceError):
+            _report_forbidden(engine, request, outcome)
         outcome = error_reply(engine, request, outcome)
     return recorded(engine, request, outcome)
 
@@ -175,6 +176,13 @@ def _reserved(
     idempotency.reserve(call, key)
 
     def complete(result: Any) -> Outcome:
+        try:
+            return second_half(result)
+        except BaseException:
+            undo()
+            raise
+
+    def second_half(result: Any) -> Outcome:
         with engine.store.transaction(workspace_id) as state:
             request.begun = engine.system_clock.now()
             again = call_of(engine, request, inputs, state)
@@ -187,7 +195,8 @@ def _reserved(
         return outcome
 
     def undo() -> None:
-        with suppress(NoWorkspaceError), engine.store.transaction(workspace_id) as state:
+        gone = suppress(ApiError, NoWorkspaceError)
+        with gone, engine.store.transaction(workspace_id) as state:
             idempotency.release(state, key)
 
     return Later(later.work, complete, undo)

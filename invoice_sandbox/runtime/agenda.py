@@ -484,6 +484,8 @@ class Agenda:
         except ApiError as error:
             log.warning("%s: the due steps have to wait: %s", workspace_id, error.message())
             self._plan(workspace_id, self._system_clock.now() + _PAUSE)
+        except Exception:  # other workspaces go on
+            log.exception("%s: the due steps have stopped", workspace_id)
 
 
 def in_order(entries: Iterable[Record]) -> list[Record]:

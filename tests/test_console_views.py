@@ -361,42 +361,6 @@ def test_an_offer_is_decided_by_its_buttons(
     assert offer["status"] == "Received"
 
 
-@pytest.mark.parametrize("is_funded", [False, True])
-def test_only_legal_transitions_are_buttons(
-    visitor: httpx.Client, api: httpx.Client, is_funded: bool
-) -> None:
-    """A dispute is upheld in another way before the funding than after it."""
-    invoice = verified(api)["id"]
-    if is_funded:
-        move(api, invoice, "request-financing", "receive-offer", "accept-offer", "fund")
-    move(api, invoice, "dispute")
-    path = f"/sandbox/invoices/{invoice}/transition"
-    upheld = f"uphold-dispute-{'after' if is_funded else 'before'}-funding"
-    legal = ["resolve-dispute", upheld]
-    assert data(api.get(path)) == {"status": "Disputed", "triggers": legal}
-    page = visitor.get(f"/console/records/invoices/{invoice}")
-    named = [one for one in buttons(page) if one.startswith(f"POST {path} ")]
-    assert named == [f'POST {path} {{"trigger":"{one}"}}' for one in legal]
-    assert re.findall(r'<path [^>]*class="next"[^>]*><title>(.*?)</title>', page.text) == [upheld]
-    move(api, invoice, upheld)
-
-
-def test_records_are_searched_for_a_text(visitor: httpx.Client, api: httpx.Client) -> None:
-    wanted = register_new(api, invoiceNumber="FIND-ME-42")
-    others = [register_new(api) for _ in range(100)]
-    newest = register_new(api, invoiceNumber="find-me, too")
-    page = visitor.get("/console/records/invoices", params={"search": "find-me"})
-    assert wanted in page.text
-    assert newest in page.text
-    assert others[0] not in page.text
-    total = api.get("/api/invoices").headers["x-total-count"]
-    said = f"2 with “find-me” among the newest {total} that were searched, of {total}"
-    assert said in text_of(page)
-    assert "Search in older ones" not in page.text
-    none = visitor.get("/console/records/invoices", params={"search": "nowhere"})
-    assert "None." in none.text
-
-
 # Webhooks
 
 

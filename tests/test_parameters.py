@@ -106,7 +106,6 @@ ANY_OF = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
 SORTS = {
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
 }
-RANGE = {"type": "object", "properties": {"gte": {"type": "integer"}, "lt": {"type": "integer"}}}
 NESTED = {
     "type": "object",
     "properties": {
@@ -157,25 +156,6 @@ CORNERS = {
     "a list of a list or a text": Row("query", None, None, "color=a&color=b", ["a", "b"], SORTS),
     "types by reference": Row(
         "query", None, None, "color=7", 7, {"$ref": "#/components/schemas/N"}
-    ),
-    "types of other members": Row(
-        "query",
-        "deepObject",
-        True,
-        "color[a]=1",
-        {"a": 1},
-        {"type": "object", "additionalProperties": {"type": "integer"}},
-    ),
-    "members by reference": Row(
-        "query", None, True, "n=1&other=2", {"n": 1}, {"$ref": "#/components/schemas/O"}
-    ),
-    "a range or a number, as a range": Row(
-        "query",
-        "deepObject",
-        True,
-        "color[gte]=1",
-        {"gte": 1},
-        {"anyOf": [RANGE, {"type": "integer"}]},
     ),
     # What OpenAPI leaves open.
     "brackets in brackets": Row(

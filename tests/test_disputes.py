@@ -139,7 +139,7 @@ FUNDED_HOURS = st.integers(1, 24 * 160)
 
 @pytest.mark.slow
 @given(scenario=st.sampled_from(sorted(ENDS)), start=FUNDED_HOURS, length=st.integers(0, 24 * 200))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_scenario_ends_as_without_the_dispute(
     server: Running, scenario: str, start: int, length: int
 ) -> None:

@@ -323,7 +323,7 @@ def possible(client: httpx.Client, invoice: Any, number: int) -> str | None:
     currency=st.sampled_from(["EUR", "JPY", "KWD"]),
     recourse=st.sampled_from(["Recourse", "NonRecourse", "LimitedRecourse"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_money_is_conserved_over_every_sequence_of_steps(
     server: Running,
     first: str,

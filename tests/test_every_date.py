@@ -39,7 +39,7 @@ BODIES = st.fixed_dictionaries(
     optional={"issueDate": DATES, "dueDate": DATES},
 )
 ON_ONE_SERVER = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

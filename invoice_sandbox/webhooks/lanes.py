@@ -116,8 +116,8 @@ class Lanes:
         if self._is_closing:
             return
         now = workspace.clock.now(self._system_clock)
-        for lane, due in due_times.items():
-            if lane is None:
+        for due, lane in sorted((due, lane or "") for lane, due in due_times.items()):
+            if not lane:
                 continue
             key = (workspace.id, lane)
             if due <= now and self._is_idle(key):

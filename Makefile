@@ -46,7 +46,7 @@ run: $(SERVING)  ## serve on http://127.0.0.1:8080
 
 test: export INVOICE_SANDBOX_TEST_STORE = $(STORE)
 test: $(READY)  ## the whole test suite; STORE=sqlite or postgresql: servers keep their state there
-	@echo "The whole suite takes four to six minutes of CPU time, and about five minutes on 2 cores."
+	@echo "The whole suite takes three to five minutes of CPU time, and about five minutes on 2 cores."
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 \
 		--dist loadfile --no-loadscope-reorder
 

@@ -37,8 +37,8 @@ _NO_SUBJECT: Final = ErrorType(
 def list_scenarios(call: ControlCall) -> list[Record]:
     """Return every scenario of the project, by name."""
     current = call.fresh().scenario
-    scenarios = call.engine.project.scenarios
-    return [_shown(scenarios[name], current) for name in sorted(scenarios)]
+    scenarios = sorted(call.engine.project.scenarios.values(), key=lambda scenario: scenario.name)
+    return [_shown(scenario, current) for scenario in scenarios]
 
 
 def set_scenario(call: ControlCall) -> Later:

@@ -164,7 +164,8 @@ def replay(
         "once": False,
         **alterations,
         "replays": delivery["replays"] + 1,
-        "lane": delivery["id"],
+        # a late one takes its turn after newer ones, any other one waits for none
+        "lane": delivery["id"] if due == now else delivery["endpointId"],
     }
     _unschedule(state, delivery)
     state.put(DELIVERIES, delivery["id"], fresh)

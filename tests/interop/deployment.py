@@ -66,7 +66,7 @@ def tools() -> list[Check]:
         _judged("hadolint", [_tool("hadolint")], DOCKERFILE, ("USER 10001", "USER root")),
         _judged("the schema of Compose files", compose, _COMPOSE, ("tmpfs: [", "tmpf: [")),
         *(
-            _judged(f"Kubernetes {one}", [*kubernetes, one], _KUBERNETES, ("replicas: 1", "x: 1"))
+            _judged(f"Kubernetes {one}", [*kubernetes, one], _KUBERNETES, ("replicas: 2", "x: 2"))
             for one in _VERSIONS
         ),
         _judged(

@@ -295,7 +295,7 @@ def _stable(rule: Rule, requests: list[Request], _: Observations) -> Result:
         pair
         for sent in _by(requests, lambda request: (request.method, request.path, _plain(request)))
         for pair in pairwise(sent)
-        if pair[0].has_failed and None not in {one.idempotency_key for one in pair}
+        if pair[0].has_failed and None not in {exchange.idempotency_key for exchange in pair}
     ]
     if not pairs:
         return _unjudged(rule, expected, requests)

@@ -298,7 +298,7 @@ class RouteTable:
         self._root: _Node = _Node()
         self._concrete: dict[tuple[str, ...], _End] = {}
         self.words: set[str] | None = set()
-        """What paths begin with; None: anything."""
+        """The beginning of paths; None: anything."""
         self._count = 0
 
     def add(

@@ -70,7 +70,7 @@ class NotAcceptableError(ValueError):
 
 @dataclass(frozen=True)
 class Choice:
-    """What a client prefers: the response of a ``status``, the ``example`` of a name, one that is
+    """The choice of a client: the response of a ``status``, the ``example`` of a name, one that is
     generated and no example (``dynamic``), a media type that its header ``accept`` allows."""
 
     status: int | None = None

@@ -1,4 +1,4 @@
-"""How responses represent kept records: by the example of the document, with their members."""
+"""Kept records in responses: by the example of the document, with their members."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def represented(part: Part, value: Any, now: str) -> Any:
 
 @dataclass(frozen=True)
 class View:
-    """How a response shows records: as the body, or in the member ``place`` of it.
+    """The place of records in a response: as the body, or in the member ``place`` of it.
 
     ``part`` is a record, or an item if the response is a list; None if it has no record.
     """

@@ -248,7 +248,9 @@ class Agenda:
         if clock.mode == "frozen":  # without what another advance did meanwhile
             happened = [entry for entry in happened if parse_instant(entry["at"]) <= end]
         later = (
-            one for one in happened if not _is_attempt(one) or parse_instant(one["at"]) > start
+            entry
+            for entry in happened
+            if not _is_attempt(entry) or parse_instant(entry["at"]) > start
         )
         return Advance(start, end, tuple(in_order(later)))
 
@@ -261,7 +263,7 @@ class Agenda:
         try:
             yield entries
         finally:
-            collectors[:] = [one for one in collectors if one is not entries]
+            collectors[:] = [collector for collector in collectors if collector is not entries]
             if not collectors:
                 self._collecting.pop(workspace_id, None)
 
@@ -283,7 +285,7 @@ class Agenda:
         step, lane = due_times.get(None), self._lanes.next_due(workspace.id, due_times)
         if step is not None and self._looping.get(workspace.id) == step:
             step = None
-        due = min((one for one in (step, lane) if one is not None), default=None)
+        due = min((instant for instant in (step, lane) if instant is not None), default=None)
         if due is None:
             return
         if workspace.clock.mode == "live":
@@ -369,7 +371,9 @@ class Agenda:
                 return
             if workspace.clock.mode == "live":
                 return
-            now_responses = sum(_is_attempt(one) and one["reason"] != TIMEOUT for one in happened)
+            now_responses = sum(
+                _is_attempt(entry) and entry["reason"] != TIMEOUT for entry in happened
+            )
             if now_responses > responses:
                 responses, latest = now_responses, time()
 
@@ -495,7 +499,7 @@ def in_order(entries: Iterable[Record]) -> list[Record]:
 
 
 def _is_attempt(entry: Record) -> bool:
-    """Whether a log entry is that of an attempt to deliver, or of a simulated one."""
+    """True if a log entry is that of an attempt to deliver, or of a simulated one."""
     return entry["do"] in _AFTER_STEPS
 
 

@@ -126,8 +126,8 @@ class Snapshot:
 
 
 class Contents(NamedTuple):
-    """What a workspace, or a snapshot of it, holds: records by collection, oldest first; None if
-    they take more than MAX_CONTENTS."""
+    """Contents of a workspace, or of a snapshot: records by collection, oldest first; None if they
+    take more than MAX_CONTENTS."""
 
     workspace: Workspace
     records: Mapping[str, Sequence[Record]] | None
@@ -282,7 +282,7 @@ class Transaction(Protocol):
         ...
 
     def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
-        """How many records match."""
+        """Return the number of records that match."""
         ...
 
     def next_number(self, name: str) -> int:
@@ -359,7 +359,7 @@ class Store(Protocol):
 
     @property
     def is_persistent(self) -> bool:
-        """Whether the workspaces outlive the process."""
+        """True if the workspaces outlive the process."""
         ...
 
     def check(self) -> None:
@@ -395,7 +395,7 @@ class Store(Protocol):
         ...
 
     def count_workspaces(self) -> int:
-        """How many workspaces there are."""
+        """Return the number of workspaces."""
         ...
 
     def credential(self, digest: str) -> Credential | None:
@@ -459,7 +459,7 @@ class Store(Protocol):
         ...
 
     def contents(self, workspace_id: str, snapshot_id: str | None = None) -> Contents:
-        """What the workspace holds, or held when the snapshot was taken.
+        """Return what the workspace holds, or held when the snapshot was taken.
 
         Raises KeyError for an unknown snapshot.
         """
@@ -485,7 +485,7 @@ class Store(Protocol):
         ...
 
     def count_logged(self, workspace_id: str, log: str) -> int:
-        """How many entries a log has had, with those that it has dropped."""
+        """Return the number of entries that a log has had, with those that it has dropped."""
         ...
 
     async def tail(self, workspace_id: str, after: Mapping[str, int]) -> Mapping[str, Log]:

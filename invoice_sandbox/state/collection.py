@@ -23,7 +23,7 @@ from invoice_sandbox.base.jsonio import dumps
 from invoice_sandbox.state import Condition, Instant, Page, Record
 
 RECORD_BYTES: Final = 250
-"""What a record takes besides its text and its key."""
+"""Bytes that a record takes besides its text and its key."""
 
 _MOST_COMPARED: Final = 1000
 """Records of a collection that is compared with another."""

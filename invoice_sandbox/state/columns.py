@@ -1,4 +1,4 @@
-"""What rows have: workspaces, snapshots, credentials and records as JSON, and counters."""
+"""The columns of rows: workspaces, snapshots, credentials and records as JSON, and counters."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ MAX_LISTED: Final = 1000
 """Sessions of a list."""
 
 SESSIONS: Final = "ses_sandbox"
-"""What ids of sessions begin with."""
+"""The beginning of ids of sessions."""
 
 KEYS: Final = "api_keys"
 MAX_KEYS: Final = 1_000
@@ -65,7 +65,7 @@ MAX_KEYS: Final = 1_000
 
 
 def allows(held: Collection[str], wanted: str) -> bool:
-    """Whether ``held`` scopes cover ``wanted``: ``x:write`` covers ``x:read``, ``*`` everything.
+    """True if ``held`` scopes cover ``wanted``: ``x:write`` covers ``x:read``, ``*`` everything.
 
     The control API includes the creation of workspaces, and looking.
     """
@@ -151,8 +151,8 @@ def _short(name: Any, prefix: str) -> Any:
     if not isinstance(name, str):
         return name
     shown = name[: MAX_NAME + len(prefix) + KEY_BODY_LENGTH + KEY_CHECKSUM_LENGTH]
-    for one in {prefix, KEY_PREFIX}:
-        shown = re.sub(f"(?i:{re.escape(one)})[0-9A-Za-z]+", "[redacted]", shown)
+    for begin in {prefix, KEY_PREFIX}:
+        shown = re.sub(f"(?i:{re.escape(begin)})[0-9A-Za-z]+", "[redacted]", shown)
     return shown[:MAX_NAME]
 
 
@@ -179,15 +179,17 @@ def open_session(
 def open_sessions(state: Transaction, now: datetime) -> list[Credential]:
     """The sessions that have not ended, those that end last first."""
     found = [
-        (one.expires_at, one.id, one)
-        for one in state.credentials()
-        if one.type == "session" and one.expires_at is not None and one.expires_at > now
+        (credential.expires_at, credential.id, credential)
+        for credential in state.credentials()
+        if credential.type == "session"
+        and credential.expires_at is not None
+        and credential.expires_at > now
     ]
     return [one for *_, one in sorted(found, key=lambda row: row[:2], reverse=True)]
 
 
 def is_disabled(user: Record) -> bool:
-    """Whether a user may not log in."""
+    """True if a user may not log in."""
     return user.get("status") == DISABLED_USER
 
 
@@ -200,12 +202,12 @@ def end_access_of_disabled(state: Transaction, ended_at: str) -> None:
 
 def end_access(state: Transaction, user_id: str, ended_at: str) -> None:
     """Close the sessions of a user, and revoke the keys that were made in them or with these."""
-    for one in state.credentials():
-        if one.subject == user_id:
-            state.revoke(one.digest)
+    for credential in state.credentials():
+        if credential.subject == user_id:
+            state.revoke(credential.digest)
     made, makers = state.page(_DIGESTS).records, [user_id]
     for maker in makers:
-        for key_id in [one["id"] for one in made if one.get("maker") == maker]:
+        for key_id in [key["id"] for key in made if key.get("maker") == maker]:
             makers.append(key_id)
             metadata = state.get(KEYS, key_id)
             if metadata is not None and metadata["status"] == "Active":
@@ -215,9 +217,9 @@ def end_access(state: Transaction, user_id: str, ended_at: str) -> None:
 def _drop_oldest(state: Transaction, kind: str, name: str) -> None:
     """Revoke and count the sessions, or the URLs, that end first and are too many with one more."""
     ending = {
-        one.digest: one.expires_at
-        for one in state.credentials()
-        if one.type == kind and one.expires_at is not None
+        credential.digest: credential.expires_at
+        for credential in state.credentials()
+        if credential.type == kind and credential.expires_at is not None
     }
     for digest in sorted(ending, key=ending.__getitem__)[: max(0, len(ending) - MAX_OPEN + 1)]:
         state.revoke(digest)

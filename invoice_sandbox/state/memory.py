@@ -47,7 +47,7 @@ CAPACITY: Final = Capacity()
 
 STEP_BYTES: Final = 400
 NUMBER_BYTES: Final = 200
-"""What a scheduled step takes besides its text, and what a counter takes."""
+"""Bytes that a scheduled step takes besides its text, and what a counter takes."""
 
 LOG_ENTRIES: Final = 1000
 LOG_BYTES: Final = 4 * 1024 * 1024
@@ -55,7 +55,7 @@ LOG_BYTES: Final = 4 * 1024 * 1024
 
 @dataclass
 class State:
-    """What a transaction changes and a snapshot saves."""
+    """The state that a transaction changes and a snapshot saves."""
 
     workspace: Workspace
     collections: dict[str, Collection] = field(default_factory=dict)
@@ -226,7 +226,7 @@ class MemoryStore:
         return tuple((space.state.workspace, space.last_used) for space in self._spaces.values())
 
     def count_workspaces(self) -> int:
-        """How many workspaces there are."""
+        """Return the number of workspaces."""
         return len(self._spaces)
 
     def credential(self, digest: str) -> Credential | None:
@@ -318,7 +318,7 @@ class MemoryStore:
         return tuple(_after_restoring(self.space(workspace_id), snapshot_id).values())
 
     def contents(self, workspace_id: str, snapshot_id: str | None = None) -> Contents:
-        """What the workspace holds, or held when the snapshot was taken."""
+        """Return what the workspace holds, or held when the snapshot was taken."""
         space = self.space(workspace_id)
         state = space.state if snapshot_id is None else space.snapshots[snapshot_id][1]
         records = None
@@ -350,7 +350,7 @@ class MemoryStore:
         return found.read() if found else Log()
 
     def count_logged(self, workspace_id: str, log: str) -> int:
-        """How many entries a log has had."""
+        """Return the number of entries that a log has had."""
         found = self.space(workspace_id).logs.get(log)
         return found.last if found else 0
 
@@ -359,7 +359,7 @@ class MemoryStore:
         while True:
             space = self.space(workspace_id)
             found = {log: space.logs[log].read(number) for log, number in after.items()}
-            if any(one.entries for one in found.values()):
+            if any(entries.entries for entries in found.values()):
                 return found
             await space.changed()
 
@@ -519,7 +519,7 @@ class MemoryTransaction:
         return found.page(limit, before, where, oldest_first=oldest_first, shared=shared)
 
     def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
-        """How many records match."""
+        """Return the number of records that match."""
         found = self._state.collections.get(collection)
         return 0 if found is None else found.count(where)
 

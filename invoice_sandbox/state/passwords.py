@@ -42,7 +42,7 @@ _NOBODY: Final = (
     f"$argon2id$v=19$m={_MEMORY},t={_TIME},p={_LANES}"
     "$bm9ib2R5J3Mgc2FsdC4uLg$bm9ib2R5J3MgaGFzaCwgb2Ygbm8gcGFzc3dvcmQuLi4"
 )
-"""What a password is compared with for an address that no user has."""
+"""The hash that a password is compared with for an address that no user has."""
 
 
 def hash_password(password: str) -> str:
@@ -58,12 +58,12 @@ def hash_password(password: str) -> str:
 
 
 def is_password_hash(text: str) -> bool:
-    """Whether ``text`` is a hash as ``hash_password`` makes it."""
+    """True if ``text`` is a hash as ``hash_password`` makes it."""
     return _FORM.fullmatch(text) is not None
 
 
 def password_matches(password: str, hashed: str) -> bool:
-    """Whether ``hashed`` is a hash of ``password``. It takes as long as ``hash_password``."""
+    """True if ``hashed`` is a hash of ``password``. It takes as long as ``hash_password``."""
     from argon2.exceptions import VerificationError
     from argon2.low_level import Type, verify_secret
 
@@ -123,11 +123,11 @@ class Passwords:
             return await asyncio.to_thread(hash_password, password)
 
     async def matches(self, password: str, hashed: str | None) -> bool:
-        """Whether ``hashed`` is a hash of ``password``; None takes as long, and is of nobody."""
+        """True if ``hashed`` is a hash of ``password``; None takes as long, and is of nobody."""
         async with self.turns:
             same = await asyncio.to_thread(password_matches, password, hashed or _NOBODY)
         return same and hashed is not None
 
     def matches_public(self, password: str, public: str) -> bool:
-        """Whether it is the public password of a user."""
+        """True if it is the public password of a user."""
         return self._with_public and hmac.compare_digest(_bytes(password), _bytes(public))

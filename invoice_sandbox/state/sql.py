@@ -148,7 +148,7 @@ TRIM: Final = f"DELETE FROM log {_OF_LOG} AND number BETWEEN 1 AND ?"
 
 TRY: Final = f"{ADD_ENTRY} ON CONFLICT (workspace, log, number) DO NOTHING"
 END_TRIAL: Final = "DELETE FROM log WHERE workspace = ?"
-"""What is written to know whether that is possible."""
+"""A row that is written to know whether that is possible."""
 
 CREDENTIALS: Final = f"SELECT digest, content FROM credential {_OF_STATE} ORDER BY digest"
 GRANT: Final = (
@@ -251,7 +251,7 @@ class Session(Protocol):
 
 
 class Database(Protocol):
-    """What keeps the rows: ``sqlite`` and ``postgresql``. Raises StoreError.
+    """The database that keeps the rows: ``sqlite`` and ``postgresql``. Raises StoreError.
 
     ``place`` is how messages name it. 0 ``threads``: only the one that opened it may call it.
     """
@@ -260,12 +260,12 @@ class Database(Protocol):
 
     @property
     def threads(self) -> int:
-        """How many threads may call it at a time."""
+        """The number of threads that may call it at a time."""
         ...
 
     @property
     def for_update(self) -> str:
-        """What locks the row that a query finds."""
+        """The clause that locks the row that a query finds."""
         ...
 
     def session(self, workspace: str) -> AbstractContextManager[Session]:

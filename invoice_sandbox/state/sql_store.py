@@ -343,8 +343,8 @@ class SqlStore(SqlLogs):
             )
             drop = [(table, [(workspace_id, sql.LIVE)]) for table in sql.drops(with_users=False)]
             rows = [
-                (workspace_id, sql.LIVE, one.digest, columns.encoded_credential(one))
-                for one in left
+                (workspace_id, sql.LIVE, credential.digest, columns.encoded_credential(credential))
+                for credential in left
             ]
             session.commit(
                 [
@@ -423,12 +423,15 @@ def _size_of_users(session: sql.Session, workspace_id: str) -> int:
 
 def _dropped(workspace_id: str, state: str) -> list[tuple[str, list[tuple[Any, ...]]]]:
     """Return the statements that delete a state."""
-    return [(one, [(workspace_id, state)]) for one in (*sql.drops(with_users=True), sql.DROP)]
+    return [
+        (statement, [(workspace_id, state)])
+        for statement in (*sql.drops(with_users=True), sql.DROP)
+    ]
 
 
 def _copied(workspace_id: str, source: str, target: str) -> list[tuple[str, list[tuple[Any, ...]]]]:
     """Return the statements that copy a state, except its users."""
-    return [(one, [(target, workspace_id, source)]) for one in sql.copies()]
+    return [(statement, [(target, workspace_id, source)]) for statement in sql.copies()]
 
 
 def _after_restoring(
@@ -438,4 +441,8 @@ def _after_restoring(
     saved = dict(session.all(sql.CREDENTIALS, (workspace_id, snapshot_id)))
     live = dict(session.all(sql.CREDENTIALS, (workspace_id, sql.LIVE)))
     found = {digest: columns.decoded_credential(content) for digest, content in saved.items()}
-    return tuple(one for one in found.values() if one.type != "session" or one.digest in live)
+    return tuple(
+        credential
+        for credential in found.values()
+        if credential.type != "session" or credential.digest in live
+    )

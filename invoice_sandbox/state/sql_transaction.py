@@ -88,8 +88,8 @@ _StepRow = tuple[str, int, int, bytes]
 
 @dataclass
 class _Buffer:
-    """What the transaction has read and changed. ``unplaced`` records may be new, ``changed`` ones
-    are to be written."""
+    """All that the transaction has read and changed. ``unplaced`` records may be new, ``changed``
+    ones are to be written."""
 
     meters: columns.Meters
     next_due: int | None
@@ -327,7 +327,9 @@ class SqlTransaction:
     ) -> Iterator[tuple[int, Record]]:
         """Yield the records that match, with their positions."""
         self._write(collection)
-        if not self._buffer.meters.counts.get(collection) or any(one.value == () for one in where):
+        if not self._buffer.meters.counts.get(collection) or any(
+            condition.value == () for condition in where
+        ):
             return
         found, rest = self._best(collection, where)
         of_collection = (self._id, sql.LIVE, collection)
@@ -510,7 +512,9 @@ class SqlTransaction:
         buffer = self._buffer
         if not buffer.has_rows:
             return
-        changed = {key[0] for key in buffer.changed}.union(one.collection for one in buffer.gone)
+        changed = {key[0] for key in buffer.changed}.union(
+            gone_row.collection for gone_row in buffer.gone
+        )
         if collection is not None and collection not in changed:
             return
         batch: list[tuple[str, list[tuple[Any, ...]]]] = []

@@ -40,7 +40,7 @@ _CONTENT: Final[Mapping[str, Any]] = {
     "SELECT content FROM credential": decoded_credential,
     "SELECT content FROM log WHERE number > 0": decoded,
 }
-"""What reads each column that may be damaged."""
+"""Functions that read each column that may be damaged."""
 
 
 class Database:
@@ -265,7 +265,7 @@ def _locked(path: Path) -> sqlite3.Connection:
 
 
 def problem_of(path: Path, error: sqlite3.Error) -> str:
-    """What is wrong with the file, in a sentence that names it."""
+    """Return what is wrong with the file, in a sentence that names it."""
     if path.is_dir():
         return f"'{path}' is a folder; name a file in it"
     if not hasattr(error, "sqlite_errorcode"):  # of Python, with the text that is not UTF-8

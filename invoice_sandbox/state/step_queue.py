@@ -52,7 +52,7 @@ class StepQueue(dict[int, StoredStep]):
 
     def in_order(self, lane: str | None) -> Iterator[ScheduledStep]:
         """All steps; the queue is that of ``lane``."""
-        return (scheduled_step(one, lane) for one in sorted(self.values()))
+        return (scheduled_step(step, lane) for step in sorted(self.values()))
 
     def copy(self) -> StepQueue:
         """An independent copy."""

@@ -400,6 +400,8 @@ async def _held():
 
 
 def _make(call, _result):
+    if call.body == ["break"]:
+        return {"number": "not a number"}
     return {"number": call.state.next_number("things")}
 
 
@@ -556,6 +558,11 @@ class TestAtTheSameTime:
         assert "set-cookie" not in second.headers
         assert second.headers["x-kept"] == "1"
         assert {one.headers["content-type"] for one in (first, second)} == {VENDOR}
+
+    def test_a_second_half_that_fails_is_not_in_progress_any_more(self, toy: Running) -> None:
+        with toy_client(toy) as client:
+            failed = [post(client, "half", "/things", ["break"]).status_code for _ in range(2)]
+        assert failed == [500, 500]
 
     def test_a_rejected_request_is_not_in_progress_for_ever(self, toy: Running) -> None:
         """What the handler did wrong is neither kept nor does it block the key."""

@@ -111,8 +111,9 @@ interop: $(NODE)  ## receivers, typed clients and a validating proxy from npm; t
 	$(BIN)/python -m tests.interop
 	$(BIN)/python -m tests.foreign --bounded
 
-$(NODE): $(READY) requirements/interop.txt
+$(NODE): $(READY) requirements/interop.txt tests/interop/package-lock.json
 	$(INSTALL) -r requirements/interop.txt
+	$(BIN)/python -m tests.interop.node
 	@touch $@
 
 image:  ## the image of the Dockerfile, if a Docker daemon runs

@@ -10,16 +10,12 @@ import click
 from invoice_sandbox.acceptance.runner import RunReport
 from tests.acceptance.page import PAGE, with_tables, with_verdicts
 from tests.acceptance.selftest import KnownClient, judge_clients, judging, known_clients, problems
-from tests.interop.node import install, needed_node
+from tests.interop.node import needed_node
 
 
 def with_node() -> None:
-    """Put Node.js of its wheel on PATH, with the packages of its clients.
-
-    Raises UnavailableError.
-    """
+    """Put Node.js of its wheel on PATH. Raises UnavailableError."""
     os.environ["PATH"] = os.pathsep.join([str(needed_node().parent), os.environ["PATH"]])
-    install()
 
 
 @click.command()

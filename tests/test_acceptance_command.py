@@ -73,7 +73,7 @@ def test_a_run_writes_reports_in_every_format(server: Running, tmp_path: Path) -
     words = ["--only", "validation-errors", "--only", "scope-missing", "--only", "webhook-order"]
     result = run(server, tmp_path, *words, command=f"{CLIENT} --fault repeats-a-400")
     assert result.exit_code == 1, result.output
-    lines = [line.split(":")[0].split() for line in result.output.splitlines()[:-1]]
+    lines = [line.split(":")[0].split() for line in result.stdout.splitlines()[:-1]]
     verdicts = {
         "validation-errors": "FAIL",
         "scope-missing": "PASS",
@@ -85,7 +85,7 @@ def test_a_run_writes_reports_in_every_format(server: Running, tmp_path: Path) -
     assert (written["verdict"], written["state"]) == ("FAIL", "finished")
     (failed,) = (one for one in written["checks"] if one["verdict"] == "FAIL")
     assert failed["expected"] == "at most 2 requests with the same body"
-    assert failed["actual"] == "6 requests with the same body"
+    assert failed["actual"] == "Sent 6 requests with the same body; at most 2 are allowed"
     assert failed["evidence"][0]["requestId"].startswith("req_sandbox_")
     assert failed["contract"] == ["/paths/~1api~1invoices/post"]
     page = (tmp_path / "report.html").read_text()
@@ -96,6 +96,10 @@ def test_a_run_writes_reports_in_every_format(server: Running, tmp_path: Path) -
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]  # noqa: S314 - our own file
     counts = [suite.get(name) for name in ("tests", "failures", "errors", "skipped")]
     assert counts == ["3", "1", "0", "1"]
+    assert result.stderr.startswith("3 cases\n1/3 ")
+    ctrf = json.loads((tmp_path / "ctrf.json").read_text())["results"]
+    assert [one["status"] for one in ctrf["tests"]] == ["failed", "passed", "skipped"]
+    assert written["checks"][0]["evidence"][0]["link"] == f"report.html#{evidence(failed)[0]}"
     bundle, again = tmp_path / "bundle.zip", tmp_path / "again"
     judged = CliRunner().invoke(main, ["acceptance", "judge", str(bundle), "--out", str(again)])
     assert (judged.exit_code, judged.output.splitlines()[-1].count("sha256:")) == (1, 1)
@@ -140,7 +144,7 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name, text in (("broken", client), ("fixed", fixed)):
             Path("client.py").write_text(text)
             result = CliRunner().invoke(main, words[1:])
-            assert lines_of(result.output) == lines_of(block(f"output: {name}"))
+            assert lines_of(result.stdout) == lines_of(block(f"output: {name}"))
 
 
 @pytest.mark.process
@@ -149,7 +153,7 @@ def test_a_client_that_cannot_start_is_shown_with_its_error(
 ) -> None:
     command = """sh -c 'echo started; printf "no \\033[1mfile $SANDBOX_API_KEY" >&2; exit 2'"""
     result = run(server, tmp_path, "--only", "scope-missing", command=command)
-    expected = "at least 1 request to listOffers with status 2xx; found 0 requests. The client "
+    expected = "Sent no request to listOffers with status 2xx; at least 1 is needed. The client "
     assert (
         f"{expected}ended with exit status 2: started / no  [1mfile [redacted].\n" in result.output
     )
@@ -219,7 +223,7 @@ def test_a_person_attests_what_the_sandbox_cannot_see(server: Running, tmp_path:
     plan.write_text(REVIEWED)
     words = ["--plan", str(plan), "--only", "list"]
     first = run(server, tmp_path / "first", *words)
-    assert (first.exit_code, first.output.split()[0]) == (1, "REVIEW")
+    assert (first.exit_code, first.stdout.split()[0]) == (1, "REVIEW")
     second = run(server, tmp_path / "second", *words, "--attest", "list", "Ada: I saw the list.")
     assert second.exit_code == 0, second.output
     (check,) = report(tmp_path / "second")["checks"]
@@ -266,10 +270,11 @@ def test_an_interrupted_run_leaves_what_is_finished(server: Running, tmp_path: P
     words = [sys.executable, "-m", "invoice_sandbox", "acceptance", "run", "--server", server.url]
     words += ["--out", str(tmp_path), "--only", "scope-missing", "--only", "polling"]
     with subprocess.Popen(
-        [*words, "--exec", CLIENT], stdout=subprocess.PIPE, text=True, env={**os.environ}
+        [*words, "--exec", CLIENT], stderr=subprocess.PIPE, text=True, env={**os.environ}
     ) as process:
-        assert process.stdout is not None
-        assert "scope-missing" in process.stdout.readline()
+        assert process.stderr is not None
+        assert process.stderr.readline() == "2 cases\n"
+        assert "1/2 PASS scope-missing" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130
     written = report(tmp_path)

@@ -231,7 +231,10 @@ def test_repetitions_end_with_the_client_or_with_silence(
 def test_a_result_has_both_sides_and_the_entries_that_prove_it() -> None:
     seen = Observations([request(0, 503), request(1, None)])
     result = evaluate({"request": "*", "atMost": 1}, seen)
-    assert (result.expected, result.actual) == ("at most 1 request", "2 requests")
+    assert (result.expected, result.actual) == (
+        "at most 1 request",
+        "Sent 2 requests; at most 1 is allowed",
+    )
     assert [one["requestId"] for one in result.evidence] == ["req_0", "req_1"]
     assert result.evidence[1]["line"] == "POST /orders: connection reset"
 
@@ -251,6 +254,66 @@ def test_a_result_has_both_sides_and_the_entries_that_prove_it() -> None:
 )
 def test_a_number_of_requests_says_of_which(members: dict[str, Any], expected: str) -> None:
     assert evaluate({"request": "createOrder", **members}, Observations()).expected == expected
+
+
+@in_turn(
+    ("rule", "seen", "expected"),
+    [
+        ({"gaps": "retryAfter"}, after_429(0.31), "Retried after 0.30 s; Retry-After was 2 s"),
+        (
+            {"gaps": "grow"},
+            [request(at) for at in (0, 0.3, 0.6)],
+            "Waited 0.29 s, 0.29 s; later waits must grow",
+        ),
+        ({"atMost": 0}, [request()], "Sent 1 request to createOrder; none is allowed"),
+        ({"times": 1}, [], "Sent no request to createOrder; exactly 1 is right"),
+        (
+            {"sameBodyAtMost": 1},
+            BODIES[:2],
+            "Sent 2 requests with the same body; at most 1 is allowed",
+        ),
+        ({"same": "idempotencyKey"}, KEYS[2:], "Sent 1 request without Idempotency-Key"),
+        ({"same": "body"}, BODIES[1:], "Sent 2 different values of body in 2 requests"),
+        ({"keys": "distinct"}, keyed(("a", 1), ("a", 2)), "Sent the key 'a' with 2 bodies"),
+        (
+            {"keys": "stable"},
+            keyed(("a", 1), ("b", 1), status=503),
+            "Repeated the request 0.99 s later with another Idempotency-Key",
+        ),
+        (
+            {"body": {"/a": 2, "/b": 1}},
+            [request(body='{"a": 1}')],
+            "/a was 1, not 2, /b was missing, not 1",
+        ),
+        (
+            {"within": "PT1S"},
+            [request(0), request(2)],
+            "Sent the last request 2.00 s after the first; at most 1 s are allowed",
+        ),
+        (
+            {"pace": {"atMost": 1, "in": "PT8S"}},
+            [request(0), request(1)],
+            "Sent up to 2 requests in 8 s; at most 1 is allowed",
+        ),
+        (
+            {"delivery": "*", "response": "2xx"},
+            [attempt(401), attempt(401)],
+            "Responded 401 (2); 2xx is right",
+        ),
+        (
+            {"delivery": "*", "response": "not-2xx"},
+            [attempt()],
+            "Responded 200 (1); a status that is not 2xx is right",
+        ),
+    ],
+)
+def test_a_broken_rule_says_what_the_client_did_and_the_limit(
+    rule: dict[str, Any], seen: list[Any], expected: str
+) -> None:
+    subject = {} if "delivery" in rule else {"request": "createOrder"}
+    requests = [one for one in seen if isinstance(one, Request)]
+    attempts = [one for one in seen if isinstance(one, Attempt)]
+    assert evaluate({**subject, **rule}, Observations(requests, attempts)).actual == expected
 
 
 # Verdicts
@@ -298,15 +361,15 @@ def test_a_client_that_did_too_little_is_explained(
     case = Case({"name": "order"}, (QUIET,), (CONTROL,))
     expected = f"The client ended{expected.replace('{}', ' with exit status 0.')}"
     summary = judge(case, "must", seen, ending).summary
-    assert summary.partition("createOrder. ")[2] == expected
+    assert summary.partition("createOrder; at least 1 is needed. ")[2] == expected
     running = judge(case, "must", replace(seen, until=START), ending).summary
-    assert "createOrder. The client had not ended" in running
+    assert "needed. The client had not ended" in running
     probe = judge(Case({"name": "order"}, (PROBE,)), "must", seen, ending)
     works = judge(Case({"name": "order"}, (PROBE,)), "must", Observations([request()]), ending)
     right = judge(case, "must", Observations([request()]), ending)
     assert "The client" not in right.summary
     for before, after in ((probe, works), (works, probe)):
-        assert controlled(right, before, after).summary.partition("0 requests. ")[2] == expected
+        assert controlled(right, before, after).summary.partition("is right. ")[2] == expected
 
 
 def test_a_client_that_does_what_it_must_not_fails() -> None:
@@ -368,7 +431,7 @@ def test_a_broken_invariant_fails_whatever_else_the_case_and_its_probe_come_to()
         *2 * [found.violation],
     )
     exchanges = "POST /orders: 403 at 2026-11-22T08:59:59.990Z, POST /orders: 403 at 2026-11-22T09"
-    expected = "Expected no repetition; found the same request 0.49 s later"
+    expected = "Sent the same request again 0.49 s later, although nothing had changed"
     assert found.summary == f"It stops at once. {expected}. {exchanges}:00:00.490Z."
     assert judge(case, "must", twice).summary == found.summary
     silent = judge(replace(case, controls=({**CONTROL, "status": 200},)), "must", twice)

@@ -45,7 +45,7 @@ def test_a_function_that_breaks_a_rule_fails_with_the_evidence(sandbox: InvoiceS
     with pytest.raises(AssertionError) as error:
         sandbox.judge("scope-missing", lambda task: listing(task, times=2))
     text = str(error.value)
-    assert text.startswith("FAIL scope-missing: The client sends the request once. Expected at")
+    assert text.startswith("FAIL scope-missing: The client sends the request once. Sent ")
     assert len(re.findall(r"GET /api/offers: 403 \(req_sandbox_\w+\)", text)) == 2
 
 

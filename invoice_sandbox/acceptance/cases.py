@@ -58,7 +58,8 @@ class CaseReport:
     """The result of a case. ``requests`` and ``deliveries`` are as the control API shows them;
     deliveries also have the ``payload`` of their event, if it is known.
 
-    ``before`` and ``after`` are what came of its probe.
+    ``before`` and ``after`` are what came of its probe. ``took`` is how many seconds of real time
+    it took with its probe.
     """
 
     name: str
@@ -71,6 +72,7 @@ class CaseReport:
     before: CaseReport | None = None
     after: CaseReport | None = None
     record: CaseRecord | None = None
+    took: float = 0.0
 
 
 def with_payloads(recording: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -10,7 +10,13 @@ from typing import Any, Final
 
 from invoice_sandbox import __version__
 from invoice_sandbox.acceptance.cases import CaseReport
-from invoice_sandbox.acceptance.reports import TOOL, Subject, contract_pointers, plain_json
+from invoice_sandbox.acceptance.reports import (
+    TOOL,
+    Subject,
+    contract_pointers,
+    entry_id,
+    plain_json,
+)
 from invoice_sandbox.acceptance.runner import RunReport
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base.clock import parse_instant
@@ -100,13 +106,6 @@ def timeline(case: CaseReport) -> list[Entry]:
         entry if place < _GROUP or entry.id in evidence else entry.short()
         for place, entry in enumerate(entries)
     ]
-
-
-def entry_id(evidence: Mapping[str, Any]) -> str:
-    """The id of the entry that a piece of evidence names."""
-    if "requestId" in evidence:
-        return str(evidence["requestId"])
-    return f"{evidence['deliveryId']}-{evidence['attempt']}"
 
 
 def _part(name: str, case: CaseReport) -> list[Entry]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.plan import Check, Plan
+from invoice_sandbox.acceptance.plan import Case, Check, Plan
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 
 _RUNS: Final = "/acceptance/runs"
@@ -41,7 +41,7 @@ class Progress:
         self.id = str(control.ask("POST", _RUNS, self._shown)["id"])
         self._place = path(f"{_RUNS}/{{id}}", id=self.id)
 
-    def begin(self, check: Check) -> None:
+    def begin(self, check: Check, _case: Case) -> None:
         """A case of the check runs now."""
         self._change(check.id, {"state": "running"})
 

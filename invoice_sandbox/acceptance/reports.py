@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,15 @@ _JUNIT: Final = {
 """Outcomes of JUnit; others are ``error``."""
 
 
+_CTRF: Final = {
+    Verdict.PASS: "passed",
+    Verdict.WARN: "passed",
+    Verdict.FAIL: "failed",
+    Verdict.NOT_APPLICABLE: "skipped",
+}
+"""Statuses of CTRF; others are ``other``."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """The contract's version and digest, and the capabilities that the client declares."""
@@ -62,7 +72,7 @@ def report_object(run: RunReport, subject: Subject) -> dict[str, Any]:
         "declared": sorted(subject.declared),
         "state": _STATES[run.is_complete],
         "verdict": run.verdict.value,
-        "checks": [_check(check, run.plan.pointers) for check in run.checks],
+        "checks": [_check(check, run.plan.pointers) for check in run.worst_first],
     }
 
 
@@ -78,13 +88,14 @@ def plain_json(value: Any) -> str:
 
 def as_junit(run: RunReport) -> str:
     """The run as JUnit XML: one suite, one case for each check."""
-    outcomes = [_JUNIT.get(report.verdict, "error") for report in run.checks]
+    outcomes = [_JUNIT.get(report.verdict, "error") for report in run.worst_first]
     counts = {"tests": str(len(outcomes))}
     counts |= {word: str(outcomes.count(outcome)) for outcome, word in _COUNTED.items()}
+    counts["time"] = f"{sum(report.took for report in run.checks):.3f}"
     root = ElementTree.Element("testsuites", {"name": TOOL, **counts})
     suite = ElementTree.SubElement(root, "testsuite", {"name": run.plan.name, **counts})
-    for report, outcome in zip(run.checks, outcomes, strict=True):
-        names = {"classname": run.plan.name, "name": report.check.id}
+    for report, outcome in zip(run.worst_first, outcomes, strict=True):
+        names = {"classname": run.plan.name, "name": report.check.id, "time": f"{report.took:.3f}"}
         case = ElementTree.SubElement(suite, "testcase", names)
         if outcome:
             text = f"{report.verdict.value}: {report.summary}"
@@ -93,6 +104,33 @@ def as_junit(run: RunReport) -> str:
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
+
+
+def as_ctrf(run: RunReport) -> str:
+    """The run in the Common Test Report Format (ctrf.io), with one test for each check.
+
+    ``duration``, ``start`` and ``stop`` are in milliseconds; checks run side by side, and ``stop``
+    is as if they did not.
+    """
+    tests = [_ctrf_test(report) for report in run.worst_first]
+    statuses = Counter(test["status"] for test in tests)
+    counts = {name: statuses[name] for name in ("passed", "failed", "pending", "skipped", "other")}
+    times = {"start": run.began, "stop": run.began + sum(test["duration"] for test in tests)}
+    summary = {"tests": len(tests), **counts, **times}
+    tool = {"name": TOOL, "version": __version__}
+    results = {"tool": tool, "summary": summary, "tests": tests}
+    return as_json({"reportFormat": "CTRF", "specVersion": "0.0.0", "results": results})
+
+
+def _ctrf_test(report: CheckReport) -> dict[str, Any]:
+    return {
+        "name": report.check.id,
+        "status": _CTRF.get(report.verdict, "other"),
+        "rawStatus": report.verdict.value,
+        "duration": round(report.took * 1000),
+        "message": report.summary,
+        "trace": _proof(report),
+    }
 
 
 def _printable(text: str) -> str:
@@ -121,9 +159,10 @@ def _check(report: CheckReport, pointers: Mapping[str, str]) -> dict[str, Any]:
         "expected": None if decisive is None else decisive.expected,
         "actual": None if decisive is None else decisive.actual,
         "contract": [] if decisive is None else contract_pointers(decisive, pointers),
-        "evidence": [] if decisive is None else list(decisive.evidence),
+        "evidence": [] if decisive is None else _evidence(decisive),
+        "seconds": report.took,
         "notVisible": list(report.not_visible),
-        "cases": [_case(case, pointers) for case in report.cases],
+        "cases": [_case(case, pointers) for case in report.worst_first],
     }
 
 
@@ -132,6 +171,7 @@ def _case(case: CaseReport, pointers: Mapping[str, str]) -> dict[str, Any]:
         "name": case.name,
         "verdict": case.verdict.verdict.value,
         "summary": case.verdict.summary,
+        "seconds": case.took,
         "task": case.task,
         "rules": [_rule(result, pointers) for result in case.verdict.results],
         "client": {
@@ -149,10 +189,23 @@ def _rule(result: Result, pointers: Mapping[str, str]) -> dict[str, Any]:
         "expected": result.expected,
         "actual": result.actual,
         "contract": contract_pointers(result, pointers),
-        "evidence": list(result.evidence),
+        "evidence": _evidence(result),
     }
 
 
+def entry_id(evidence: Mapping[str, Any]) -> str:
+    """The id of the entry that a piece of evidence names, in the timeline of report.html."""
+    if "requestId" in evidence:
+        return str(evidence["requestId"])
+    return f"{evidence['deliveryId']}-{evidence['attempt']}"
+
+
+def _evidence(result: Result) -> list[Mapping[str, Any]]:
+    return [{**entry, "link": f"report.html#{entry_id(entry)}"} for entry in result.evidence]
+
+
 def _proof(report: CheckReport) -> str:
+    """Return the exchanges that prove the verdict on a check, with their times and links."""
     decisive = report.decisive.decisive
-    return "" if decisive is None else "\n".join(entry["line"] for entry in decisive.evidence)
+    entries = [] if decisive is None else _evidence(decisive)
+    return "\n".join(f"{entry['at']} {entry['line']} {entry['link']}" for entry in entries)

@@ -37,6 +37,9 @@ _SILENCE: Final = 2
 
 _SHOWN: Final = 10
 
+_NAMES: Final = {"idempotencyKey": "Idempotency-Key", "body": "body"}
+_WANTED: Final = {"rejected": "a rejection", "not-2xx": "a status that is not 2xx", "any": "any"}
+
 
 class Outcome(Enum):
     """KEPT; BROKEN by what the client did; ABSENT: broken by what it did not do; UNJUDGED: nothing
@@ -50,7 +53,10 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a rule, with expected and actual behaviour and the entries that prove it."""
+    """The result of a rule, with expected and actual behaviour and the entries that prove it.
+
+    ``actual`` is a sentence without its full stop; where a limit was missed, it names both.
+    """
 
     rule: Rule
     outcome: Outcome
@@ -168,12 +174,22 @@ def _count(rule: Rule, requests: list[Request]) -> Result:
         outcome = Outcome.BROKEN
     elif number < least:
         outcome = Outcome.ABSENT
-    return _result(rule, outcome, _bounds(rule, least, most), _requests(number), requests)
+    expected = f"{_limit(least, most)}{_requests(least if most is None else most)}{_meant(rule)}"
+    sent = f"Sent {'no request' if not number else _requests(number)}{_meant(rule)}"
+    return _result(rule, outcome, expected, f"{sent}; {_bounds(least, most)}", requests)
 
 
-def _bounds(rule: Rule, least: int, most: int | None) -> str:
-    number, limit = (least, "at least ") if most is None else (most, "at most ")
-    return f"{'' if least == most else limit}{_requests(number)}{_meant(rule)}"
+def _limit(least: int, most: int | None) -> str:
+    return "at least " if most is None else "" if least == most else "at most "
+
+
+def _bounds(least: int, most: int | None) -> str:
+    """Return how many requests there may be, as the end of a sentence."""
+    if most is None:
+        return f"at least {least} {'is' if least == 1 else 'are'} needed"
+    if least == most != 0:
+        return f"exactly {most} {'is' if most == 1 else 'are'} right"
+    return f"at most {most} {'is' if most == 1 else 'are'} allowed" if most else "none is allowed"
 
 
 def _meant(rule: Rule) -> str:
@@ -195,29 +211,32 @@ def _requests(number: int) -> str:
 def _same(rule: Rule, requests: list[Request], _: Observations) -> Result:
     what = rule["same"]
     if len(requests) < 2:
-        return _unjudged(rule, f"several requests with the same {what}", requests)
+        return _unjudged(rule, f"several requests with the same {_NAMES[what]}", requests)
     values = [
         request.idempotency_key if what == "idempotencyKey" else _plain(request)
         for request in requests
     ]
-    outcome, actual = Outcome.KEPT, f"the same {what} in {_requests(len(requests))}"
+    name = _NAMES[what]
+    outcome, actual = Outcome.KEPT, f"Sent {_requests(len(requests))} with the same {name}"
     if None in values:
-        outcome, actual = Outcome.BROKEN, f"no {what} in {_requests(values.count(None))}"
+        outcome, actual = Outcome.BROKEN, f"Sent {_requests(values.count(None))} without {name}"
     elif len(set(values)) > 1:
-        outcome, actual = Outcome.BROKEN, f"{len(set(values))} different values"
-    return _result(rule, outcome, f"the same {what} in every request", actual, requests)
+        different = f"{len(set(values))} different values of {name}"
+        outcome, actual = Outcome.BROKEN, f"Sent {different} in {_requests(len(requests))}"
+    return _result(rule, outcome, f"the same {name} in every request", actual, requests)
 
 
 def _same_body_at_most(rule: Rule, requests: list[Request], _: Observations) -> Result:
     most = rule["sameBodyAtMost"]
     expected = f"at most {_requests(most)} with the same body"
     if not requests:
-        return _result(rule, Outcome.KEPT, expected, "no request", requests)
+        return _result(rule, Outcome.KEPT, expected, "Sent no request", requests)
     bodies = Counter((request.operation, _plain(request)) for request in requests)
     repeated, number = bodies.most_common(1)[0]
     outcome = Outcome.BROKEN if number > most else Outcome.KEPT
     those = [request for request in requests if (request.operation, _plain(request)) == repeated]
-    return _result(rule, outcome, expected, f"{_requests(number)} with the same body", those)
+    actual = f"Sent {_requests(number)} with the same body; {_bounds(0, most)}"
+    return _result(rule, outcome, expected, actual, those)
 
 
 def _plain(request: Request) -> str | None:
@@ -245,9 +264,10 @@ def _repeats(rule: Rule, requests: list[Request], seen: Observations) -> Result:
         ]
         if len(repeated) > most:
             earlier, later = repeated[most]
-            actual = f"the same request {_seconds(later.began - earlier.ended)} later"
+            gap = _seconds(later.began - earlier.ended)
+            actual = f"Sent the same request again {gap} later, although nothing had changed"
             return _result(rule, Outcome.BROKEN, expected, actual, [earlier, later])
-    return _result(rule, Outcome.KEPT, expected, "none", requests)
+    return _result(rule, Outcome.KEPT, expected, "Repeated nothing unchanged", requests)
 
 
 def _has_changed(seen: Observations, earlier: Request, later: Request) -> bool:
@@ -283,10 +303,10 @@ def _distinct(rule: Rule, requests: list[Request], _: Observations) -> Result:
     for sent in _by(keyed, lambda sent: (sent.idempotency_key, sent.method, sent.path)):
         different = [*_by(sent, _plain)]
         if len(different) > 1:
-            actual = f"the key {sent[0].idempotency_key!r} for {_requests(len(different))}"
+            actual = f"Sent the key {sent[0].idempotency_key!r} with {len(different)} bodies"
             both = [first for first, *_ in different[:2]]
-            return _result(rule, Outcome.BROKEN, expected, f"{actual} with other bodies", both)
-    return _result(rule, Outcome.KEPT, expected, "the same", keyed)
+            return _result(rule, Outcome.BROKEN, expected, actual, both)
+    return _result(rule, Outcome.KEPT, expected, "Sent each key with one request only", keyed)
 
 
 def _stable(rule: Rule, requests: list[Request], _: Observations) -> Result:
@@ -301,9 +321,10 @@ def _stable(rule: Rule, requests: list[Request], _: Observations) -> Result:
         return _unjudged(rule, expected, requests)
     for earlier, later in pairs:
         if earlier.idempotency_key != later.idempotency_key:
-            actual = f"another key {_seconds(later.began - earlier.ended)} later"
+            gap = _seconds(later.began - earlier.ended)
+            actual = f"Repeated the request {gap} later with another Idempotency-Key"
             return _result(rule, Outcome.BROKEN, expected, actual, [earlier, later])
-    return _result(rule, Outcome.KEPT, expected, "the same", requests)
+    return _result(rule, Outcome.KEPT, expected, "Repeated requests with their keys", requests)
 
 
 def _leaves(rule: Rule, requests: list[Request], seen: Observations) -> Result:
@@ -321,9 +342,9 @@ def _leaves(rule: Rule, requests: list[Request], seen: Observations) -> Result:
                 last |= {name: (earlier, status) for name, status in records.items()}
         for name, (earlier, status) in last.items():
             if status in listed(statuses) and _names(request, name):
-                actual = f"a request that names {name}, which it had been shown as {status}"
+                actual = f"Sent a request that names {name}, which had been shown as {status}"
                 return _result(rule, Outcome.BROKEN, expected, actual, [earlier, request])
-    return _result(rule, Outcome.KEPT, expected, "none", requests)
+    return _result(rule, Outcome.KEPT, expected, "Sent none", requests)
 
 
 def _keys(rule: Rule, requests: list[Request], seen: Observations) -> Result:
@@ -347,9 +368,12 @@ def _body(rule: Rule, requests: list[Request], _: Observations) -> Result:
             if not equal(at_pointer(body, pointer), value)
         }
         if wrong:
-            actual = ", ".join(f"{pointer} {_text(value)}" for pointer, value in wrong.items())
+            actual = ", ".join(
+                f"{pointer} was {_text(value)}, not {_text(wanted[pointer])}"
+                for pointer, value in wrong.items()
+            )
             return _result(rule, Outcome.BROKEN, expected, actual, [request])
-    return _result(rule, Outcome.KEPT, expected, "the same", requests)
+    return _result(rule, Outcome.KEPT, expected, f"Sent {expected}", requests)
 
 
 def equal(value: Any, other: Any) -> bool:
@@ -383,20 +407,22 @@ def _grow(rule: Rule, requests: list[Request], _: Observations) -> Result:
         for index, earlier in enumerate(gaps)
         for later in gaps[index + 1 :]
     )
-    actual = "waits of " + ", ".join(f"{gap.total_seconds():.2f} s" for gap in gaps)
-    return _result(rule, Outcome.KEPT if grows else Outcome.BROKEN, expected, actual, requests)
+    actual = f"Waited {', '.join(map(_seconds, gaps))}"
+    if grows:
+        return _result(rule, Outcome.KEPT, expected, actual, requests)
+    return _result(rule, Outcome.BROKEN, expected, f"{actual}; later waits must grow", requests)
 
 
 def _end(rule: Rule, requests: list[Request], seen: Observations) -> Result:
     expected = "no more requests"
     if seen.until is None:
-        return _result(rule, Outcome.KEPT, expected, "the client has ended", requests)
+        return _result(rule, Outcome.KEPT, expected, "The client has ended", requests)
     if len(requests) < 2:
         return _unjudged(rule, expected, requests)
     gap, silence = requests[-1].began - requests[-2].ended, seen.until - requests[-1].ended
     outcome = Outcome.KEPT if silence > _SILENCE * gap else Outcome.BROKEN
-    actual = f"silence of {silence.total_seconds():.2f} s after a wait of {gap.total_seconds():.2f}"
-    return _result(rule, outcome, expected, f"{actual} s", requests)
+    actual = f"Was silent for {_seconds(silence)} after a wait of {_seconds(gap)}"
+    return _result(rule, outcome, expected, actual, requests)
 
 
 def _within(rule: Rule, requests: list[Request], _: Observations) -> Result:
@@ -406,7 +432,8 @@ def _within(rule: Rule, requests: list[Request], _: Observations) -> Result:
         return _unjudged(rule, expected, requests)
     took = requests[-1].began - requests[0].began
     outcome = Outcome.BROKEN if took > length else Outcome.KEPT
-    actual = f"the last request after {took.total_seconds():.2f} s"
+    allowed = f"at most {length.total_seconds():g} s are allowed"
+    actual = f"Sent the last request {_seconds(took)} after the first; {allowed}"
     return _result(rule, outcome, expected, actual, [requests[0], requests[-1]])
 
 
@@ -419,7 +446,8 @@ def _pace(rule: Rule, requests: list[Request], _: Observations) -> Result:
     ]
     busiest = max(windows, key=len, default=[])
     outcome = Outcome.BROKEN if len(busiest) > most else Outcome.KEPT
-    return _result(rule, outcome, expected, f"up to {_requests(len(busiest))}", busiest)
+    sent = f"Sent up to {_requests(len(busiest))} in {length.total_seconds():g} s"
+    return _result(rule, outcome, expected, f"{sent}; {_bounds(0, most)}", busiest)
 
 
 def _retry_after(rule: Rule, requests: list[Request], _: Observations) -> Result:
@@ -435,9 +463,10 @@ def _retry_after(rule: Rule, requests: list[Request], _: Observations) -> Result
     for earlier, later, wanted in pairs:
         gap = later.began - earlier.ended
         if gap < wanted - _TOLERANCE:
-            actual = f"a request after {_seconds(gap)} of {wanted.total_seconds():g} s"
+            required = f"Retry-After was {wanted.total_seconds():g} s"
+            actual = f"Retried after {_seconds(gap)}; {required}"
             return _result(rule, Outcome.BROKEN, expected, actual, [earlier, later])
-    return _result(rule, Outcome.KEPT, expected, "the client waited", requests)
+    return _result(rule, Outcome.KEPT, expected, "Waited for Retry-After", requests)
 
 
 _Judge = Callable[[Rule, list[Request], Observations], Result]
@@ -480,16 +509,17 @@ def _of_deliveries(rule: Rule, attempts: list[Attempt]) -> Result:
         return _result(rule, Outcome.KEPT, expected, _responses(attempts), attempts)
     responded = [attempt for attempt in wrong if attempt.status or attempt.error == TIMEOUT]
     outcome = Outcome.BROKEN if responded else Outcome.ABSENT
-    return _result(rule, outcome, expected, _responses(wrong), responded or wrong)
+    actual = f"{_responses(wrong)}; {_WANTED.get(str(rule['response']), rule['response'])} is right"
+    return _result(rule, outcome, expected, actual, responded or wrong)
 
 
 def _responses(attempts: list[Attempt]) -> str:
     counts = Counter(str(attempt.status or attempt.error) for attempt in attempts)
-    return ", ".join(f"{text} ({number})" for text, number in counts.items())
+    return f"Responded {', '.join(f'{text} ({number})' for text, number in counts.items())}"
 
 
 def _unjudged(rule: Rule, expected: str, found: Sequence[Request | Attempt]) -> Result:
-    return _result(rule, Outcome.UNJUDGED, expected, "nothing that can be judged", found)
+    return _result(rule, Outcome.UNJUDGED, expected, "Did nothing that can be judged", found)
 
 
 def _result(

@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from threading import Event
+from time import monotonic
 from typing import Final
 
 from invoice_sandbox.acceptance.cases import CaseReport, InterruptedRunError, run_case
 from invoice_sandbox.acceptance.clients import Client
 from invoice_sandbox.acceptance.plan import Case, Check, Plan
-from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, worst
+from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, rank, worst
 from invoice_sandbox.control.client import ControlClient
 
 _NOBODY: Final[Mapping[str, str]] = {}
@@ -53,6 +55,16 @@ class CheckReport:
         return f"{self.decisive.summary.removesuffix('.')} {shown}."
 
     @property
+    def worst_first(self) -> Sequence[CaseReport]:
+        """The cases, those with the worst verdict first, else in the order of the plan."""
+        return sorted(self.cases, key=lambda case: rank(case.verdict.verdict))
+
+    @property
+    def took(self) -> float:
+        """The seconds of all its cases."""
+        return round(sum(case.took for case in self.cases), 3)
+
+    @property
     def decisive(self) -> CaseVerdict:
         """The first case with that verdict."""
         return next(case.verdict for case in self.cases if case.verdict.verdict is self.verdict)
@@ -61,17 +73,24 @@ class CheckReport:
 @dataclass(frozen=True)
 class RunReport:
     """The result of a run. ``is_complete``: it was not interrupted. ``others`` has what a recording
-    shows beside what the checks show."""
+    shows beside what the checks show. ``began`` is the instant in milliseconds since 1970, 0 for a
+    recording that is no run."""
 
     plan: Plan
     checks: Sequence[CheckReport]
     is_complete: bool
     others: CaseReport = NOTHING
+    began: int = 0
 
     @property
     def verdict(self) -> Verdict:
         """The worst verdict of all checks."""
         return worst(check.verdict for check in self.checks)
+
+    @property
+    def worst_first(self) -> Sequence[CheckReport]:
+        """The checks, those with the worst verdict first, else in the order of the plan."""
+        return sorted(self.checks, key=lambda check: rank(check.verdict))
 
     @property
     def counts(self) -> Mapping[Verdict, int]:
@@ -102,10 +121,12 @@ def run_plan(
     on_result: Callable[[CheckReport], None],
     interrupted: Event,
     attests: Mapping[str, str] = _NOBODY,
-    on_start: Callable[[Check], None] = lambda _: None,
+    on_start: Callable[[Check, Case], None] = lambda *_: None,
+    on_end: Callable[[Check, CaseReport], None] = lambda *_: None,
 ) -> RunReport:
-    """Run these checks of a plan. ``on_start`` gets a check when a case of it begins, and
-    ``on_result`` each check when it is finished.
+    """Run these checks of a plan. ``on_start`` gets each case that begins, in a
+    thread of the case, and ``on_end`` each that is over; ``on_result`` gets each check when it is
+    finished.
 
     ``attests`` says by the id of a check who attests what the sandbox cannot see, and why.
 
@@ -113,9 +134,12 @@ def run_plan(
     """
 
     def run(check: Check, case: Case) -> CaseReport:
-        on_start(check)
-        return run_case(plan, check, case, client, control, interrupted)
+        on_start(check, case)
+        began = monotonic()
+        report = run_case(plan, check, case, client, control, interrupted)
+        return replace(report, took=round(monotonic() - began, 3))
 
+    began = int(datetime.now(UTC).timestamp() * 1000)
     finished: dict[str, CheckReport] = {}
     with ThreadPoolExecutor(client.side_by_side) as pool:
         running: dict[Future[CaseReport], Check] = {
@@ -132,8 +156,9 @@ def run_plan(
                     made = attested(CheckReport(check, done), attests.get(check.id))
                     finished[check.id] = made
                     on_result(finished[check.id])
+                on_end(check, cases[future])
         except (KeyboardInterrupt, InterruptedRunError):
             interrupted.set()
             pool.shutdown(cancel_futures=True)
     ordered = [finished[check.id] for check in checks if check.id in finished]
-    return RunReport(plan, ordered, len(ordered) == len(checks))
+    return RunReport(plan, ordered, len(ordered) == len(checks), began=began)

@@ -56,6 +56,7 @@ def run_parts(
         "declared": sorted(subject.declared),
         "attests": dict(attests),
         "isComplete": run.is_complete,
+        "began": run.began,
         "checks": checks,
     }
     parts = {PLAN: plan, CONTRACT: contract_part(contract), REPORT: report.encode()}
@@ -76,7 +77,7 @@ def run_parts(
 
 def _listed(check: Check, case: CaseReport, cases: dict[str, CaseReport]) -> dict[str, Any]:
     """A case in the list of a run; its workspaces are added to ``cases``."""
-    found: dict[str, Any] = {"name": case.name}
+    found: dict[str, Any] = {"name": case.name, "took": case.took}
     if case.record is None:  # nothing ran
         return {**found, "verdict": case.verdict.verdict.value, "summary": case.verdict.summary}
     for part, workspace in (("before", case.before), ("case", case), ("after", case.after)):
@@ -104,7 +105,8 @@ def judged(bundle: Bundle, plan_text: tuple[str, bytes] | None) -> tuple[RunRepo
         if not is_run:
             return passive_report(plan, bundle), contract_subject(contract, ())
         run = bundle.json(_RUN)
-        report = RunReport(plan, [*_checks(bundle, plan, run)], bool(run["isComplete"]))
+        checks = [*_checks(bundle, plan, run)]
+        report = RunReport(plan, checks, bool(run["isComplete"]), began=int(run["began"]))
         return report, contract_subject(contract, run["declared"])
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise bundle.problem(f"its run is malformed ({type(error).__name__})") from None
@@ -124,9 +126,9 @@ def _case(
 ) -> CaseReport:
     if "case" not in listed:
         verdict = CaseVerdict(Verdict(listed["verdict"]), listed["summary"])
-        return CaseReport(listed["name"], verdict)
+        return CaseReport(listed["name"], verdict, took=listed["took"])
     case = next(case for case in check.cases if case.name == listed["name"])
-    report = _again(check, case, workspaces[listed["case"]])
+    report = replace(_again(check, case, workspaces[listed["case"]]), took=listed["took"])
     if case.probe is None:
         return report
     probe = plan.probes[case.probe]

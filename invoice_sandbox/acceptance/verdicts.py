@@ -37,10 +37,14 @@ _TOO_LITTLE: Final = frozenset({Outcome.ABSENT, Outcome.UNJUDGED})
 """Outcomes of rules about what a client did not do."""
 
 
+def rank(verdict: Verdict) -> int:
+    """The place of a verdict, worst first."""
+    return list(Verdict).index(verdict)
+
+
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of several verdicts; of none NOT_APPLICABLE."""
-    order = list(Verdict)
-    return min(verdicts, key=order.index, default=Verdict.NOT_APPLICABLE)
+    return min(verdicts, key=rank, default=Verdict.NOT_APPLICABLE)
 
 
 @dataclass(frozen=True)
@@ -98,14 +102,14 @@ def _judged(case: Case, level: str, seen: Observations) -> CaseVerdict:
         return CaseVerdict(bad, as_sentence(broken), broken, results)
     missing = basic or next((rule for rule in controls if not rule.is_kept), None)
     if missing is not None:
-        text = f"Cannot be judged: {missing.actual} instead of {missing.expected}."
+        text = f"Cannot be judged. {as_text(missing)}"
         return CaseVerdict(Verdict.INCONCLUSIVE, text, missing, results)
     absent = _first(rules, Outcome.ABSENT)
     if absent is not None:
         return CaseVerdict(bad, as_sentence(absent), absent, results)
     unjudged = _first(rules, Outcome.UNJUDGED)
     if unjudged is not None:
-        text = f"Cannot be judged: there was nothing to see of {unjudged.expected}."
+        text = f"Cannot be judged. {as_text(unjudged)}"
         return CaseVerdict(Verdict.INCONCLUSIVE, text, unjudged, results)
     return _with_effects(case, bad, seen, results)
 
@@ -203,6 +207,13 @@ def broken_at(level: str) -> Verdict:
 
 
 def as_sentence(result: Result) -> str:
-    """A rule that was not kept, with what was expected and what was found."""
+    """A rule that was not kept, and what the client did."""
     rule = result.rule.get("that") or "A rule was broken."
-    return f"{rule} Expected {result.expected}; found {result.actual}."
+    return f"{rule} {as_text(result)}"
+
+
+def as_text(result: Result) -> str:
+    """What the client did, as a sentence."""
+    if result.outcome is Outcome.UNJUDGED:
+        return f"There was nothing to see of {result.expected}."
+    return f"{result.actual}."

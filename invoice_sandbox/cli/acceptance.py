@@ -95,7 +95,7 @@ def acceptance() -> None:
 def run(command: str, **given: Any) -> None:
     """Run the client once for each case of a plan, and judge what it did.
 
-    Writes report.json, report.html and junit.xml. Status 0 when the client is
+    Writes report.json, report.html, junit.xml and ctrf.json. Status 0 when the client is
     conformant, 1 when it is not or nothing was judged, 130 when the run was interrupted.
 
     \b
@@ -204,7 +204,7 @@ def judge_bundle(file: Path, plan: Path | None, out: Path | None) -> None:
     bundle = read_bundle(file)
     chosen = plan if plan or "cases" in bundle.manifest else plan_of(default_project())
     report, subject = judged(bundle, None if chosen is None else (str(chosen), chosen.read_bytes()))
-    for check in report.checks:
+    for check in report.worst_first:
         print_check(check)
     text = as_json(report_object(report, subject))
     if out is not None:

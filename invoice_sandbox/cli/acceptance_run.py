@@ -13,10 +13,18 @@ import click
 
 from invoice_sandbox.acceptance.clients import Client
 from invoice_sandbox.acceptance.page import as_html
-from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, plan_of, served_vocabulary
+from invoice_sandbox.acceptance.plan import (
+    Case,
+    Check,
+    Plan,
+    load_plan,
+    plan_of,
+    served_vocabulary,
+)
 from invoice_sandbox.acceptance.progress import Progress
 from invoice_sandbox.acceptance.reports import (
     Subject,
+    as_ctrf,
     as_json,
     as_junit,
     contract_subject,
@@ -27,6 +35,7 @@ from invoice_sandbox.acceptance.runs import BUNDLE, run_parts
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.bundles.archive import write_bundle
+from invoice_sandbox.cli.acceptance_progress import ProgressLines
 from invoice_sandbox.cli.options import CONNECTION, FAILED, FILE, FOLDER, checked
 from invoice_sandbox.control.client import ControlClient, SandboxError, checked_key, checked_url
 from invoice_sandbox.project.loader import default_project
@@ -117,15 +126,17 @@ def run_checks(
     contract = control.whole("GET", "/openapi.json")
     subject, progress = contract_subject(contract, declared), Progress(plan, checks, control)
     finished: dict[str, CheckReport] = {}
-    unprinted = [check.id for check in checks]
+    lines = ProgressLines(checks)
+
+    def on_start(check: Check, case: Case) -> None:
+        progress.begin(check, case)
+        lines.begin(check, case)
 
     def on_result(report: CheckReport) -> None:
         finished[report.check.id] = report
         ordered = [finished[other.id] for other in checks if other.id in finished]
         partial = report_object(RunReport(plan, ordered, is_complete=False), subject)
         progress.finish(report.check, report.verdict.value, report.summary, partial)
-        while unprinted and unprinted[0] in finished:  # in the order of the plan
-            print_check(finished[unprinted.pop(0)])
 
     report = run_plan(
         plan,
@@ -135,16 +146,17 @@ def run_checks(
         on_result,
         Event(),
         attests,
-        progress.begin,
+        on_start,
+        lines.end,
     )
+    lines.close()
     progress.end(report_object(report, subject))
     text = write_reports(out, report, subject)
     parts = run_parts(report, subject, attests, file.read_bytes(), contract, text)
     write_bundle(out / BUNDLE, *parts)
     progress.keep((out / BUNDLE).read_bytes())
-    for name in unprinted:
-        if name in finished:
-            print_check(finished[name])
+    for check in report.worst_first:
+        print_check(check)
     if not report.is_complete:
         click.echo(f"Interrupted; {out}/report.json has the finished checks.", err=True)
         return INTERRUPTED
@@ -196,6 +208,7 @@ def write_reports(out: Path, report: RunReport, subject: Subject) -> str:
         "report.json": as_json(data),
         "report.html": as_html(report, subject),
         "junit.xml": as_junit(report),
+        "ctrf.json": as_ctrf(report),
     }
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")

@@ -22,7 +22,7 @@ from invoice_sandbox.project.api import (
 from . import erp, financing, payments, transitions
 from .credentials import revoke
 from .errors import OUT_OF_BOUNDS
-from .findings import prepare_finding
+from .findings import load_findings, prepare_finding
 from .fingerprint import multiply_exactly, registry_keys
 from .invoices import (
     find_matches,
@@ -68,6 +68,15 @@ def start_verification(step: Step, *, again: bool = False) -> None:
 def finish_verification(step: Step) -> None:
     """Verify a VerificationPending invoice by the checklist. Raises ApiError."""
     verify(step, _invoice(step, "VerificationPending"))
+
+
+@scenario_action("release-hold")
+def release_hold(step: Step) -> None:
+    """Release the hold of an invoice, unless a sanctions hit is in review, too. Raises ApiError."""
+    invoice = _invoice(step, "OnHold")
+    screening, _ = load_findings(step, invoice["id"]).get("sanctions_screening", ("", None))
+    if screening != "ManualReview":
+        transitions.trigger_invoice(step, invoice, "release-hold")
 
 
 @scenario_action("request-financing")

@@ -54,10 +54,12 @@ EXACT: Final = Context(prec=400)
 
 @dataclass(frozen=True)
 class RegistryKeys:
-    """The fingerprint of an invoice, and the keys that it shares with similar invoices."""
+    """The fingerprint of an invoice, the keys that it shares with similar invoices, and its seller
+    in canonical form."""
 
     fingerprint: str
     similar: tuple[str, ...]
+    seller: str
 
 
 def registry_keys(invoice: Mapping[str, Any]) -> RegistryKeys:
@@ -73,7 +75,7 @@ def registry_keys(invoice: Mapping[str, Any]) -> RegistryKeys:
     """
     members = _canonical_members(invoice)
     digest = hashlib.sha256(_canonical(members)).hexdigest()
-    return RegistryKeys(digest, _similarity_keys(members, invoice))
+    return RegistryKeys(digest, _similarity_keys(members, invoice), members["sellerId"])
 
 
 def canonical_text(invoice: Mapping[str, Any]) -> str:

@@ -14,7 +14,15 @@ from invoice_sandbox.project.api import USERS, Call, Condition, Context, Record,
 from .audit import Target, audit
 from .errors import OTHER_SELLER
 from .findings import prepare_finding
-from .fingerprint import EXACT, RegistryKeys, fingerprint, is_blank, minor_units, registry_keys
+from .fingerprint import (
+    EXACT,
+    RegistryKeys,
+    canonical_party,
+    fingerprint,
+    is_blank,
+    minor_units,
+    registry_keys,
+)
 from .lifecycle import apply_trigger, is_financed
 from .tenor import due_date
 
@@ -27,7 +35,8 @@ CLIENT: Final = "client"
 """The source of a record that a client created. A default never chooses one of the fixtures."""
 
 FOREIGN_REGISTRATIONS: Final = "foreign_registrations"
-"""Invoices that other platforms registered and financed, by fingerprint. They are never shown."""
+"""Invoices that other platforms registered and financed, by fingerprint, or by seller if it is
+every invoice of the seller. They are never shown."""
 
 SYNTHETIC_INVOICE: Final[Record] = {
     "id": "inv_sandbox_synthetic",
@@ -135,7 +144,7 @@ def register_invoice(
     invoice, and ``metadata``.
     """
     machine, keys = context.lifecycle.machines[INVOICE], registry_keys(fields)
-    match = find_duplicate(context.state, keys.fingerprint)
+    match = find_duplicate(context.state, keys)
     invoice = _with_registry_keys(
         {
             "id": context.new_id("inv_sandbox"),
@@ -166,19 +175,23 @@ def store_fixture(state: Transaction, record: Record) -> None:
 
 
 def store_foreign_registration(state: Transaction, record: Record) -> None:
-    """Store a registration of another platform, by its fingerprint."""
-    state.put(FOREIGN_REGISTRATIONS, fingerprint(record), record)
+    """Store a registration of another platform, by its fingerprint, or by its seller."""
+    key = fingerprint(record) if "invoiceNumber" in record else canonical_party(record["sellerId"])
+    state.put(FOREIGN_REGISTRATIONS, key, record)
 
 
-def find_duplicate(state: Transaction, digest: str, exclude: str | None = None) -> Match | None:
+def find_duplicate(
+    state: Transaction, keys: RegistryKeys, exclude: str | None = None
+) -> Match | None:
     """Return the most serious registration with that fingerprint; ``exclude`` is an id.
 
     The order is: financed on another platform, financed here, registered here. A registration that
     was withdrawn, rejected or expired does not count.
     """
-    foreign = state.get(FOREIGN_REGISTRATIONS, digest)
+    foreign = _find_foreign(state, keys)
     if foreign is not None:
-        return Match("Exact", foreign, own=False)
+        return foreign
+    digest = keys.fingerprint
     key = digest[:_KEY_LENGTH]
     every = Condition("registryKeys", "has", (f"Financed {key}", f"Registered {key}"))
     if not state.count(INVOICES, (every,)):
@@ -192,8 +205,8 @@ def find_duplicate(state: Transaction, digest: str, exclude: str | None = None) 
 
 def find_matches(state: Transaction, keys: RegistryKeys, exclude: str | None = None) -> list[Match]:
     """Return at most ten registrations: those with that fingerprint, then similar ones."""
-    foreign = state.get(FOREIGN_REGISTRATIONS, keys.fingerprint)
-    matches = {} if foreign is None else {"": Match("Exact", foreign, own=False)}
+    foreign = _find_foreign(state, keys)
+    matches = {} if foreign is None else {"": foreign}
     exact = [(level, keys.fingerprint) for level in _LEVELS]
     similar = [(level, key) for level in _LEVELS for key in keys.similar]
     for level, key in exact + similar:
@@ -285,6 +298,15 @@ def _with_due_date(context: Context, invoice: Record) -> Record:
     """Return the invoice as the steps of a scenario count from it."""
     due = invoice.get("dueDate")
     return {**invoice, "dueDate": due or due_date(invoice, context.now.date())}
+
+
+def _find_foreign(state: Transaction, keys: RegistryKeys) -> Match | None:
+    """Return the registration of another platform: of the invoice, else of the whole seller."""
+    for key in (keys.fingerprint, keys.seller):
+        foreign = state.get(FOREIGN_REGISTRATIONS, key)
+        if foreign is not None:
+            return Match("Exact", foreign, own=False)
+    return None
 
 
 def _registered(state: Transaction, level: str, key: str, limit: int) -> Sequence[Record]:

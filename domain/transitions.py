@@ -144,9 +144,10 @@ def _end_dispute(context: Context, invoice: Record) -> None:
     """
     if invoice["status"] == "Offered" and not unfinished_offers(context, invoice["id"]):
         _move_together(context, invoice, "expire-offers", [])
-    scenario = context.scenarios.for_record(context.state, invoice["id"])
+    running = context.scenarios.running(context.state, invoice["id"])
+    names = {scenario.name for scenario in running}
     for kept in _suspended_steps(context, invoice["id"]):
-        if kept["scenario"] == scenario.name:
+        if kept["scenario"] in names:
             context.state.schedule(context.now, **kept)
     context.state.put(_SUSPENDED, invoice["id"], {"steps": []})
 

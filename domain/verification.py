@@ -12,7 +12,7 @@ from invoice_sandbox.project.api import Context, Record, conflict
 
 from .audit import audit
 from .findings import Finding, load_findings, prepare_finding
-from .fingerprint import canonical_party, fingerprint, is_blank
+from .fingerprint import canonical_party, is_blank, registry_keys
 from .invoices import (
     INVOICE,
     Match,
@@ -204,7 +204,7 @@ def _facts_of(context: Context, invoice: Record) -> Facts:
     return Facts(
         at=context.timestamp,
         today=context.now.date(),
-        duplicate=find_duplicate(context.state, fingerprint(invoice), invoice["id"]),
+        duplicate=find_duplicate(context.state, registry_keys(invoice), invoice["id"]),
         country=country,
         assignable=rule["assignable"] if rule else "Unknown",
     )

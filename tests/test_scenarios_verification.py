@@ -427,12 +427,12 @@ def test_of_a_foreign_registration_only_its_existence_is_reported(client: httpx.
     assert "reg_foreign" not in client.get("/api/audit-log").text
 
 
-def test_another_invoice_of_the_same_seller_is_verified(
+def test_every_other_invoice_of_the_same_seller_is_suspected_too(
     server: Running, client: httpx.Client
 ) -> None:
     invoice = register(client, **{**FINANCED_ELSEWHERE, "amount": 20001})
     run_to_end(client)
-    assert events_about(server, client, invoice) == expected(TO_VERIFIED)
+    assert events_about(server, client, invoice) == expected(SUSPECTED)
 
 
 # Rejections, disputes, and nobody to finance --------------------------------------------------

@@ -137,8 +137,9 @@ def do_steps(engine: Engine, call: Call) -> None:
 
 def explain(request: Request, call: Call, given: Response) -> None:
     """Note what explains the response of a handler."""
-    if given.hints:
-        request.why["hints"] = [*request.why.get("hints", ()), *given.hints[:_MAX_HINTS]]
+    hints = [*given.hints, *call.hints][:_MAX_HINTS]
+    if hints:
+        request.why["hints"] = [*request.why.get("hints", ()), *hints]
     explain_scenario(request, call, given.data)
     name = call.operation.lifecycle
     machine = None if name is None else call.lifecycle.machines.get(name)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from invoice_sandbox.project.stateful import Collection
 from invoice_sandbox.scenarios.actions import Percent, Trigger, scenario_action
 from invoice_sandbox.scenarios.library import ScenarioResolver
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle, Move
-from invoice_sandbox.scenarios.script import START, Scenario
+from invoice_sandbox.scenarios.script import START, Reaction, Scenario
 from invoice_sandbox.state import USERS, Condition, Credential, Page, Record, Transaction, Workspace
 from invoice_sandbox.state.credentials import (
     DISABLED_USER,
@@ -204,7 +204,7 @@ class Context(Struct, kw_only=True, eq=False):
     """A workspace, opened for one request or one step: all of its changes are kept, or none.
 
     ``scenarios`` selects the scenario of a record, ``emitted`` lists the types of the events
-    recorded so far.
+    recorded so far, ``hints`` explain the response in the journal.
     """
 
     state: Transaction
@@ -216,6 +216,7 @@ class Context(Struct, kw_only=True, eq=False):
     conventions: Conventions
     scenarios: ScenarioResolver
     emitted: list[str] = []
+    hints: list[str] = []
 
     @property
     def timestamp(self) -> str:
@@ -244,15 +245,26 @@ class Context(Struct, kw_only=True, eq=False):
         event = self._recorded(event_type, data)
         subject_id = subject or str(data.get("id"))
         if event_type in self.lifecycle.creation_events:
-            scenario = self.scenarios.for_new(data)
-            self.scenarios.assign(self.state, subject_id, scenario)
-            self._follow(scenario, START, subject_id, record or data)
-        else:
-            scenario = self.scenarios.for_record(self.state, subject_id)
-        faults = scenario.deliveries_of(event_type)
+            self._begin(subject_id, data, record or data)
+        running = self.scenarios.running(self.state, subject_id)
+        faults = [fault for scenario in running for fault in scenario.deliveries_of(event_type)]
         enqueue(self.state, event, faults, self.now)
-        self._follow(scenario, event_type, subject_id, record or data)
+        self._follow(running, event_type, subject_id, record or data)
+        for scenario in self.scenarios.join(self.state, subject_id, event_type):
+            self._follow([scenario], START, subject_id, record or data)
         return event
+
+    def _begin(self, subject: str, data: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        """Start the scenarios of a new record."""
+        beginning = self.scenarios.for_new(data)
+        self.scenarios.assign(self.state, subject, beginning)
+        joining = self.scenarios.join(self.state, subject, START)
+        self._follow([beginning.scenario, *joining], START, subject, record)
+        chosen = beginning.scenario.name
+        self.hints += [
+            f"{scenario.name} does not start for {subject}: it cannot be combined with {chosen}"
+            for scenario in beginning.left_out
+        ]
 
     def announce(self, event_type: str, data: Mapping[str, Any] | Response) -> Record:
         """Record and deliver an event outside any scenario. Raises PayloadError like ``emit``."""
@@ -292,13 +304,24 @@ class Context(Struct, kw_only=True, eq=False):
         return event
 
     def _follow(
-        self, scenario: Scenario, event_type: str, subject: str, record: Mapping[str, Any]
+        self,
+        scenarios: Sequence[Scenario],
+        event_type: str,
+        subject: str,
+        record: Mapping[str, Any],
     ) -> None:
-        """Schedule the steps of a scenario that an event, or its start, triggers."""
-        for step in scenario.by_event.get(event_type, ()):
-            due = step.due(self.now, record)
-            arguments = {**step.arguments, "subject": subject}
-            self.state.schedule(due, step.do, arguments, scenario.name, place=step.index)
+        """Schedule the steps of scenarios that an event, or their start, triggers; a step that two
+        of them have only once."""
+        scheduled: list[Reaction] = []
+        for scenario in scenarios:
+            for step in scenario.by_event.get(event_type, ()):
+                if len(scenarios) > 1:
+                    if replace(step, index=0) in scheduled:
+                        continue
+                    scheduled.append(replace(step, index=0))
+                due = step.due(self.now, record)
+                arguments = {**step.arguments, "subject": subject}
+                self.state.schedule(due, step.do, arguments, scenario.name, place=step.index)
 
     def schedule(self, action: str, after: timedelta = timedelta(), **arguments: Any) -> None:
         """Schedule an action after a simulated delay."""

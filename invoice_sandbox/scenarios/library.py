@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -19,7 +19,7 @@ from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.text import DocumentError, reject_all
 from invoice_sandbox.scenarios.checks import LIFECYCLE, Vocabulary, load_scenario
 from invoice_sandbox.scenarios.faults import fault_of
-from invoice_sandbox.scenarios.script import Scenario, changed_document, scenario_of
+from invoice_sandbox.scenarios.script import START, Scenario, changed_document, scenario_of
 from invoice_sandbox.state import Fault, Record, Transaction, Workspace
 
 CHECK_INTERVAL: Final = 0.5
@@ -163,6 +163,15 @@ def same_beginning(file: Path, other: str) -> DocumentError:
     return DocumentError(place_of(file, ("begins",)), problem, "choose another value")
 
 
+class Beginning(NamedTuple):
+    """The scenario of a new record, those that start ``beside`` it, now or with a later event, and
+    those that would begin with the record, too, but cannot be combined with it."""
+
+    scenario: Scenario
+    beside: tuple[Scenario, ...] = ()
+    left_out: tuple[Scenario, ...] = ()
+
+
 class ScenarioResolver(Struct, eq=False):
     """Selects the scenario of a record: the one that the request names, else the record's own,
     else the ``default``, which is the workspace's."""
@@ -175,15 +184,27 @@ class ScenarioResolver(Struct, eq=False):
         """True if steps of some scenario may run with a request to the operation."""
         return not isinstance(self.scenarios, Library) or self.scenarios.has_calls(operation_id)
 
-    def for_new(self, data: Mapping[str, Any]) -> Scenario:
-        """Return the scenario of a record that was just created with ``data``."""
-        if self.named is not None:
-            return self.named
+    def for_new(self, data: Mapping[str, Any]) -> Beginning:
+        """Return the scenarios of a record that was just created with ``data``.
+
+        Of several that begin with it the first is the record's, unless it joins later than another.
+        """
         members = data.items()
-        for scenario in _beginning(self.scenarios):
-            if scenario.begins.items() <= members:
-                return scenario
-        return self.default
+        matching = [
+            other for other in _beginning(self.scenarios) if other.begins.items() <= members
+        ]
+        if self.named is not None:
+            left_out = tuple(other for other in matching if other.name != self.named.name)
+            return Beginning(self.named, left_out=left_out)
+        if not matching:
+            return Beginning(self.default)
+        first, *others = sorted(matching, key=lambda scenario: scenario.joins not in {START, ""})
+        beside: list[Scenario] = []
+        for scenario in others:
+            if all(_compose(scenario, known) for known in (first, *beside)):
+                beside.append(scenario)
+        left_out = tuple(scenario for scenario in others if scenario not in beside)
+        return Beginning(first, tuple(beside), left_out)
 
     def for_record(self, state: Transaction, record_id: str) -> Scenario:
         """Return the scenario of an existing record."""
@@ -191,6 +212,28 @@ class ScenarioResolver(Struct, eq=False):
         if run is None:
             return self.default
         return with_conditions(self.scenarios, run["scenario"], run["with"])
+
+    def running(self, state: Transaction, record_id: str) -> list[Scenario]:
+        """Return the scenario of an existing record, then those that started beside it."""
+        run = state.get(SCENARIO_RUNS, record_id)
+        if run is None:
+            return [self.default]
+        own = with_conditions(self.scenarios, run["scenario"], run["with"])
+        names = (beside["scenario"] for beside in run.get("beside", ()) if beside["started"])
+        return [own, *(self.scenarios.get(name) or Scenario(name) for name in names)]
+
+    def join(self, state: Transaction, record_id: str, event_type: str) -> list[Scenario]:
+        """Return the scenarios that start with this event beside that of the record."""
+        run = state.get(SCENARIO_RUNS, record_id) or {}
+        rows, joining = [], []
+        for row in run.get("beside", ()):
+            scenario = None if row["started"] else self.scenarios.get(row["scenario"])
+            if scenario is not None and scenario.joins == event_type:
+                joining.append(scenario)
+            rows.append({**row, "started": row["started"] or scenario in joining})
+        if joining:
+            state.put(SCENARIO_RUNS, record_id, {**run, "beside": rows})
+        return joining
 
     def name_among(self, state: Transaction, values: Iterable[Any]) -> str | None:
         """Return the scenario's name of the first value that is the id of a record with its own."""
@@ -200,11 +243,22 @@ class ScenarioResolver(Struct, eq=False):
                 return str(run["scenario"])
         return None
 
-    def assign(self, state: Transaction, record_id: str, scenario: Scenario) -> None:
-        """Store the scenario of a record, unless it is the workspace's."""
-        if scenario is not self.default:
-            run = {"scenario": scenario.name, "with": dict(scenario.conditions)}
-            state.put(SCENARIO_RUNS, record_id, run)
+    def assign(self, state: Transaction, record_id: str, beginning: Beginning) -> None:
+        """Store the scenarios of a record, unless it has only that of the workspace."""
+        scenario = beginning.scenario
+        if scenario is self.default and not beginning.beside:
+            return
+        run: Record = {"scenario": scenario.name, "with": dict(scenario.conditions)}
+        if beginning.beside:
+            run["beside"] = [
+                {"scenario": other.name, "started": False} for other in beginning.beside
+            ]
+        state.put(SCENARIO_RUNS, record_id, run)
+
+
+def _compose(scenario: Scenario, other: Scenario) -> bool:
+    """True if both scenarios may begin with one record: they begin with different members."""
+    return bool(scenario.joins and other.joins) and not scenario.begins.keys() & other.begins.keys()
 
 
 def _beginning(scenarios: Mapping[str, Scenario]) -> Sequence[Scenario]:

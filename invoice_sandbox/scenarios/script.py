@@ -68,7 +68,9 @@ class OnCall:
 class Scenario:
     """A scenario.
 
-    A new record with the members ``begins`` gets the scenario automatically. ``needs`` are the
+    A new record with the members ``begins`` gets the scenario automatically. If another scenario
+    begins with the record too, it starts beside it, with the event ``joins`` (or START). Without
+    ``joins`` it starts alone. ``needs`` are the
     values that an existing record must have before the scenario can start on it. ``conditions`` are
     the values that a run may change. ``faults`` are bodies of ``POST /sandbox/faults``,
     ``deliveries`` the faults of webhook deliveries, ``expects`` the rules that a correct client
@@ -79,6 +81,7 @@ class Scenario:
     purpose: str = "Nothing happens automatically."
     passes: str = ""
     begins: Mapping[str, str] = field(default_factory=dict)
+    joins: str = ""
     needs: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     conditions: Mapping[str, Any] = field(default_factory=dict)
     steps: tuple[Reaction, ...] = ()
@@ -122,6 +125,7 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
         purpose=body["purpose"],
         passes=body.get("passes", ""),
         begins=body.get("begins", {}),
+        joins=body.get("joins", ""),
         needs=body.get("needs", {}),
         conditions=body.get("conditions", {}),
         steps=tuple(_reaction(index, step) for index, step in steps if not _is_call(step)),

@@ -22,8 +22,9 @@ from .invoices import (
     newest_invoices,
 )
 from .lifecycle import allows_trigger, move_record, unfinished_statuses
+from .pricing import rate_of
 from .routing import country_code, deal_for, reasons, route
-from .tenor import check_not_past_due, tenor_days
+from .tenor import check_not_past_due, day_number, tenor_days
 
 REQUEST: Final = "financing-request"
 """The machine of the lifecycle."""
@@ -33,7 +34,9 @@ REQUESTS: Final = "financing_requests"
 OPEN: Final = ("Routed", "OffersReceived")
 """The statuses in which a request accepts offers."""
 
-_INTERNAL: Final = frozenset({"source", "previousStatus", "openInvoiceIds"})
+_INTERNAL: Final = frozenset(
+    {"source", "previousStatus", "openInvoiceIds", "askedRate", "mostRate"}
+)
 _DEFAULT_ADVANCE_RATE: Final = Decimal("0.85")
 
 
@@ -150,7 +153,7 @@ def invoice_to_route(
     invoice = _find(context, INVOICES, body.get("invoiceId"))
     if invoice is None and request is not None:
         invoice = invoice_of(context, request)
-    overrides = {} if request is None else _preferences(request)
+    overrides = {} if request is None else _preferences(context, request)
     for member, name in (("debtorCountry", "debtor_country"), ("sellerCountry", "seller_country")):
         if isinstance(body.get(member), str):
             overrides[name] = country_code(body[member])
@@ -206,7 +209,8 @@ def _emit(context: Context, moved: Sequence[_Moved], request: Record) -> None:
 def _submit(context: Context, invoices: Sequence[Record], options: Mapping[str, Any]) -> Record:
     currency = (invoices or [SYNTHETIC_INVOICE])[0]["currency"]
     rate = options.get("requestedAdvanceRate", _DEFAULT_ADVANCE_RATE)
-    advance = multiply_exactly(_total(invoices or [SYNTHETIC_INVOICE], currency), Decimal(rate))
+    total = _total(invoices or [SYNTHETIC_INVOICE], currency)
+    advance = multiply_exactly(total, Decimal(rate))
     ids = [invoice["id"] for invoice in invoices]
     request: Record = {
         "id": context.new_id("freq_sandbox"),
@@ -222,12 +226,30 @@ def _submit(context: Context, invoices: Sequence[Record], options: Mapping[str, 
         "routedPartnerIds": [],
         "createdAt": context.timestamp,
         "source": CLIENT,
+        **_wishes(options, total, currency),
         **({"neededBy": options["neededBy"]} if "neededBy" in options else {}),
         **({} if invoices else {"synthetic": True}),
     }
     context.state.put(REQUESTS, request["id"], request)
     audit(context, "financing_request.submitted", ("financing_request", request["id"]))
     return request
+
+
+def _wishes(options: Mapping[str, Any], total: Decimal, currency: str) -> Record:
+    """Return the advance rate that the seller asks for, and the highest that all of its wishes
+    allow. A seller who asks for nothing gets what the partner advances."""
+    rates = [Decimal(options[name]) for name in ("requestedAdvanceRate",) if name in options]
+    wishes: Record = {"askedRate": rates[0]} if rates else {}
+    if "requestedAmount" in options:
+        rates.append(rate_of(Decimal(options["requestedAmount"]), total, currency))
+    return {**wishes, "mostRate": min(rates)} if rates else wishes
+
+
+def days_to_need(context: Context, request: Mapping[str, Any]) -> int | None:
+    """Return the days until the advance is needed; None: the seller did not say when."""
+    if "neededBy" not in request:
+        return None
+    return day_number(request["neededBy"]) - context.now.date().toordinal()
 
 
 def _verdicts(
@@ -242,7 +264,7 @@ def _verdicts(
         deal = deal_for(
             context,
             invoice,
-            **_preferences(request),
+            **_preferences(context, request),
             debtor_total=_total(of_debtor, currency),
             request_total=_total(financed, currency),
             requested_amount=options.get("requestedAmount"),
@@ -254,11 +276,14 @@ def _verdicts(
     return failed
 
 
-def _preferences(request: Record) -> dict[str, Any]:
+def _preferences(context: Context, request: Record) -> dict[str, Any]:
     return {
         "product": request["product"],
         "recourse": request["recoursePreference"],
         "disclosure": request["disclosure"],
+        "requested_rate": request.get("askedRate"),
+        "most_rate": request.get("mostRate"),
+        "days_to_need": days_to_need(context, request),
     }
 
 

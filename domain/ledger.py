@@ -17,7 +17,7 @@ from typing import Any, Final
 from invoice_sandbox.project.api import Record
 
 from .fingerprint import EXACT, multiply_exactly, round_half_up
-from .pricing import interest
+from .pricing import year_of
 
 DEBITS: Final = ("receivable", "dilutionDue", "interestDue", "debtorPaid", "sellerRepaid")
 """Accounts that a debit increases: what debtor and seller still owe, and the cash they paid."""
@@ -41,7 +41,7 @@ class LedgerError(ValueError):
 
 @dataclass(frozen=True)
 class Purchase:
-    """The terms of an accepted offer. ``late_rate`` is the interest per year of 360 days,
+    """The terms of an accepted offer. ``late_rate`` is the interest per year of ``day_count``,
     ``recourse_share`` the seller's share of what the debtor in default leaves unpaid."""
 
     currency: str
@@ -50,6 +50,7 @@ class Purchase:
     fees: Decimal
     late_rate: Decimal
     recourse_share: Decimal = EVERYTHING
+    day_count: str = "ACT/360"
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,16 @@ class Posting:
 class Ledger:
     """Balances by account, the gross advance drawn so far, and the last day with interest.
 
-    ``postings`` are those since the ledger was loaded.
+    ``accrued`` is the interest for late payment times the days of a year, so that it is exact: how
+    often a part of it is posted does not change what is charged in all. ``postings`` are those
+    since the ledger was loaded.
     """
 
     purchase: Purchase
     balances: Mapping[str, Decimal]
     drawn: Decimal = NOTHING
     interest_day: int | None = None
+    accrued: Decimal = NOTHING
     postings: tuple[Posting, ...] = ()
 
     def __getitem__(self, account: str) -> Decimal:
@@ -174,14 +178,20 @@ def receive(ledger: Ledger, percent: int = WHOLE) -> Outcome:
 
 
 def accrue(ledger: Ledger, due_day: int, today: int) -> Ledger:
-    """Charge the seller interest on the outstanding advance, for each day since the due day."""
+    """Charge the seller interest on the outstanding advance, for each day since the due day.
+
+    All that was charged so far is rounded, not the interest of each posting.
+    """
     start = max(due_day, ledger.interest_day or due_day)
     if today <= start:
         return ledger
-    terms = ledger.purchase
-    amount = interest(ledger.outstanding, terms.late_rate, today - start, terms.currency)
+    terms, days = ledger.purchase, Decimal(today - start)
+    yearly = EXACT.multiply(ledger.outstanding, terms.late_rate)
+    accrued = EXACT.add(ledger.accrued, EXACT.multiply(yearly, days))
+    charged = round_half_up(EXACT.divide(accrued, year_of(terms.day_count)), terms.currency)
+    amount = _minus(charged, ledger["interestDue"])
     after = _post(ledger, "interest", interestDue=amount, result=_negative(amount))
-    return replace(after, interest_day=today)
+    return replace(after, interest_day=today, accrued=accrued)
 
 
 def settle(ledger: Ledger) -> Outcome:
@@ -247,18 +257,26 @@ def as_record(ledger: Ledger) -> Record:
         "balances": dict(ledger.balances),
         "drawn": ledger.drawn,
         "interestDay": ledger.interest_day,
+        "accrued": ledger.accrued,
     }
 
 
 def from_record(purchase: Purchase, record: Mapping[str, Any]) -> Ledger:
     """Return the ledger that was stored."""
-    return Ledger(purchase, record["balances"], Decimal(record["drawn"]), record["interestDay"])
+    return Ledger(
+        purchase,
+        record["balances"],
+        drawn=Decimal(record["drawn"]),
+        interest_day=record["interestDay"],
+        accrued=Decimal(record["accrued"]),
+    )
 
 
 def _clear(ledger: Ledger, step: str, **amounts: Decimal) -> Ledger:
     """Post ``amounts`` against everything that is still open."""
     open_ = {name: _negative(ledger[name]) for name in DEBITS if name not in CASH}
-    return _post(ledger, step, **open_, held=ledger["held"], **amounts)
+    cleared = replace(ledger, accrued=NOTHING)
+    return _post(cleared, step, **open_, held=ledger["held"], **amounts)
 
 
 def _post(ledger: Ledger, step: str, **amounts: Decimal) -> Ledger:

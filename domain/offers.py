@@ -19,10 +19,16 @@ from invoice_sandbox.project.api import (
 )
 
 from .audit import audit
-from .financing import move_request, newest_open_request, newest_request_for_offers, open_request
+from .financing import (
+    days_to_need,
+    move_request,
+    newest_open_request,
+    newest_request_for_offers,
+    open_request,
+)
 from .invoices import CLIENT, SYNTHETIC_INVOICE, apply_invoice_trigger, emit_move, load_invoice
 from .lifecycle import move_record, unfinished_statuses
-from .pricing import DAY_COUNT, Terms, check_offer, price, pricing_members, terms_of
+from .pricing import Terms, check_offer, check_stated, price, pricing_members, terms_of
 from .routing import deal_for, load_partner, outside_mandate
 from .tenor import check_not_past_due, tenor_days
 
@@ -117,8 +123,10 @@ def make_offer(
     if invoice is not None:
         check_not_past_due(context, invoice)
     financed = invoice or SYNTHETIC_INVOICE
-    terms = terms_of(partner, options)
+    most_rate = (request or {}).get("mostRate")
+    terms = terms_of(partner, options, financed, most_rate)
     priced = _priced(context, partner, financed, terms)
+    check_stated(options, priced, financed["currency"])
     offer: Record = {
         "id": context.new_id("off_sandbox"),
         "financingRequestId": request["id"] if request else None,
@@ -128,7 +136,7 @@ def make_offer(
         "status": context.lifecycle.machines[OFFER].initial,
         "currency": financed["currency"],
         **priced,
-        **_condition_members(context, request or {}, options, terms.annual_rate),
+        **_condition_members(context, request or {}, options, terms),
         "createdAt": context.timestamp,
         "source": CLIENT,
     }
@@ -213,10 +221,20 @@ def _priced(context: Context, partner: Record, financed: Record, terms: Terms) -
     return pricing_members(figures, terms, tenor)
 
 
+def _default_validity(context: Context, request: Record) -> str:
+    """Return the end of 72 hours, or of the day on which the seller needs the advance."""
+    left, days = _VALIDITY, days_to_need(context, request)
+    if days is not None and 0 <= days <= _VALIDITY.days:
+        today = context.now.replace(hour=0, minute=0, second=0, microsecond=0)
+        left = min(left, today - context.now + timedelta(days=days + 1))
+    return instant_text(context.now + left)
+
+
 def _condition_members(
-    context: Context, request: Record, options: Mapping[str, Any], annual_rate: Decimal
+    context: Context, request: Record, options: Mapping[str, Any], terms: Terms
 ) -> Record:
-    late_rate = options.get("lateInterest", {}).get("annualRate", annual_rate)
+    late = {"annualRate": terms.annual_rate, "dayCount": terms.day_count}
+    late |= {name: value for name, value in options.get("lateInterest", {}).items() if name in late}
     preference = request.get("recoursePreference", "Any")
     recourse = options.get("recourse", "Recourse" if preference == "Any" else preference)
     limit = options.get("recourseLimit", _RECOURSE_LIMIT)
@@ -224,11 +242,11 @@ def _condition_members(
     return {
         "recourse": recourse,
         **({"recourseLimit": limit} if recourse == "LimitedRecourse" else {}),
-        "lateInterest": {"annualRate": late_rate, "dayCount": DAY_COUNT},
+        "lateInterest": late,
         "recoursePeriodDays": options.get("recoursePeriodDays", 90),
         "product": options.get("product", request.get("product", "Factoring")),
         "disclosure": disclosure,
         "noticeOfAssignmentRequired": disclosure == "Disclosed",
-        "validUntil": options.get("validUntil", instant_text(context.now + _VALIDITY)),
+        "validUntil": options.get("validUntil") or _default_validity(context, request),
         "conditions": options.get("conditions", []),
     }

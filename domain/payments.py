@@ -199,4 +199,5 @@ def _purchase(offer: Mapping[str, Any], invoice: Mapping[str, Any]) -> Purchase:
         fees=EXACT.add(Decimal(discount["amount"]), Decimal(offer["serviceFee"]["amount"])),
         late_rate=Decimal(late["annualRate"]),
         recourse_share=Decimal(offer["recourseLimit"]) if limited else books.EVERYTHING,
+        day_count=late.get("dayCount", "ACT/360"),
     )

@@ -11,7 +11,7 @@ from typing import Any, Final
 from invoice_sandbox.project.api import Context, Record, conflict, existing
 
 from .exposure import Exposure, exposure_of
-from .fingerprint import EXACT
+from .fingerprint import EXACT, round_half_up
 from .pricing import price, terms_of
 from .tenor import tenor_days
 
@@ -28,7 +28,9 @@ class Deal:
     """The facts that routing filters by. ``tenor_days`` counts from today to the due date.
 
     ``debtor_total`` and ``request_total`` are the amounts of all invoices of the request, of this
-    debtor and in all; without a request they are None, as ``requested_amount`` is.
+    debtor and in all; without a request they are None, as ``requested_amount`` is. ``most_rate``
+    is the highest advance rate that the seller asked for, ``days_to_need`` the days until the
+    advance is needed.
     """
 
     currency: str
@@ -45,6 +47,9 @@ class Deal:
     request_total: Decimal | None = None
     requested_amount: Decimal | None = None
     requested_currency: str | None = None
+    requested_rate: Decimal | None = None
+    most_rate: Decimal | None = None
+    days_to_need: int | None = None
 
 
 Filter = Callable[[Record, Deal, Exposure], str | None]
@@ -67,7 +72,7 @@ def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: Any) -> 
     seller = load_organisation(context, invoice["sellerId"])
     debtor = load_organisation(context, invoice["debtorId"])
     return Deal(
-        currency=invoice["currency"].upper(),
+        currency=invoice["currency"].strip().upper(),
         amount=Decimal(invoice["amount"]),
         tenor_days=tenor_days(invoice, context.now.date()),
         debtor_id=invoice["debtorId"],
@@ -240,14 +245,27 @@ def _concentration(partner: Record, deal: Deal, exposure: Exposure) -> str | Non
 
 
 def _net_proceeds(partner: Record, deal: Deal, _: Exposure) -> str | None:
-    figures = price(deal.amount, deal.currency, deal.tenor_days, terms_of(partner, {}))
+    financed = {"amount": deal.amount, "currency": deal.currency}
+    terms = terms_of(partner, {}, financed, deal.most_rate)
+    figures = price(deal.amount, deal.currency, deal.tenor_days, terms)
     return None if figures.net_proceeds > 0 else "NET_PROCEEDS_NOT_POSITIVE"
 
 
 def _requested_amount(_: Record, deal: Deal, __: Exposure) -> str | None:
-    amount = deal.requested_amount
-    above = amount is not None and amount > _or_amount(deal.request_total, deal)
-    return "REQUESTED_AMOUNT_ABOVE_INVOICE" if above else None
+    amount, total = deal.requested_amount, _or_amount(deal.request_total, deal)
+    if amount is None:
+        return None
+    if amount > total:
+        return "REQUESTED_AMOUNT_ABOVE_INVOICE"
+    if deal.requested_rate is None:
+        return None
+    most = round_half_up(EXACT.multiply(total, deal.requested_rate), deal.currency)
+    return "REQUESTED_AMOUNT_ABOVE_ADVANCE_RATE" if amount > most else None
+
+
+def _needed_by(_: Record, deal: Deal, __: Exposure) -> str | None:
+    passed = deal.days_to_need is not None and deal.days_to_need < 0
+    return "NEEDED_BY_PASSED" if passed else None
 
 
 def _requested_currency(_: Record, deal: Deal, __: Exposure) -> str | None:
@@ -283,5 +301,6 @@ FILTERS: Final = (
     ("netProceeds", _net_proceeds),
     ("requestedAmount", _requested_amount),
     ("requestedCurrency", _requested_currency),
+    ("neededBy", _needed_by),
 )
 """The mandate, and what no partner finances: each returns the reason why a deal fails it."""

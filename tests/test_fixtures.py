@@ -247,7 +247,7 @@ def test_an_offer_is_what_its_partner_would_quote_that_day(offer: dict[str, Any]
     invoice = INVOICES[offer["invoiceId"]]
     made = datetime.fromisoformat(offer["createdAt"])
     tenor = (date.fromisoformat(invoice["dueDate"]) - made.date()).days
-    terms = terms_of(PARTNERS[offer["partnerId"]], {})
+    terms = terms_of(PARTNERS[offer["partnerId"]], {}, invoice)
     figures = price(Decimal(invoice["amount"]), invoice["currency"], tenor, terms)
     assert (offer["faceValue"], offer["currency"]) == (invoice["amount"], invoice["currency"])
     assert offer["discountFee"]["tenorDays"] == tenor

@@ -26,10 +26,13 @@ def purchases(draw: st.DrawFn) -> Purchase:
     currency = draw(st.sampled_from(["EUR", "JPY", "KWD", "CLF"]))
     amount = D(draw(st.integers(1, 10**9))).scaleb(-minor_units(currency))
     rates = [D(draw(st.integers(0, most))) / 10_000 for most in (10_000, 3_000, 300)]
-    figures = price(amount, currency, draw(st.integers(0, 180)), Terms(*rates))
+    terms = Terms(rates[0], rates[1], rates[2], draw(st.sampled_from(["ACT/360", "ACT/365F"])))
+    figures = price(amount, currency, draw(st.integers(0, 180)), terms)
     fees = min(figures.discount_fee + figures.service_fee, figures.advance)
     recourse = draw(st.sampled_from([D(0), D("0.335"), D(1)]))
-    return Purchase(currency, figures.face_value, figures.advance, fees, rates[1], recourse)
+    return Purchase(
+        currency, figures.face_value, figures.advance, fees, rates[1], recourse, terms.day_count
+    )
 
 
 PERCENT = st.integers(1, 100)
@@ -153,6 +156,26 @@ def test_late_payment_costs_interest_per_day() -> None:
     assert books.accrue(late, DUE, DUE + 30) == late
     settled = books.settle(books.receive(late).ledger)
     assert (settled.figures["released"], settled.figures["partnerResult"]) == (1920, 280)
+
+
+@given(purchases(), st.lists(st.tuples(st.integers(1, 40), PERCENT), max_size=5), st.data())
+def test_interest_does_not_depend_on_how_often_it_is_posted(
+    purchase: Purchase, payments: list[tuple[int, int]], more: st.DataObject
+) -> None:
+    seldom = books.pay_out(books.open_ledger(purchase)).ledger
+    often, exact, day = seldom, D(0), DUE
+    for days, percent in payments:
+        exact += seldom.outstanding * purchase.late_rate * days
+        for between in sorted(more.draw(st.lists(st.integers(day, day + days), max_size=4))):
+            often = books.accrue(often, DUE, between)
+        day += days
+        often = books.receive(books.accrue(often, DUE, day), percent).ledger
+        seldom = books.receive(books.accrue(seldom, DUE, day), percent).ledger
+    assert often["interestDue"] == seldom["interestDue"]
+    year = {"ACT/360": 360, "ACT/365F": 365}[purchase.day_count]
+    assert abs(seldom["interestDue"] - exact / year) * 2 <= D(1).scaleb(
+        -minor_units(purchase.currency)
+    )
 
 
 def test_a_repurchase_is_the_outstanding_advance_fees_and_interest() -> None:

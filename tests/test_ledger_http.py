@@ -355,3 +355,35 @@ def test_money_is_conserved_over_every_sequence_of_steps(
             if status(client, invoice) in {"Settled", "Repurchased", "WrittenOff"}:
                 received = found["sellerReceived"] - found["sellerRepaid"]
                 assert found["debtorPaid"] == received + found["result"]
+
+
+def test_small_payments_do_not_round_the_interest_away(client: httpx.Client) -> None:
+    invoice = register(client, amount=1500, currency="JPY", dueDate="2026-12-01")
+    move(client, invoice, *ACCEPTED, "fund")
+    advance(client, to="2026-12-01T00:00:00Z")
+    for _ in range(3):
+        advance(client, "P1D")
+        move(client, invoice, "pay-partially")
+    # 12 % of 1200, 450 and 75 for a day each are 0.4, 0.15 and 0.025
+    assert balances(client, invoice)["interestDue"] == 1
+
+
+@in_turn("currency", ["AUD", "CAD", "GBP", "HKD", "NZD", "SGD", "ZAR"])
+def test_some_money_markets_count_years_of_365_days(client: httpx.Client, currency: str) -> None:
+    invoice = register(client, amount=36500, currency=currency, dueDate="2026-12-01")
+    move(client, invoice, *ACCEPTED)
+    (offer,) = data(client.get("/api/offers", params={"invoiceId": invoice["id"]}))
+    assert offer["discountFee"] == {
+        "annualRate": 0.12,
+        "dayCount": "ACT/365F",
+        "tenorDays": 10,
+        "amount": 96,  # 12 % of 29,200 for 10 of 365 days
+    }
+    assert offer["lateInterest"]["dayCount"] == "ACT/365F"
+
+
+def test_late_interest_counts_the_days_of_the_offer(client: httpx.Client) -> None:
+    invoice = register(client, amount=36500, currency=" gbp", dueDate="2026-12-01")
+    move(client, invoice, *ACCEPTED, "fund")
+    advance(client, to="2026-12-11T00:00:00Z")
+    assert balances(client, invoice)["interestDue"] == 96

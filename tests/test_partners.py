@@ -22,6 +22,7 @@ FILTERS = [
     *("currency", "amount", "tenor", "sellerCountry", "debtorCountry"),
     *("debtorSector", "product", "recourse", "disclosure"),
     *("debtorLimit", "debtorConcentration", "netProceeds", "requestedAmount", "requestedCurrency"),
+    "neededBy",
 ]
 MANDATE_MEMBERS = {
     *("currencies", "sellerCountries", "debtorCountries", "minAmount", "maxAmount"),

@@ -21,7 +21,6 @@ from invoice_sandbox.http.admit import request_limits
 from invoice_sandbox.http.asgi import Leaf
 from invoice_sandbox.http.credentials import is_local
 from invoice_sandbox.http.endpoint import endpoint_of
-from invoice_sandbox.http.origins import LOOPBACK_NAMES
 from invoice_sandbox.http.pages import pages, start_page
 from invoice_sandbox.http.prefer import from_contract
 from invoice_sandbox.http.request import Receive, Request, Scope
@@ -313,6 +312,7 @@ def _network(settings: Settings) -> httpx.AsyncBaseTransport:
         local=settings.local,
         opened=settings.allow_webhooks_to,
         connections=SIDE_BY_SIDE + SLOW_SIDE_BY_SIDE,
+        proxy=settings.webhook_proxy,
     )
 
 
@@ -387,8 +387,11 @@ def _check_response(contract: Contract, operation: Operation) -> None:
 
 
 def _hosts(settings: Settings, url: str) -> frozenset[str] | None:
-    """The hosts that requests may name. Beyond loopback any: there is no public key to protect."""
+    """The hosts that requests may name besides loopback.
+
+    Beyond loopback any: there is no public key to protect.
+    """
     if not settings.on_loopback:
         return None
     public = urlsplit(url).hostname
-    return LOOPBACK_NAMES | {settings.host} | ({public} if public else set())
+    return frozenset({settings.host}) | ({public} if public else set())

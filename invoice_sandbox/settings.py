@@ -12,10 +12,11 @@ from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState, instant_text, parse_instant
 from invoice_sandbox.base.errors import UserError, suggestion
+from invoice_sandbox.base.hosts import is_loopback
 from invoice_sandbox.base.ids import key_problem, new_key
 from invoice_sandbox.state.credentials import DEMO_KEY
 
@@ -87,6 +88,7 @@ SETTINGS: Final = (
         "CIDR",
         repeatable=True,
     ),
+    Setting("webhook-proxy", None, "HTTP proxy for webhooks to public addresses.", "URL"),
     Setting(
         "log",
         None,
@@ -143,6 +145,7 @@ class Settings:
     max_state: int = 512
     webhook_time: Literal["wall", "virtual"] = "wall"
     allow_webhooks_to: tuple[_Network, ...] = ()
+    webhook_proxy: str | None = field(default=None, repr=False)
     log: Literal["requests", "json"] | None = None
     metrics: bool = False
     store: Path | DurableFile | Postgresql | None = None
@@ -175,21 +178,12 @@ RECORDED: Final = ("rate_limit", "webhook_time", "key_given", "stateful")
 """Members of Settings that responses depend on, besides what is served and on which clock."""
 
 
-def is_loopback(host: str) -> bool:
-    """True if ``host`` names this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def read_settings(texts: Mapping[str, str | None]) -> Settings:
     """Parse all settings. Raises SettingError for the first invalid one."""
     given = {setting.name: texts.get(setting.name) or setting.default for setting in SETTINGS}
     host = _text(given, "host")
     public_url = _url(given["public-url"])
+    webhook_proxy = _proxy(given["webhook-proxy"])
     key = _key(given["key"], local=is_loopback(host) and public_url is None)
     if given["project"] and given["contract"]:
         raise SettingError("--contract and --project cannot be used together; choose one")
@@ -219,6 +213,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         max_state=_integer(given, "max-state", 1, 10**6),
         webhook_time=_choice(given, "webhook-time", "wall", "virtual"),
         allow_webhooks_to=_networks(given["allow-webhooks-to"]),
+        webhook_proxy=webhook_proxy,
         log=_choice(given, "log", "requests", "json"),
         metrics=_flag(given, "metrics"),
         store=_store(_text(given, "store")),
@@ -302,15 +297,29 @@ def _key(key: str | None, *, local: bool) -> str:
     return key
 
 
-def _url(url: str | None) -> str | None:
-    if url is None:
-        return None
+def _proxy(url: str | None) -> str | None:
+    """The URL of a proxy, which may have a user name and a password."""
+    parts = _parts(url or "")
+    if url is not None and (parts is None or parts.path.strip("/") or parts.query):
+        raise SettingError("--webhook-proxy looks like http://proxy.example:3128")
+    return url
+
+
+def _parts(url: str) -> SplitResult | None:
+    """The parts of a URL with http or https, a host, and a port if any; None for any other."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        usable = False
-    if not usable or parts.query or parts.fragment or parts.username is not None:
+        return None
+    return parts if usable else None
+
+
+def _url(url: str | None) -> str | None:
+    if url is None:
+        return None
+    parts = _parts(url)
+    if parts is None or parts.query or parts.fragment or parts.username is not None:
         typed = "" if set(url) & set("@?#") else f", not '{url}'"
         raise SettingError(f"--public-url looks like https://sandbox.example:8443{typed}")
     return url

@@ -16,6 +16,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 from invoice_sandbox.state import Transaction, Workspace
+from tests.certificates import write_certificate
 from tests.support import OPTIONAL, Running, serving
 
 # A machine that stalls makes no example wrong.
@@ -140,3 +141,9 @@ def _heed_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """The certificate of localhost and its key, in one file."""
+    return write_certificate(tmp_path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -145,9 +146,10 @@ def held(gate: threading.Event, then: Manner | None = None) -> Manner:
 class Receiver:
     """Responds on ``url``. ``messages`` are those that came, in their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.url = ""
         self.port = 0
+        self.tls = tls
         self.messages: list[Message] = []
         self._manners: list[Manner] = [response()]
         self._choose: Callable[[Message], Manner] | None = None
@@ -172,9 +174,11 @@ class Receiver:
 
     async def serve(self, port: int, ready: Callable[[], None], stop: asyncio.Event) -> None:
         """Respond until ``stop``."""
-        server = await asyncio.start_server(self._meet, "127.0.0.1", port, backlog=2000)
+        server = await asyncio.start_server(
+            self._meet, "127.0.0.1", port, backlog=2000, ssl=self.tls
+        )
         self.port = server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
         ready()
         await stop.wait()
         server.close()
@@ -220,9 +224,11 @@ async def _read(reader: asyncio.StreamReader) -> Message:
 
 
 @contextmanager
-def receiving(*manners: Manner, port: int = 0) -> Iterator[Receiver]:
+def receiving(
+    *manners: Manner, port: int = 0, tls: ssl.SSLContext | None = None
+) -> Iterator[Receiver]:
     """A receiver in a thread of its own."""
-    receiver, ready = Receiver(), threading.Event()
+    receiver, ready = Receiver(tls=tls), threading.Event()
     if manners:
         receiver.responses(*manners)
     loop = asyncio.new_event_loop()

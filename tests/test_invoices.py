@@ -192,7 +192,8 @@ FILTERS = {
     "createdFrom=2026-11-21": ["b", "a"],
     "createdTo=2026-11-21T10:29:59%2B01:00": [],
     "createdFrom=2026-11-21T09:30:00Z&createdTo=2026-11-21": ["b", "a"],
-    "createdFrom=nonsense": [],
+    "createdFrom=2026-11-21T10:30:00+01:00": ["b", "a"],
+    "createdTo=2026-11-21T10:29:59+01:00": [],
     "createdTo=9999-12-31T23:59:59-23:59": ["b", "a"],
 }
 
@@ -203,6 +204,18 @@ def test_filters_narrow_a_list(client: httpx.Client, query: str, found: list[str
     mine[register(client, invoiceNumber="b", currency="GBP")["id"]] = "b"
     listed = client.get(f"/api/invoices?{query}").json()["data"]
     assert [mine[one["id"]] for one in listed if one["id"] in mine] == found
+
+
+@pytest.mark.parametrize(
+    "filtered", ["invoices?createdFrom", "invoices?createdTo", "audit-log?from"]
+)
+@pytest.mark.parametrize(
+    "bound", ["soon", "2026-02-30", "1700000000", "2026-11-21T09:30:00 01:00", ""]
+)
+def test_a_bound_that_is_no_time_is_named(client: httpx.Client, filtered: str, bound: str) -> None:
+    response = client.get(f"/api/{filtered}={bound}")
+    assert response.status_code == 400
+    assert filtered.partition("?")[2] in response.json()["error"]["message"]
 
 
 @in_turn(

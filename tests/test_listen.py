@@ -28,9 +28,11 @@ from click.testing import CliRunner
 
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.cli import main
-from invoice_sandbox.cli.receiver import checked_target
+from invoice_sandbox.cli.receiver import Message, checked_target
+from invoice_sandbox.cli.receiver import Receiver as LocalReceiver
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.cases import in_turn
+from tests.certificates import tls_of
 from tests.receivers import (
     Receiver,
     calling,
@@ -217,7 +219,7 @@ def test_a_line_shows_time_type_id_response_and_duration(
         for kind, outcome in (
             ("invoice.verified", "202"),
             ("invoice.paid", "500"),
-            ("invoice.overdue", r"no_connection|no_http"),
+            ("invoice.overdue", r"reset|no_http"),
         ):
             event = fire(client, kind)
             settle(client)
@@ -809,3 +811,28 @@ def test_when_all_are_connected_it_is_409(mine: httpx.Client) -> None:
         for _ in range(16):
             stack.enter_context(streaming(mine, opened(mine)))
         assert mine.post("/sandbox/listeners", json={}).status_code == 409
+
+
+@pytest.mark.parametrize("how", ["variable", "option", "neither"])
+def test_a_receiver_with_a_certificate_of_ones_own_is_trusted_if_one_asks_for_it(
+    how: str, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "variable":
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    message = Message(1, {"webhook-id": "evt_1"}, "{}", "invoice.verified")
+    with receiving(tls=tls_of(certificate)) as receiver:
+        target = f"https://localhost:{receiver.port}/hooks"
+        with LocalReceiver(target, certificate if how == "option" else None) as local:
+            forwarded = local.deliver(message, PATIENCE)
+    if how == "neither":
+        expected = "tls_failed", "self-signed certificate"
+        assert (forwarded.error, forwarded.reason) == expected
+    else:
+        assert (forwarded.status, len(receiver.messages)) == (200, 1)
+
+
+def test_a_file_without_a_certificate_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("nothing")
+    result = run(f"listen --forward-to 3000 --ca {tmp_path / 'ca.pem'}")
+    assert result.exit_code == 2
+    assert "ca.pem' has no certificate in PEM" in result.stderr

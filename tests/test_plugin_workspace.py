@@ -366,7 +366,7 @@ def test_the_report_shows_failed_deliveries(invoice_sandbox: InvoiceSandbox) -> 
     invoice_sandbox.advance("PT0S")
     *_, last = report_of(invoice_sandbox).splitlines()
     assert re.fullmatch(
-        r"delivery dlv_\w+ of invoice\.registered to whe_\w+ Failed: no_connection", last
+        r"delivery dlv_\w+ of invoice\.registered to whe_\w+ Failed: refused", last
     )
 
 

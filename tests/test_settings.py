@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
+from invoice_sandbox.base.hosts import is_loopback
 from invoice_sandbox.base.ids import key_problem, new_key
 from invoice_sandbox.cli.serve import serve
 from invoice_sandbox.server.serving import listen
@@ -19,7 +20,6 @@ from invoice_sandbox.settings import (
     SettingError,
     Settings,
     check_scenario,
-    is_loopback,
     read_settings,
 )
 from invoice_sandbox.state.credentials import DEMO_KEY

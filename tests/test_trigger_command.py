@@ -157,7 +157,7 @@ def test_as_json_it_is_the_event_and_its_deliveries(
 
 def test_what_cannot_be_reached_is_named(at: Run, client: httpx.Client) -> None:
     subscribe(client, "http://127.0.0.1:1", events=["*"])
-    assert "no_connection" in at(f"trigger invoice.verified --invoice {INVOICE}").stdout
+    assert "refused" in at(f"trigger invoice.verified --invoice {INVOICE}").stdout
 
 
 def test_a_disabled_endpoint_gets_nothing(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.certificates import tls_of
 from tests.receivers import (
     Endless,
     Manner,
@@ -92,7 +94,7 @@ def outcome(client: httpx.Client) -> tuple[str, int | None, str | None]:
 OK = b"HTTP/1.1 200 OK\r\n"
 
 FAULTS: dict[str, tuple[Manner, tuple[str, int | None, str | None]]] = {
-    "breaks off": (reset, ("Failed", None, "no_connection")),
+    "breaks off": (reset, ("Failed", None, "reset")),
     "closes without a word": (raw(b""), ("Failed", None, "no_http")),
     "says something else": (raw(b"SSH-2.0-OpenSSH_9.6\r\n"), ("Failed", None, "no_http")),
     "stops within its body": (
@@ -162,18 +164,37 @@ def deliver_at_last(client: httpx.Client) -> None:
     until(is_delivered, "it is delivered")
 
 
-def test_a_port_on_which_nobody_listens_is_no_connection(client: httpx.Client) -> None:
+def test_a_port_on_which_nobody_listens_has_refused(client: httpx.Client) -> None:
     subscribe(client, f"http://127.0.0.1:{free_port()}")
     trigger(client)
     advance(client, by="PT0S")
-    assert outcome(client) == ("Failed", None, "no_connection")
+    assert outcome(client) == ("Failed", None, "refused")
 
 
-def test_a_name_that_leads_nowhere_is_no_connection(client: httpx.Client) -> None:
+def test_a_name_that_leads_nowhere_is_not_found(client: httpx.Client) -> None:
     subscribe(client, "https://partner.invalid/hooks")
     trigger(client)
     advance(client, by="PT0S")
-    assert outcome(client) == ("Failed", None, "no_connection")
+    assert outcome(client) == ("Failed", None, "name_not_found")
+
+
+def test_a_certificate_that_is_not_trusted_is_named(
+    client: httpx.Client, certificate: Path
+) -> None:
+    with receiving(tls=tls_of(certificate)) as receiver:
+        subscribe(client, receiver.url)
+        trigger(client)
+        advance(client, by="PT0S")
+    assert outcome(client) == ("Failed", None, "tls_failed")
+    assert attempt(client)["reason"] == "self-signed certificate"
+    assert receiver.messages == []
+
+
+def test_a_name_below_localhost_is_this_machine(client: httpx.Client, receiver: Receiver) -> None:
+    subscribe(client, f"http://app.localhost:{receiver.port}/h")
+    trigger(client)
+    advance(client, by="PT0S")
+    assert outcome(client) == ("Delivered", 200, None)
 
 
 def test_a_redirect_leads_nowhere(client: httpx.Client, receiver: Receiver) -> None:

@@ -26,6 +26,7 @@ from invoice_sandbox.webhooks.transport import (
     guarded_transport,
 )
 from tests.cases import in_turn
+from tests.certificates import tls_of
 from tests.support import PATIENCE
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -214,10 +215,11 @@ async def sending(
     opened: Sequence[Network] = (),
     connections: int = 100,
     tls: ssl.SSLContext | None = _TRUSTING_NOBODY,
+    proxy: str | None = None,
 ) -> AsyncIterator[Post]:
     """How to post the body to a URL through a guarded transport."""
     transport = guarded_transport(
-        local=local, opened=opened, resolve=resolve, connections=connections, tls=tls
+        local=local, opened=opened, resolve=resolve, connections=connections, tls=tls, proxy=proxy
     )
     async with httpx.AsyncClient(transport=transport, timeout=PATIENCE) as client:
 
@@ -259,7 +261,6 @@ HOSTILE = {
     "leading zeros": "https://127.000.000.001:8443/",
     "address with a final dot": "https://127.0.0.1.:8443/",
     "localhost with a final dot": "http://localhost.:{port}/",
-    "below localhost": "https://a.localhost:8443/",
     "dots of IDNA and a final dot": "https://127\u30020\u30020\u30021.:8443/",
     "localhost with a dot of IDNA": "https://localhost\u3002:8443/",
     "wide letters": "https://\uff4cocalhost:8443/",
@@ -285,6 +286,7 @@ HOSTILE = {
     "broadcast": "https://255.255.255.255:8443/",
 }
 LOOPBACK = {
+    "below localhost": "http://app.localhost:{port}/",
     "name": "http://localhost:{port}/",
     "name over TLS": "https://localhost:8443/",
     "IPv4": "http://127.0.0.1:{port}/",
@@ -579,46 +581,11 @@ def test_proxies_of_the_environment_are_not_used(
 
 # TLS
 
-CERTIFICATE = (
-    "MIIBcDCCARegAwIBAgIBATAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwIBcNMjAwMTAxMDAwMDAw"
-    "WhgPMjEyMDAxMDEwMDAwMDBaMBQxEjAQBgNVBAMMCWxvY2FsaG9zdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IA"
-    "BDMqPo3iZvinETJydTohcRulY3RZI++akAdCm6lsjmL49g/Z//ky0SxYKFpW3cp6wYNIbfLtVfDra2GEiO1d1pij"
-    "WDBWMBQGA1UdEQQNMAuCCWxvY2FsaG9zdDAPBgNVHRMBAf8EBTADAQH/MA4GA1UdDwEB/wQEAwIChDAdBgNVHQ4E"
-    "FgQUxw/anggl9JJRAF8ajgFOD6fCxtIwCgYIKoZIzj0EAwIDRwAwRAIgL7aMX9LEALYkYFDLHZStW3h/0cB2nv+h"
-    "tzutD25bixACIBIS/y0k9WbONB4wXhX079RlGRg76l+1+0mK86xQ7/Sg"
-)
-"""Of ``localhost``, from 2020 to 2120, by nobody; its key is good for nothing but these tests."""
-KEY = (
-    "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgCByUEGvH0DLBIW6/ITYo7YYE5lSdwmpyqnrD7sFJ"
-    "olihRANCAAQzKj6N4mb4pxEycnU6IXEbpWN0WSPvmpAHQpupbI5i+PYP2f/5MtEsWChaVt3KesGDSG3y7VXw62th"
-    "hIjtXdaY"
-)
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """The certificate and its key, in one file."""
-    file = tmp_path / "localhost.pem"
-    file.write_text(
-        "".join(
-            f"-----BEGIN {label}-----\n{text}\n-----END {label}-----\n"
-            for label, text in {"CERTIFICATE": CERTIFICATE, "PRIVATE KEY": KEY}.items()
-        )
-    )
-    return file
-
 
 async def post_over_tls(receiver: Receiver, host: str, **extensions: str) -> httpx.Response:
     """Post the body to a receiver that speaks TLS, under one of its names."""
     async with sending(responding("127.0.0.1"), local=True, tls=None) as post:
         return await post(f"https://{host}:{receiver.port}/hooks", extensions=extensions)
-
-
-def tls_of(certificate: Path) -> ssl.SSLContext:
-    """What a server with that certificate needs."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    return context
 
 
 def test_a_receiver_is_called_by_its_name_in_tls_and_proves_it(
@@ -703,3 +670,64 @@ def test_dead_names_take_only_the_share_of_their_workspace() -> None:
     asked, found = asyncio.run(given_up(server))
     assert sorted(asked) == ["alive.test", *(f"dead{one}.test" for one in range(4))]
     assert found == ["203.0.113.1"]
+
+
+# A proxy
+
+
+@asynccontextmanager
+async def proxying(receiver: Receiver) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """A proxy that leads everyone to the receiver: its URL, and the requests that it got."""
+    got: list[bytes] = []
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while piece := await reader.read(65_536):
+            writer.write(piece)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got.append(await reader.readuntil(b"\r\n\r\n"))
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", receiver.port)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(pass_on(reader, far_writer), pass_on(far_reader, writer))
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        yield f"http://me:word@127.0.0.1:{port}", got
+
+
+@pytest.mark.parametrize(
+    ("address", "local", "goes_through"),
+    [("8.8.8.8", False, True), ("127.0.0.1", True, False), ("10.0.0.1", False, None)],
+    ids=["public", "this machine", "private"],
+)
+def test_what_goes_to_public_addresses_goes_through_the_proxy(
+    address: str,
+    local: bool,
+    goes_through: bool | None,
+    certificate: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+
+    async def run() -> None:
+        async with (
+            receiving(tls=tls_of(certificate)) as receiver,
+            proxying(receiver) as (proxy, got),
+            sending(responding(address), local=local, tls=None, proxy=proxy) as post,
+        ):
+            port, host = (receiver.port, "localhost") if local else (8443, "partner.example")
+            if goes_through is None:
+                with pytest.raises(ForbiddenAddressError):
+                    await post(f"https://{host}:{port}/hooks")
+            elif goes_through:  # the certificate is that of localhost, and is still asked for
+                with pytest.raises(httpx.ConnectError, match="Hostname mismatch"):
+                    await post(f"https://{host}:{port}/hooks")
+                assert receiver.names == [host]
+            else:
+                assert (await post(f"https://{host}:{port}/hooks")).text == "ok"
+            tunnel = b"CONNECT partner.example:8443 HTTP/1.1\r\n"
+            assert [head.startswith(tunnel) for head in got] == ([True] if goes_through else [])
+            assert all(b"Proxy-Authorization: Basic bWU6d29yZA==" in head for head in got)
+
+    asyncio.run(run())

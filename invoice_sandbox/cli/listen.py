@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
+from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -23,7 +24,7 @@ import click
 
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock, instant_text
 from invoice_sandbox.base.errors import suggestion
-from invoice_sandbox.cli.options import client, options, wants_json, with_connection
+from invoice_sandbox.cli.options import FILE, client, options, wants_json, with_connection
 from invoice_sandbox.cli.output import Row, plain
 from invoice_sandbox.cli.receiver import (
     Identity,
@@ -80,10 +81,15 @@ def _types(_context: click.Context, _parameter: click.Parameter, text: str) -> t
             ),
             "help": "Signing secret. Default: one made of the key and the receiver.",
         },
+        "--ca": {
+            "metavar": "FILE",
+            "type": FILE,
+            "help": "Certificates in PEM that your receiver is trusted by, besides the system's.",
+        },
     }
 )
 @with_connection
-def listen(forward_to: str, events: tuple[str, ...], secret: str | None) -> None:
+def listen(forward_to: str, events: tuple[str, ...], secret: str | None, ca: Path | None) -> None:
     """Forward webhooks to your own receiver, until stopped.
 
     It registers a webhook endpoint and prints its signing secret, then a line for each delivery:
@@ -99,11 +105,15 @@ def listen(forward_to: str, events: tuple[str, ...], secret: str | None) -> None
     invoice-sandbox listen --forward-to 3000
     invoice-sandbox listen --forward-to http://localhost:3000/hooks --events invoice.paid,offer.*
     """
-    sandbox = client()
-    sandbox.registration_path()
-    identity = identity_of(forward_to, sandbox.key or "", secret)
-    printer = _Printer(sandbox.url, forward_to, wants_json())
-    with Receiver(forward_to) as receiver:
+    try:
+        receiver = Receiver(forward_to, ca)
+    except OSError:
+        raise click.BadParameter(f"'{ca}' has no certificate in PEM", param_hint="--ca") from None
+    with receiver:
+        sandbox = client()
+        sandbox.registration_path()
+        identity = identity_of(forward_to, sandbox.key or "", secret)
+        printer = _Printer(sandbox.url, forward_to, wants_json())
         _Forwarder(sandbox, receiver, printer, events, identity).run()
 
 
@@ -138,7 +148,8 @@ class _Printer:
     def forwarded(self, message: Message, response: Response) -> None:
         """A message was forwarded, with this response or error."""
         at = instant_text(_CLOCK.now())
-        outcome = response.error if response.status is None else response.status
+        failed = ": ".join(filter(None, (response.error, response.reason)))
+        outcome = failed if response.status is None else response.status
         with self._lock:
             is_retry = message.id in self.shown
             self.shown[message.id] = None
@@ -153,6 +164,7 @@ class _Printer:
             "webhookId": message.id,
             "status": response.status,
             "error": response.error,
+            "reason": response.reason,
             "durationMs": response.milliseconds,
             "retry": is_retry,
         }

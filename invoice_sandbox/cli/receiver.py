@@ -8,15 +8,17 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 import click
 import httpx
 
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
+from invoice_sandbox.base.hosts import is_loopback
+from invoice_sandbox.base.outgoing import failure_of, tls_context
 from invoice_sandbox.cli.output import Row
 from invoice_sandbox.control.client import uses_proxy
-from invoice_sandbox.settings import is_loopback
 from invoice_sandbox.webhooks.signing import SECRET_BYTES, SECRET_PREFIX, is_signing_secret
 
 _TOKEN: Final = 64
@@ -99,6 +101,7 @@ class Response:
 
     status: int | None = None
     error: str | None = None
+    reason: str | None = None
     body: str = ""
     retry_after: str | None = None
     took: timedelta = timedelta()
@@ -118,10 +121,13 @@ class Response:
 class Receiver:
     """The local receiver, which several threads may use."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, authorities: Path | None = None) -> None:
+        """``authorities`` is a PEM file of certificates to trust besides. Raises OSError for it."""
         self._target = target
         self._clock: SystemClock = OperatingSystemClock()
-        self._client = httpx.Client(follow_redirects=False, trust_env=uses_proxy(target))
+        self._client = httpx.Client(
+            follow_redirects=False, trust_env=uses_proxy(target), verify=tls_context(authorities)
+        )
 
     def __enter__(self) -> Receiver:
         return self
@@ -138,8 +144,9 @@ class Receiver:
             response = Response(error="timeout")
         except (httpx.ProtocolError, httpx.DecodingError):
             response = Response(error="no_http")
-        except (httpx.RequestError, httpx.InvalidURL, OSError):
-            response = Response(error="no_connection")
+        except (httpx.RequestError, httpx.InvalidURL, OSError) as problem:
+            failure = failure_of(problem)
+            response = Response(error=failure.error, reason=failure.reason)
         took = timedelta(seconds=self._clock.monotonic() - begun)
         return replace(response, took=took)
 
@@ -165,6 +172,7 @@ class Receiver:
             retry_after = None
         return Response(
             reply.status_code,
+            None,
             None,
             bytes(body[:_READ_LIMIT]).decode(errors="replace"),
             retry_after and retry_after[:_MAX_RETRY_AFTER],

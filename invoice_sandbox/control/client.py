@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from invoice_sandbox.base.errors import ERRORS
+from invoice_sandbox.base.hosts import is_loopback
+from invoice_sandbox.base.outgoing import tls_context
 from invoice_sandbox.openapi.security import Carried, Scheme, carried
 
 if TYPE_CHECKING:
@@ -109,8 +111,6 @@ def uses_proxy(url: str) -> bool:
 
     Plain requests to this machine do not: no proxy can reach it.
     """
-    from invoice_sandbox.settings import is_loopback
-
     return not is_loopback(urlsplit(url).hostname or "")
 
 
@@ -349,7 +349,7 @@ def _opener(url: str) -> OpenerDirector:
             return self.do_open(Connection, req)
 
         def https_open(self, req: request.Request) -> HTTPResponse:
-            return self.do_open(SecureConnection, req)
+            return self.do_open(SecureConnection, req, context=tls_context())
 
         def redirect_request(self, *_: Any) -> None:
             """Return no request to follow."""

@@ -13,13 +13,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.hosts import is_loopback
 from invoice_sandbox.http.request import Head, Headers, Reply, Request
 
 _HOST: Final = re.compile(
     r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:(?P<port>\d{0,5}))?", re.ASCII
 )
 _MAX_PORT: Final = 65_535
-LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADER_LIMIT: Final = 16 * 1024
 _ALLOWED_HEADERS: Final = (
     "Authorization, Content-Type, X-API-Key, Idempotency-Key, Prefer, X-Sandbox-Scenario, "
@@ -33,7 +33,7 @@ _EXPOSED_HEADERS: Final = (
 
 
 def check_host(hosts: frozenset[str] | None, head: Head) -> None:
-    """Check the host that a request names; ``hosts`` None: it may be any.
+    """Check the host that a request names: this machine or one of ``hosts``; None: any.
 
     Raises ApiError 400, 421, 431.
     """
@@ -42,7 +42,7 @@ def check_host(hosts: frozenset[str] | None, head: Head) -> None:
     host = _name_of(head.first.get("host", ""))
     if host is None or len(head.values("host")) > 1:
         raise reject("malformed_host")
-    if hosts is not None and host not in hosts:
+    if hosts is not None and host not in hosts and not is_loopback(host):
         raise reject("wrong_host")
 
 
@@ -84,6 +84,6 @@ def preflight(request: Request, reply: Reply) -> Headers:
 def _is_loopback(origin: str) -> bool:
     try:
         parts = urlsplit(origin)
-        return parts.scheme in {"http", "https"} and parts.hostname in LOOPBACK_NAMES
+        return parts.scheme in {"http", "https"} and is_loopback(parts.hostname or "")
     except ValueError:
         return False

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from invoice_sandbox.base.clock import duration_text, instant_text, parse_duration, parse_instant
+from invoice_sandbox.base.outgoing import tls_context
 from invoice_sandbox.control.client import (
     ControlClient,
     SandboxError,
@@ -328,5 +329,5 @@ def _tls(url: str) -> ssl.SSLContext:
     secure = url.startswith("https:")
     if secure not in _CONTEXTS:
         plain = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        _CONTEXTS[secure] = ssl.create_default_context() if secure else plain
+        _CONTEXTS[secure] = tls_context() if secure else plain
     return _CONTEXTS[secure]

@@ -60,7 +60,8 @@ class Outgoing:
 class Outcome:
     """The result of a request: a status and the beginning of the body, or an ``error``.
 
-    ``took`` is the duration in real time, ``retry_after`` the value of that header.
+    ``reason`` is a sentence about the error, if more is known. ``took`` is the duration in real
+    time, ``retry_after`` the value of that header.
     """
 
     status: int | None = None
@@ -68,6 +69,7 @@ class Outcome:
     took: timedelta = timedelta()
     body: bytes = b""
     retry_after: timedelta | None = None
+    reason: str | None = None
 
     @property
     def is_success(self) -> bool:
@@ -303,6 +305,7 @@ def _with_attempt(delivery: Record, attempt: Attempt, outcome: Outcome) -> Recor
         "status": DELIVERED if outcome.is_success else FAILED,
         "responseStatus": outcome.status,
         "error": outcome.error,
+        "reason": outcome.reason,
         "durationMs": milliseconds,
         "variation": attempt.variation,
         "sent": attempt.request is not None,

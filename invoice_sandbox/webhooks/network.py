@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from invoice_sandbox.base.hosts import is_loopback
 from invoice_sandbox.webhooks.inbox import inbox_url
 
 Address = IPv4Address | IPv6Address
@@ -118,12 +119,6 @@ def url_problem(url: object, *, local: bool, opened: Sequence[Network] = ()) -> 
     except (ValueError, httpx.InvalidURL):
         return "url_not_allowed"
     return None if allowed and _is_spelled_plainly(readings[1]) else "url_not_allowed"
-
-
-def is_loopback(host: str) -> bool:
-    """True if the host of a URL is ``localhost`` or a loopback address."""
-    address = read_address(host)
-    return host == "localhost" if address is None else address_type(address) == LOOPBACK
 
 
 def read_address(text: str) -> Address | None:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from invoice_sandbox.base.clock import SystemClock
+from invoice_sandbox.base.outgoing import failure_of
 from invoice_sandbox.webhooks.attempts import TIMEOUT, Outcome, Outgoing
 from invoice_sandbox.webhooks.network import ForbiddenAddressError, is_own_address
 from invoice_sandbox.webhooks.retry import parse_retry_after
@@ -61,16 +62,16 @@ class Sender:
             async with asyncio.timeout(self._timeout):
                 status, body, retry_after = await _exchange(client, request)
         except (TimeoutError, httpx.TimeoutException):
-            return self._failed(TIMEOUT, started)
+            return self._failed(TIMEOUT, None, started)
         except (ForbiddenAddressError, httpx.UnsupportedProtocol, httpx.InvalidURL):
-            return self._failed("address_not_allowed", started)
+            return self._failed("address_not_allowed", None, started)
         except httpx.ProtocolError:
-            return self._failed("no_http", started)
-        except (httpx.TransportError, OSError):
-            return self._failed("no_connection", started)
+            return self._failed("no_http", None, started)
+        except (httpx.TransportError, OSError) as error:
+            return self._failed(*failure_of(error), started)
         except Exception:  # no receiver may stop its lane
             log.exception("the delivery to %s failed by an internal error", request.url)
-            return self._failed("no_connection", started)
+            return self._failed("internal_error", None, started)
         waits = parse_retry_after(retry_after, self._system_clock.calendar())
         return Outcome(status, None, self._took(started), body, waits)
 
@@ -86,8 +87,8 @@ class Sender:
         network, inside = (_client(transport(), self._timeout) for transport in self._transports)
         return network, inside
 
-    def _failed(self, error: str, started: float) -> Outcome:
-        return Outcome(None, error, self._took(started))
+    def _failed(self, error: str, reason: str | None, started: float) -> Outcome:
+        return Outcome(None, error, self._took(started), reason=reason)
 
     def _took(self, started: float) -> timedelta:
         return timedelta(seconds=self._system_clock.monotonic() - started)

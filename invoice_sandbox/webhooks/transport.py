@@ -12,11 +12,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Final
+from typing import Any, Final
 
 import httpcore
 import httpx
 
+from invoice_sandbox.base.hosts import is_loopback
+from invoice_sandbox.base.outgoing import tls_context
 from invoice_sandbox.webhooks.dns import NameResolver
 from invoice_sandbox.webhooks.network import (
     HTTPS_PORTS,
@@ -26,7 +28,6 @@ from invoice_sandbox.webhooks.network import (
     ForbiddenAddressError,
     Network,
     address_type,
-    is_loopback,
     is_opened,
     read_address,
     url_problem,
@@ -58,17 +59,19 @@ def guarded_transport(
     resolve: Resolve | None = None,
     connections: int = 100,
     tls: ssl.SSLContext | None = None,
+    proxy: str | None = None,
 ) -> httpx.AsyncBaseTransport:
     """A transport that rejects forbidden URLs and addresses, by the rules of ``network``.
 
     It raises ``ForbiddenAddressError``, or the errors of httpx. With ``local``, loopback addresses
     are allowed, and so are the ``opened`` networks. ``connections`` limits the open connections of
     each, http and https. An idle connection still leads to the address that was checked.
-    Certificates are verified against the authorities of httpx, unless ``tls`` is given. Proxies of
-    the environment are ignored, and redirects are not followed.
+    Certificates are verified by ``tls``, without it as ``tls_context`` does. What goes
+    to a public address, after the check, goes through the ``proxy``, if there is one; proxies of
+    the environment are ignored. Redirects are not followed.
     """
     allowed = _Allowed(local, tuple(opened))
-    return _GuardedTransport(allowed, resolve or NameResolver().resolve, connections, tls)
+    return _GuardedTransport(allowed, resolve or NameResolver().resolve, connections, tls, proxy)
 
 
 @dataclass(frozen=True)
@@ -111,32 +114,40 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
     """Checks the URL of a request, and lets its connection be checked."""
 
     def __init__(
-        self, allowed: _Allowed, resolve: Resolve, connections: int, tls: ssl.SSLContext | None
+        self,
+        allowed: _Allowed,
+        resolve: Resolve,
+        connections: int,
+        tls: ssl.SSLContext | None,
+        proxy: str | None,
     ) -> None:
         self._allowed = allowed
         self._resolve = resolve
         self._connections = connections
         self._tls = tls
+        self._proxy = proxy
 
     @cached_property
     def _transports(self) -> Mapping[str, _PoolTransport]:
-        """By the scheme of the URL, which a network backend does not know."""
+        """By the scheme of the URL, which a network backend does not know; and the proxy's."""
         # Loading certificates is slow, and most servers never send anything.
-        tls = self._tls or httpcore.default_ssl_context()
-        return {
-            scheme: _PoolTransport(
-                httpcore.AsyncConnectionPool(
-                    ssl_context=tls,
-                    max_connections=self._connections,
-                    max_keepalive_connections=KEPT,
-                    keepalive_expiry=IDLE,
-                    network_backend=_CheckingBackend(
-                        self._resolve, partial(self._allowed.check, tls=scheme == "https")
-                    ),
-                )
-            )
+        tls = self._tls or tls_context()
+        limits: dict[str, Any] = {
+            "ssl_context": tls,
+            "max_connections": self._connections,
+            "max_keepalive_connections": KEPT,
+            "keepalive_expiry": IDLE,
+        }
+        pools = {
+            scheme: httpcore.AsyncConnectionPool(network_backend=self._backend(scheme), **limits)
             for scheme in ("http", "https")
         }
+        if self._proxy is not None:
+            pools[_PROXY] = _proxied(self._proxy, limits)
+        return {name: _PoolTransport(pool) for name, pool in pools.items()}
+
+    def _backend(self, scheme: str) -> _CheckingBackend:
+        return _CheckingBackend(self._resolve, partial(self._allowed.check, tls=scheme == "https"))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         allowed = self._allowed
@@ -144,12 +155,39 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
             raise ForbiddenAddressError(request.url.host, "url_not_allowed")
         # Other extensions change the target or the name in TLS.
         request.extensions = {"timeout": request.extensions.get("timeout", {})}
-        return await self._transports[request.url.scheme].handle_async_request(request)
+        name = _PROXY if await self._needs_proxy(request.url) else request.url.scheme
+        return await self._transports[name].handle_async_request(request)
+
+    async def _needs_proxy(self, url: httpx.URL) -> bool:
+        """True if there is a proxy and the host has public addresses. Raises as a connection does.
+
+        The proxy looks the name up again, and is trusted to find the same.
+        """
+        if self._proxy is None:
+            return False
+        try:
+            addresses = await self._backend(url.scheme).allowed(url.host, url.port or 443)
+        except httpcore.ConnectError as problem:
+            raise httpx.ConnectError(str(problem)) from problem
+        return all(address_type(address) == PUBLIC for address in addresses)
 
     async def aclose(self) -> None:
         if "_transports" in vars(self):
             for transport in self._transports.values():
                 await transport.aclose()
+
+
+_PROXY: Final = "proxy"
+
+
+def _proxied(proxy: str, limits: Mapping[str, Any]) -> httpcore.AsyncHTTPProxy:
+    """The pool of connections through a proxy, whose URL may have a user name and a password."""
+    url = httpx.URL(proxy)
+    return httpcore.AsyncHTTPProxy(
+        proxy_url=str(url.copy_with(userinfo=b"")),
+        proxy_auth=(url.username, url.password) if url.username else None,
+        **limits,
+    )
 
 
 class _CheckingBackend(httpcore.AsyncNetworkBackend):
@@ -176,11 +214,16 @@ class _CheckingBackend(httpcore.AsyncNetworkBackend):
         )
         try:
             async with asyncio.timeout(timeout):
-                addresses = await self._addresses(host, port)
-                self._check(host, port, addresses)
+                addresses = await self.allowed(host, port)
                 return await _first_reached(addresses[:TRIED], reach)
         except TimeoutError as problem:
             raise httpcore.ConnectTimeout(f"no connection to {host} in time") from problem
+
+    async def allowed(self, host: str, port: int) -> list[Address]:
+        """The addresses of a host. Raises ForbiddenAddressError, and httpcore.ConnectError."""
+        addresses = await self._addresses(host, port)
+        self._check(host, port, addresses)
+        return addresses
 
     async def sleep(self, seconds: float) -> None:
         await self._network.sleep(seconds)
@@ -190,7 +233,7 @@ class _CheckingBackend(httpcore.AsyncNetworkBackend):
         if literal is not None:
             return [literal]
         try:
-            texts = await self._resolve(host, port)
+            texts = await self._resolve("localhost" if is_loopback(host) else host, port)
         except (OSError, UnicodeError) as problem:
             raise httpcore.ConnectError(f"{host} has no address") from problem
         if not texts:

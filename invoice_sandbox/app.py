@@ -109,7 +109,7 @@ def _routing(
     demo_key = partial(_demo_key, engine, settings)
     console = Console.of(engine, inside, demo_key, _plans(settings))
     note = metrics.note if metrics else None
-    routing = Routing(Leaf(engine, _hosts(settings, engine.url), note))
+    routing = Routing(Leaf(engine, _hosts(settings, engine.url), settings.allow_origin, note))
     routing.add_pages([*_pages(engine, settings), *console.pages()])
     for contract in (project.control, project.contract):
         is_control = contract is project.control

@@ -88,6 +88,13 @@ SETTINGS: Final = (
         "CIDR",
         repeatable=True,
     ),
+    Setting(
+        "allow-origin",
+        None,
+        "Origins of pages that may use the API, such as https://app.example. Repeatable.",
+        "ORIGIN",
+        repeatable=True,
+    ),
     Setting("webhook-proxy", None, "HTTP proxy for webhooks to public addresses.", "URL"),
     Setting(
         "log",
@@ -145,6 +152,7 @@ class Settings:
     max_state: int = 512
     webhook_time: Literal["wall", "virtual"] = "wall"
     allow_webhooks_to: tuple[_Network, ...] = ()
+    allow_origin: tuple[str, ...] = ()
     webhook_proxy: str | None = field(default=None, repr=False)
     log: Literal["requests", "json"] | None = None
     metrics: bool = False
@@ -213,6 +221,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         max_state=_integer(given, "max-state", 1, 10**6),
         webhook_time=_choice(given, "webhook-time", "wall", "virtual"),
         allow_webhooks_to=_networks(given["allow-webhooks-to"]),
+        allow_origin=_origins(given["allow-origin"]),
         webhook_proxy=webhook_proxy,
         log=_choice(given, "log", "requests", "json"),
         metrics=_flag(given, "metrics"),
@@ -295,6 +304,16 @@ def _key(key: str | None, *, local: bool) -> str:
     if problem:
         raise SettingError(f"--key: {problem}; 'invoice-sandbox key' makes one")
     return key
+
+
+def _origins(text: str | None) -> tuple[str, ...]:
+    origins = tuple((text or "").split())
+    for origin in origins:
+        parts = _parts(origin)
+        if parts is None or f"{parts.scheme}://{parts.netloc}".lower() != origin or "@" in origin:
+            typed = "" if "@" in origin else f", not '{origin}'"
+            raise SettingError(f"--allow-origin looks like https://app.example:8443{typed}")
+    return origins
 
 
 def _proxy(url: str | None) -> str | None:

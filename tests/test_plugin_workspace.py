@@ -365,9 +365,7 @@ def test_the_report_shows_failed_deliveries(invoice_sandbox: InvoiceSandbox) -> 
     register_new(invoice_sandbox.client)
     invoice_sandbox.advance("PT0S")
     *_, last = report_of(invoice_sandbox).splitlines()
-    assert re.fullmatch(
-        r"delivery dlv_\w+ of invoice\.registered to whe_\w+ Failed: refused", last
-    )
+    assert re.fullmatch(r"delivery dlv_\w+ of invoice\.registered to whe_\w+ Failed: refused", last)
 
 
 def test_the_report_shows_why(invoice_sandbox: InvoiceSandbox) -> None:

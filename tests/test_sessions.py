@@ -371,6 +371,23 @@ def test_whoever_is_no_other_site_may_use_the_cookie(
         assert response.status_code == 201
 
 
+@pytest.mark.parametrize(
+    ("origin", "is_allowed"),
+    [("https://app.example", True), ("https://app.example:1", False), ("http://localhost", False)],
+)
+def test_a_page_of_an_allowed_origin_uses_the_cookie(origin: str, *, is_allowed: bool) -> None:
+    settings = replace(FROZEN, allow_origin=("https://app.example",))
+    page = {"Origin": origin, "Sec-Fetch-Site": "cross-site"}
+    with serving(settings) as running, logged_in(running) as seller:
+        asked = page | {"Access-Control-Request-Method": "POST"}
+        preflight = seller.options("/api/invoices", headers=asked)
+        created = seller.post("/api/invoices", json=INVOICE, headers=page)
+    for response in (preflight, created):
+        granted = response.headers.get("access-control-allow-credentials")
+        assert granted == ("true" if is_allowed else None)
+    assert created.status_code == (201 if is_allowed else 403)
+
+
 def test_logout_needs_neither_an_origin_nor_a_content_type(server: Running) -> None:
     with logged_in(server) as seller:
         del seller.headers["Origin"]

@@ -150,6 +150,14 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
         {"allow_webhooks_to": "10.1.2.3/16"},
         "--allow-webhooks-to: 10.1.2.3/16 has host bits set; use a network such as 10.1.0.0/16",
     ),
+    "an origin with a path": (
+        {"allow_origin": "https://app.example/"},
+        "--allow-origin looks like https://app.example:8443, not 'https://app.example/'",
+    ),
+    "a proxy that is none": (
+        {"webhook_proxy": "proxy.example:3128"},
+        "--webhook-proxy looks like http://proxy.example:3128",
+    ),
     "SQLite": (
         {"store": "sqlite:x.db"},
         "--store: 'sqlite:x.db' is not understood; use 'memory', 'sqlite:///FILE' (",

@@ -127,7 +127,7 @@ def _family(engine: Engine, workspace: Workspace) -> Workspace:
 def _authorize(engine: Engine, request: Request, credential: Credential) -> None:
     """Reject a credential without the scope, and a change from another site's page (403)."""
     gate = request.target.gate
-    if credential.type == "session" and not gate.is_optional:
+    if credential.type == "session" and not (gate.is_optional or request.is_allowed_page):
         # A public operation is not carried out in the name of the session.
         check_site(request, engine.url)
     scope = missing_scope(credential.scopes, gate.scopes)

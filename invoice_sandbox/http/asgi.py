@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
@@ -14,7 +14,7 @@ from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.endpoint import Endpoint
 from invoice_sandbox.http.faults import Outcome
 from invoice_sandbox.http.journaling import with_common_headers
-from invoice_sandbox.http.origins import allow_page, check_host
+from invoice_sandbox.http.origins import allow_page, check_host, preflight
 from invoice_sandbox.http.read import check_length, forget_body, reject_length
 from invoice_sandbox.http.request import (
     CONNECTION,
@@ -49,14 +49,19 @@ class Leaf:
     """The function that Connexion calls with the target of a request: an operation, a page, or
     none.
 
-    ``hosts`` are those that requests may name, None: any.
+    ``hosts`` are those that requests may name, None: any. Pages of ``origins`` may read.
     """
 
     def __init__(
-        self, engine: Engine, hosts: frozenset[str] | None, note: Note | None = None
+        self,
+        engine: Engine,
+        hosts: frozenset[str] | None,
+        origins: Collection[str] = (),
+        note: Note | None = None,
     ) -> None:
         self._engine = engine
         self._hosts = hosts
+        self._origins = origins
         self._note = note
         self._requests = 0
 
@@ -109,7 +114,10 @@ class Leaf:
         check_host(self._hosts, request.head)
         if self._requests > MAX_REQUESTS and request.path not in _HEALTH:
             raise reject("busy", ("Retry-After", "1"))
-        allow_page(request)
+        allow_page(self._origins, request)
+        asked = preflight(self._origins, request)
+        if asked is not None:
+            return asked
         if isinstance(target, Page):
             return Later(partial(target.respond, request), _as_it_is)
         if isinstance(target, Unrouted):

@@ -12,7 +12,6 @@ from msgspec import structs
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.http.credentials import workspace_of_caller
-from invoice_sandbox.http.origins import preflight
 from invoice_sandbox.http.request import READING, Headers, Reply, Request, ensure_id, printable
 from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.runtime.engine import Engine
@@ -58,7 +57,6 @@ def with_common_headers(engine: Engine, request: Request, reply: Reply) -> Reply
         (names.request_id_header, request.id),
         (names.version_header, engine.project.contract.version),
         *request.headers,
-        *preflight(request, reply),
     )
     return structs.replace(reply, headers=(*common, *reply.headers))
 

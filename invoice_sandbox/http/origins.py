@@ -2,28 +2,29 @@
 
 On a loopback address the demo key is public knowledge, so any page in any browser on the machine
 could use it. Two rules prevent that: a request must name a host that is really ours (a page that
-re-binds its own name to 127.0.0.1 does not), and only pages served from loopback may read.
+re-binds its own name to 127.0.0.1 does not), and only pages of this machine, or of an origin that
+was allowed, may read.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.hosts import is_loopback
-from invoice_sandbox.http.request import Head, Headers, Reply, Request
+from invoice_sandbox.http.request import Head, Reply, Request
 
 _HOST: Final = re.compile(
     r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:(?P<port>\d{0,5}))?", re.ASCII
 )
 _MAX_PORT: Final = 65_535
 _HEADER_LIMIT: Final = 16 * 1024
-_ALLOWED_HEADERS: Final = (
-    "Authorization, Content-Type, X-API-Key, Idempotency-Key, Prefer, X-Sandbox-Scenario, "
-    "X-Sandbox-Explain"
+_TOKENS: Final = re.compile(
+    r"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|~0-9A-Za-z-]+)*"
 )
 _EXPOSED_HEADERS: Final = (
     "X-Request-Id, X-Contract-Version, X-Total-Count, Link, RateLimit, RateLimit-Policy, "
@@ -55,35 +56,53 @@ def _name_of(host: str) -> str | None:
     return found["name"].strip("[]").rstrip(".").lower()
 
 
-def allow_page(request: Request) -> None:
-    """Let a page of this machine read the response to its request."""
+def allow_page(origins: Collection[str], request: Request) -> None:
+    """Let a page of this machine, or of one of ``origins``, read the response to its request.
+
+    Those may also use the cookies of a session.
+    """
     origin = request.head.first.get("origin")
     if origin is None:
         return
     request.headers.append(("Vary", "Origin"))
-    if _is_loopback(origin):
+    if _may_read(origin, origins):
         request.headers += [
             ("Access-Control-Allow-Origin", origin),
             ("Access-Control-Expose-Headers", _EXPOSED_HEADERS),
         ]
+        request.is_allowed_page = origin in origins
+        if request.is_allowed_page:
+            request.headers.append(("Access-Control-Allow-Credentials", "true"))
 
 
-def preflight(request: Request, reply: Reply) -> Headers:
-    """Return the headers that say to a page of this machine what it may send."""
-    if request.method != "OPTIONS" or not request.header("access-control-request-method"):
-        return ()
-    if not _is_loopback(request.head.first.get("origin", "")):
-        return ()
-    return (
-        ("Access-Control-Allow-Methods", dict(reply.headers).get("Allow", "")),
-        ("Access-Control-Allow-Headers", _ALLOWED_HEADERS),
-        ("Access-Control-Max-Age", "600"),
+def preflight(origins: Collection[str], request: Request) -> Reply | None:
+    """Return the response to a preflight: a page that may read may send what it asks for.
+
+    The document has no part in it, for what it declares is found out by the request itself. None
+    for any other request.
+    """
+    method = request.header("access-control-request-method")
+    if request.method != "OPTIONS" or not method or not _TOKENS.fullmatch(method):
+        return None
+    if not _may_read(request.head.first.get("origin", ""), origins):
+        return None
+    names = ", ".join(request.head.values("access-control-request-headers"))
+    asked = (("Access-Control-Allow-Headers", names),) if _TOKENS.fullmatch(names) else ()
+    return Reply(
+        204,
+        headers=(
+            ("Access-Control-Allow-Methods", method),
+            *asked,
+            ("Access-Control-Max-Age", "600"),
+            ("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers"),
+        ),
     )
 
 
-def _is_loopback(origin: str) -> bool:
+def _may_read(origin: str, origins: Collection[str]) -> bool:
     try:
         parts = urlsplit(origin)
-        return parts.scheme in {"http", "https"} and is_loopback(parts.hostname or "")
+        is_here = parts.scheme in {"http", "https"} and is_loopback(parts.hostname or "")
     except ValueError:
         return False
+    return is_here or origin in origins

@@ -202,6 +202,7 @@ class Request(Struct, eq=False):
     scenario: Scenario | None = None
     fault: InjectedFault | None = None
     headers: list[tuple[str, str]] = []
+    is_allowed_page: bool = False
     why: dict[str, Any] = {}
 
     def header(self, name: str) -> str | None:

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import click
 
+from invoice_sandbox.acceptance.application import ApplicationClient, checked_endpoint
+from invoice_sandbox.acceptance.clients import Client
 from invoice_sandbox.acceptance.plan import plan_of
 from invoice_sandbox.acceptance.process import CommandClient
 from invoice_sandbox.acceptance.progress import Progress
@@ -21,7 +23,7 @@ from invoice_sandbox.acceptance.remote import PatientClient, RemoteClient
 from invoice_sandbox.acceptance.reports import as_json, report_object
 from invoice_sandbox.acceptance.runs import judged
 from invoice_sandbox.base.clock import parse_duration
-from invoice_sandbox.base.errors import UserError
+from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.bundles.archive import read_bundle
 from invoice_sandbox.cli.acceptance_run import (
     INTERRUPTED,
@@ -36,6 +38,7 @@ from invoice_sandbox.cli.acceptance_run import (
 )
 from invoice_sandbox.cli.options import (
     FILE,
+    FOLDER,
     ID,
     Commands,
     client,
@@ -47,18 +50,34 @@ from invoice_sandbox.cli.output import Row, Table, plain, print_lines, print_tab
 from invoice_sandbox.control.client import ControlClient, path
 from invoice_sandbox.project.loader import default_project
 
-_EXEC: Final[dict[str, dict[str, Any]]] = {
+_WEBHOOK_URL: Final[dict[str, Any]] = {
+    "metavar": "URL",
+    "help": "Where the client receives webhooks; needed if it declares that it does.",
+}
+_CLIENT: Final[dict[str, dict[str, Any]]] = {
     "--exec command": {
         "metavar": "CMD",
-        "required": True,
         "help": "Command of the client; it runs once for each case, with ACCEPTANCE_TASK.",
-    }
+    },
+    "--http": {
+        "metavar": "URL",
+        "callback": lambda _context, _parameter, text: text and checked_endpoint(text),
+        "help": "Endpoint of the client, a running application, that each task is posted to.",
+    },
+    "--webhook-url": {
+        **_WEBHOOK_URL,
+        "help": "With --http: where the client receives webhooks; {task} is replaced by a number.",
+    },
+    "--at-a-time": {
+        "metavar": "N",
+        "type": click.IntRange(1, 32),
+        "default": 8,
+        "show_default": True,
+        "help": "How many tasks the client does at the same time.",
+    },
 }
 _REMOTE: Final[dict[str, dict[str, Any]]] = {
-    "--webhook-url": {
-        "metavar": "URL",
-        "help": "Where the client receives webhooks; needed if it declares that it does.",
-    },
+    "--webhook-url": _WEBHOOK_URL,
     "--patience": {
         "metavar": "DURATION",
         "default": "PT10M",
@@ -91,9 +110,13 @@ def acceptance() -> None:
 
 
 @acceptance.command()
-@options(_EXEC | OPTIONS)
-def run(command: str, **given: Any) -> None:
-    """Run the client once for each case of a plan, and judge what it did.
+@options(_CLIENT | OPTIONS)
+def run(
+    command: str | None, http: str | None, webhook_url: str | None, at_a_time: int, **given: Any
+) -> None:
+    """Have a client do each case of a plan, and judge what it did.
+
+    The client is a command that is started (--exec) or an application that runs (--http).
 
     Writes report.json, report.html, junit.xml and ctrf.json. Status 0 when the client is
     conformant, 1 when it is not or nothing was judged, 130 when the run was interrupted.
@@ -102,11 +125,22 @@ def run(command: str, **given: Any) -> None:
     invoice-sandbox acceptance run --exec 'python client.py' --out report
     invoice-sandbox acceptance run --exec ./client --out report --declare webhooks,idempotency
     invoice-sandbox acceptance run --exec ./client --out report --only backoff --only money
+    invoice-sandbox acceptance run --http http://localhost:5000/acceptance --out report
     """
-    chosen, parts = Chosen(**given), _command(command)
+    if (command is None) == (http is None):
+        raise click.UsageError("pass either --exec or --http")
+    if http is None and webhook_url is not None:
+        raise click.UsageError("--webhook-url needs --http; a command gets a port")
+    chosen, parts = Chosen(**given), _command(command or "true")
 
-    def client_of(_: Progress, declared: frozenset[str]) -> CommandClient:
-        return CommandClient(declared, command=parts, output=chosen.out)
+    def client_of(_: Progress, declared: frozenset[str]) -> Client:
+        if http is None:
+            return CommandClient(declared, side_by_side=at_a_time, command=parts, output=chosen.out)
+        if "webhooks" in declared and webhook_url is None:
+            raise UserError("--declare webhooks needs --webhook-url")
+        return ApplicationClient(
+            declared, side_by_side=at_a_time, url=http, webhooks=webhook_url or ""
+        )
 
     with server_of(chosen) as control:
         status = run_checks(chosen, control, client_of)
@@ -213,6 +247,36 @@ def judge_bundle(file: Path, plan: Path | None, out: Path | None) -> None:
     digest = hashlib.sha256(text.encode()).hexdigest()
     click.echo(f"{conclusion(report)}; report sha256:{digest}")
     sys.exit(status_of(report))
+
+
+@acceptance.command("new-client")
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--lang",
+    metavar="LANGUAGE",
+    required=True,
+    help="Language of the client: python or typescript.",
+)
+@click.option("--project", metavar="DIR", type=FOLDER, help="Project. Default: the bundled one.")
+def new_client(folder: Path, lang: str, project: Path | None) -> None:
+    """Write a client that passes the plan, to begin with.
+
+    DIR gets the client, a receiver of webhooks, an adapter for 'acceptance run', tests and a
+    workflow for CI. It must be empty, or not exist.
+
+    \b
+    invoice-sandbox acceptance new-client --lang python my-client
+    """
+    clients = (project or default_project()) / "acceptance" / "clients"
+    known = sorted(place.name for place in clients.glob("*") if place.is_dir())
+    if lang not in known:
+        raise UserError(f"--lang: there is no client in '{lang}' ({suggestion(lang, known)})")
+    if folder.exists() and any(folder.iterdir()):
+        raise UserError(f"{folder} is not empty")
+    shutil.copytree(
+        clients / lang, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    click.echo(f"{(folder / 'README.md').read_text().strip()}\n\nBegin with:\n  cd {folder}")
 
 
 def _command(text: str) -> list[str]:

@@ -6,13 +6,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any, Final
 
+from invoice_sandbox.acceptance.application import ApplicationClient
+from invoice_sandbox.acceptance.clients import Client
 from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, served_vocabulary
 from invoice_sandbox.acceptance.process import CommandClient
 from invoice_sandbox.acceptance.runner import RunReport, run_plan
@@ -21,6 +23,7 @@ from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.testing.server import Options, serving
+from tests.acceptance.applications import running
 
 FOLDER: Final = Path(__file__).parent
 PLAN: Final = default_project() / "acceptance" / "partner.yaml"
@@ -41,7 +44,8 @@ _SHORT: Final = {Verdict.PASS: "pass", Verdict.NOT_APPLICABLE: "", Verdict.FAIL:
 class KnownClient:
     """A client with the check that must catch it; None: it passes whatever it declares.
 
-    A client that ``may_be_reviewed`` has effects that the sandbox cannot see.
+    A client that ``may_be_reviewed`` has effects that the sandbox cannot see. An ``application``
+    is one of docs/acceptance-apps.md, and has no command.
     """
 
     name: str
@@ -49,6 +53,7 @@ class KnownClient:
     declared: frozenset[str]
     caught_by: str | None = None
     may_be_reviewed: bool = False
+    application: str | None = None
 
 
 @contextmanager
@@ -62,8 +67,12 @@ def known_clients() -> Mapping[str, KnownClient]:
     """The clients by name: those that are right, then those with a fault."""
     right, faulty = [], []
     for row in load_document(CLIENTS)["clients"]:
-        command, declared = _command(FOLDER, row["command"]), frozenset(row.get("declares", ()))
-        reviewed = row.get("review", False)
+        declared = frozenset(row.get("declares", ()))
+        if "application" in row:
+            name = row["application"]
+            right.append(KnownClient(row["name"], (), declared, application=name))
+            continue
+        command, reviewed = _command(FOLDER, row["command"]), row.get("review", False)
         right.append(KnownClient(row["name"], command, declared, may_be_reviewed=reviewed))
         for name, check in row.get("faults", {}).items():
             faulty.append(KnownClient(name, (*command, "--fault", name), declared, check))
@@ -109,8 +118,16 @@ def judge_clients(
 def _run(
     client: KnownClient, plan: Plan, checks: Sequence[Check], control: ControlClient
 ) -> RunReport:
-    with TemporaryDirectory() as folder:
-        subject = CommandClient(client.declared, command=client.command, output=Path(folder))
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        subject: Client
+        if client.application is None:
+            subject = CommandClient(client.declared, command=client.command, output=Path(folder))
+        else:
+            url = stack.enter_context(running(client.application, Path(folder) / "application"))
+            webhooks = f"{url}/webhooks/{{task}}"
+            subject = ApplicationClient(
+                client.declared, side_by_side=8, url=f"{url}/acceptance", webhooks=webhooks
+            )
         return run_plan(plan, checks, subject, control, lambda _: None, Event())
 
 

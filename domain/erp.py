@@ -41,6 +41,10 @@ _INPUT: Final = frozenset(
 _ITEM: Final = _INPUT | {"externalId", "erpStatus", "outstandingAmount", "documentType"}
 
 
+NO_INVOICE: Final = "no invoice was found: send 'invoices', or the members of one invoice"
+"""The warning about a push that has nothing to register."""
+
+
 def pushed_items(body: Mapping[str, Any]) -> list[Any]:
     """Return the batch of a push, else the body itself if it has members of an item."""
     if "invoices" in body:

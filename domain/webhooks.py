@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from invoice_sandbox.project.api import (
     rotated,
     signed_request,
     signing_secrets,
+    suggestion,
     url_problem,
 )
 
@@ -117,6 +118,28 @@ def register_endpoint(call: Call) -> Record:
     call.state.put(ENDPOINTS, endpoint_id, endpoint)
     audit_endpoint(call, "created", endpoint)
     return endpoint
+
+
+def endpoint_warnings(call: Call, endpoint: Record) -> Iterator[str]:
+    """Yield a sentence for whatever in a new endpoint does not have the effect that was meant."""
+    for name in endpoint["unknownEvents"]:
+        yield f"{_quoted(name)} is no event type; {suggestion(name, call.lifecycle.events)}"
+    url = endpoint["url"]
+    if endpoint.get("disabledReason") == "url_missing":
+        yield "without a url nothing is delivered"
+    elif endpoint.get("disabledReason") == "url_not_allowed":
+        urls = (f"{scheme}://{url.rpartition('://')[2]}" for scheme in ("http", "https"))
+        meant = next((url for url in urls if address_problem(call, url) is None), "")
+        advice = f"did you mean {meant}?" if meant else "see the addresses in docs/webhooks.md"
+        yield f"nothing may be delivered to {_quoted(url)}; {advice}"
+    yield from call.not_read
+
+
+def _quoted(text: Any) -> str:
+    return f"'{str(text)[:_SHOWN]}'"
+
+
+_SHOWN: Final = 100
 
 
 def address_problem(call: Call, url: Any) -> str | None:

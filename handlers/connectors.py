@@ -5,7 +5,7 @@ from __future__ import annotations
 from invoice_sandbox.project.api import Call, Record
 
 from ..domain.audit import audit
-from ..domain.erp import pushed_items, schedule_items
+from ..domain.erp import NO_INVOICE, pushed_items, schedule_items
 
 
 def push_erp_invoices(call: Call) -> Record:
@@ -15,4 +15,6 @@ def push_erp_invoices(call: Call) -> Record:
     import_id = call.new_id("imp_sandbox")
     audit(call, "erp_import.accepted", ("erp_import", import_id), received=len(items))
     schedule_items(call, import_id, source, items)
-    return {"importId": import_id, "status": "Accepted", "received": len(items), "source": source}
+    warnings = [*([] if items else [NO_INVOICE]), *call.not_read]
+    accepted = {"importId": import_id, "status": "Accepted", "received": len(items)}
+    return {**accepted, "source": source, **({"warnings": warnings} if warnings else {})}

@@ -12,7 +12,7 @@ from invoice_sandbox.project.api import (
     published_endpoint,
 )
 
-from ..domain.webhooks import register_endpoint, send_test_event
+from ..domain.webhooks import endpoint_warnings, register_endpoint, send_test_event
 
 
 def list_webhooks(call: Call) -> Record:
@@ -27,7 +27,10 @@ def list_webhooks(call: Call) -> Record:
 
 def create_webhook(call: Call) -> Record:
     """Register an endpoint. Its secret is a placeholder and is shown only here."""
-    return {**register_endpoint(call), "secretIsPlaceholder": True}
+    endpoint = register_endpoint(call)
+    warnings = [*endpoint_warnings(call, endpoint)]
+    shown = {"warnings": warnings} if warnings else {}
+    return {**endpoint, "secretIsPlaceholder": True, **shown}
 
 
 def test_webhook(call: Call) -> Record | DeliverThenRespond:

@@ -21,7 +21,7 @@ from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.lanes import Lanes
 from tests.cases import in_turn
-from tests.scenario_run import DATED, agenda
+from tests.scenario_run import DATED, agenda, data
 from tests.support import FROZEN, ManualSystemClock, Running, serving
 
 PUSH = "/api/connectors/erp/invoices"
@@ -434,3 +434,24 @@ def test_a_request_registers_one_slice_on_a_live_clock(monkeypatch: pytest.Monke
         assert left() == []
         numbers = [one["invoiceNumber"] for one in registered(client)]
     assert sorted(numbers) == sorted(one["invoiceNumber"] for one in items)
+
+
+@pytest.mark.parametrize(
+    ("body", "warnings"),
+    [
+        (
+            {"Invoices": [{"InvoiceNumber": "X"}]},
+            ["no invoice was found", "did you mean invoices?"],
+        ),
+        ({"invoices": [ITEM], "sorce": {"system": "sap"}}, ["did you mean source?"]),
+        ({"invoices": [{**ITEM, "dueDat": "2027-01-01"}]}, []),
+    ],
+    ids=["another shape", "a misspelt member", "a member of an item, which is open"],
+)
+def test_a_push_says_what_of_it_was_not_read(
+    client: httpx.Client, body: Any, warnings: list[str]
+) -> None:
+    accepted = data(client.post("/api/connectors/erp/invoices", json=body), 202)
+    said = accepted.get("warnings", [])
+    assert len(said) == len(warnings)
+    assert all(part in sentence for part, sentence in zip(warnings, said, strict=True))

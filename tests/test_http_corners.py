@@ -357,6 +357,34 @@ def test_only_pages_of_this_machine_may_read(
     assert client.get("/api/invoices", headers={"Origin": origin}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/invoices", "/api/invoices"),
+        ("//api/invoices", "/api/invoices"),
+        ("/api/invoices/", "/api/invoices"),
+        ("/API/invoice", "/api/invoices"),
+        ("/invoices/inv_1/history", "/api/invoices/..."),
+        ("/api/invoices/inv_1/history", None),
+        ("/nothing", None),
+    ],
+)
+def test_a_path_like_a_known_one_is_told_which(
+    client: httpx.Client, path: str, meant: str | None
+) -> None:
+    response = client.get(httpx.URL(str(client.base_url)).copy_with(raw_path=path.encode()))
+    assert response.status_code == 404
+    message = response.json()["error"]["message"]
+    expected = f"No operation has this path; did you mean {meant}?" if meant else "this path. See"
+    assert expected in message
+
+
+def test_a_misspelt_member_is_named_beside_what_is_missing(client: httpx.Client) -> None:
+    response = client.post("/api/invoices", json={"sellerID": "x"})
+    message = response.json()["error"]["message"]
+    assert "currency are required; undeclared member 'sellerID' (did you mean sellerId?)" in message
+
+
 def test_a_preflight_names_methods_and_headers(client: httpx.Client) -> None:
     headers = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "POST"}
     response = client.options("/api/invoices", headers=headers)

@@ -56,3 +56,23 @@ def test_a_contract_that_cannot_be_served_is_a_start_up_error(
     settings = replace(FROZEN, contract=file, strict=True)
     with pytest.raises(ProjectError, match=reason):
         asyncio.run(create_app(settings, url="http://127.0.0.1"))
+
+
+def test_a_whole_number_is_within_the_range_of_its_format(tmp_path: Path) -> None:
+    number = {"type": "integer", "format": "int64"}
+    document = contract({"type": "object", "properties": {"n": number}})
+    operation = document["paths"]["/check"]["post"]
+    small = {"type": "integer", "format": "int32", "maximum": 2**40}
+    operation["parameters"] = [{"name": "q", "in": "query", "schema": small}]
+    with serving_contract(tmp_path, document) as client:
+        for query, value, status in (
+            (2**31 - 1, 2**63 - 1, 204),
+            (-(2**31), -(2**63), 204),
+            (2**31, 0, 400),
+            (-(2**31) - 1, 0, 400),
+            (0, 2**63, 400),
+            (0, -(2**63) - 1, 400),
+        ):
+            content = f'{{"n": {value}}}'
+            sent = client.post(f"/check?q={query}", content=content, headers=JSON)
+            assert sent.status_code == status, (query, value, sent.text)

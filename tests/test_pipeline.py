@@ -183,7 +183,7 @@ def routed(contract: Contract, method: str, raw: str) -> Request | Reply:
     async def leaf(target: Target, scope: Any, receive: Any, _send: Any) -> None:
         request = request_of(scope, receive)
         if isinstance(target, Unrouted):
-            found.append(without_target(request, target.methods))
+            found.append(without_target(request, target))
         elif isinstance(target, Endpoint):
             request.endpoint = request.target = target
             request.path_texts = scope["path_params"]

@@ -20,7 +20,7 @@ from invoice_sandbox.webhooks.network import is_own_address, url_problem
 from invoice_sandbox.webhooks.retry import GAPS
 from invoice_sandbox.webhooks.signing import placeholder_secret, sign
 from tests.cases import in_turn
-from tests.scenario_run import INVOICE
+from tests.scenario_run import INVOICE, data
 from tests.support import FROZEN, Running, serving
 
 WEBHOOKS, TEST = "/api/webhooks", "/api/webhooks/test"
@@ -476,3 +476,24 @@ def test_the_server_s_own_addresses_lead_nowhere_else(rest: str, place: str) -> 
     assert is_own_address(f"{base}/sandbox/{place}/a1_b-2", base)
     assert not is_own_address(f"{base}/sandbox/{place}/{rest}", base)
     assert not is_own_address(f"http://9.0.0.0:8080/sandbox/{place}/a1_b-2", base)
+
+
+@pytest.mark.parametrize(
+    ("body", "warning"),
+    [
+        ({"url": "localhost:9000"}, "did you mean http://localhost:9000?"),
+        ({"url": "partner.example/h"}, "did you mean https://partner.example/h?"),
+        ({"url": "http://partner.example/h"}, "did you mean https://partner.example/h?"),
+        ({"url": "https://partner.example:9000/h"}, "see the addresses in docs/webhooks.md"),
+        ({}, "without a url nothing is delivered"),
+        ({"url": URL, "events": ["invoice.verfied"]}, "did you mean invoice.verified?"),
+        ({"url": URL, "event": ["invoice.verified"]}, "did you mean events?"),
+        ({"url": URL, "events": ["invoice.*"]}, None),
+    ],
+)
+def test_a_new_endpoint_says_what_of_it_has_no_effect(
+    client: httpx.Client, body: Any, warning: str | None
+) -> None:
+    endpoint = data(client.post("/api/webhooks", json=body), 201)
+    warnings = endpoint.get("warnings", [])
+    assert [one.endswith(warning) or warning in one for one in warnings] == [True] * bool(warning)

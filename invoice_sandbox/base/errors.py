@@ -131,7 +131,12 @@ _ERRORS: Final = (
         "This key lacks scope {scope} and cannot grant it",
         "Request only scopes that the calling key has.",
     ),
-    ErrorType("unknown_path", 404, "No operation has this path", "See {base_url}/openapi.json."),
+    ErrorType(
+        "unknown_path",
+        404,
+        "No operation has this path{meant}",
+        "See {base_url}/openapi.json.",
+    ),
     ErrorType(
         "unknown_resource",
         404,

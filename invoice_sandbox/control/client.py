@@ -264,7 +264,7 @@ class ControlClient:
             case {"mode": _, "error": {"message": str(text), "code": str(code)} as error} if (
                 status >= _ERRORS
             ):
-                if text.startswith(ERRORS["unknown_path"].text):
+                if text.startswith(ERRORS["unknown_path"].text.partition("{")[0]):
                     text = f"{request[:_LONGEST_SHOWN]}: {text}"
                 text = text.replace(self.key, "[key]") if self.key else text
                 if status == HTTPStatus.INTERNAL_SERVER_ERROR and "requestId" in error:

@@ -121,7 +121,7 @@ class Leaf:
         if isinstance(target, Page):
             return Later(partial(target.respond, request), _as_it_is)
         if isinstance(target, Unrouted):
-            return without_target(request, target.methods)
+            return without_target(request, target)
         return self._to_operation(target, request)
 
     def _to_operation(self, endpoint: Endpoint, request: Request) -> Outcome:

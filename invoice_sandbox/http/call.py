@@ -75,6 +75,7 @@ def call_of(engine: Engine, request: Request, inputs: Inputs, state: Transaction
         accept=request.accept,
         caller=request.credential,
         passwords=engine.hashing,
+        not_read=request.why.get("hints", ()),
     )
 
 

@@ -134,7 +134,7 @@ async def respond_with(app: ASGIApplication, request: Request, content: bytes = 
     method = "POST" if request.method == "POST" else "GET"
     reply = await ask(app, {**request.scope, "method": method}, content)
     if reply.status == 404:
-        raise reject("unknown_path")
+        raise reject("unknown_path", meant="")
     return structs.replace(reply, is_page=True)
 
 

@@ -272,13 +272,20 @@ def _check(request: Request, value: Any, body: RequestBody, declared: str) -> No
         {"pointer": problem.pointer, "problem": problem.clause} for problem in problems
     ]
     hint = next(iter(hints), "")
-    listed = (
+    listed = [
         InputProblem(hint, is_sentence=True)
         if hint and problem.is_undeclared and not problem.member
         else InputProblem(problem.text, problem.is_missing)
         for problem in problems
-    )
+    ]
     labels = [problem.label(_BODY) for problem in problems]
+    is_named = any(problem.is_sentence for problem in listed)
+    if hint and not is_named and listed[0].is_missing:  # it may be what is missing, misspelt
+        listed, labels, count = (
+            [*listed, InputProblem(hint, is_sentence=True)],
+            [*labels, ""],
+            count + 1,
+        )
     raise reject_inputs("schema_violated", InputProblems(tuple(listed), count), labels)
 
 

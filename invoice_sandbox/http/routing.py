@@ -50,9 +50,10 @@ class Page:
 @dataclass(frozen=True)
 class Unrouted:
     """A path without the method of the request. ``methods`` are those of the path, in the order of
-    ``Allow``; an unknown path has none."""
+    ``Allow``; an unknown path has none, but ``meant`` may be one that is like it."""
 
     methods: tuple[str, ...] = ()
+    meant: str = ""
 
 
 Target = Endpoint | Page | Unrouted
@@ -299,6 +300,8 @@ class RouteTable:
         self._concrete: dict[tuple[str, ...], _End] = {}
         self.words: set[str] | None = set()
         """The beginning of paths; None: anything."""
+        self.known: dict[tuple[str, ...], str] = {}
+        """The paths without parameters, by how ``_plain`` reads them and their ends."""
         self._count = 0
 
     def add(
@@ -327,6 +330,9 @@ class RouteTable:
             node.is_open = True
         if all(len(literals) == 1 for literals in template.segments):
             self._concrete[tuple(literals[0] for literals in template.segments)] = node.end
+            read = _plain(f"{base_path}{path}")
+            for start in range(len(read)):
+                self.known.setdefault(read[start:], f"{base_path}{path}")
 
     def find(self, segments: tuple[str, ...]) -> list[_Match]:
         """The ends that a path leads to, the most exact first, each with its parameters."""
@@ -382,8 +388,30 @@ class _Router:
                     await route.operation(_inner(scope, route, texts), receive, send)
                     return
                 methods.update(end.methods)
-        unrouted = RoutingOperation(None, partial(self._leaf, Unrouted(_allowed(methods))))
-        await unrouted(scope, receive, send)
+        meant = "" if methods else self._meant(scope["path"])
+        target = Unrouted(_allowed(methods), meant)
+        await RoutingOperation(None, partial(self._leaf, target))(scope, receive, send)
+
+    def _meant(self, path: str) -> str:
+        """Return the known path that is like this one or its beginning; empty if there is none."""
+        read = _plain(path)
+        for length in range(min(len(read), _MOST_SEGMENTS), 0, -1):
+            for table in self._tables:
+                known = table.known.get(read[:length])
+                if known and length == len(read):
+                    return known
+                if known and not path.startswith(f"{known}/"):
+                    return f"{known}/..."
+        return ""
+
+
+_MOST_SEGMENTS: Final = 8
+
+
+def _plain(path: str) -> tuple[str, ...]:
+    """Return the segments of a path without what is easily mistaken: empty ones, letters in upper
+    case, a plural."""
+    return tuple(segment.lower().removesuffix("s") for segment in path.split("/") if segment)
 
 
 def _segments(scope: Scope) -> tuple[str, ...]:
@@ -411,10 +439,13 @@ def _allowed(methods: set[str]) -> tuple[str, ...]:
     return tuple(sorted(every, key=_METHODS.index))
 
 
-def without_target(request: Request, methods: Sequence[str]) -> Reply:
+def without_target(request: Request, target: Unrouted) -> Reply:
     """Return the methods of a path without that of the request. Raises ApiError 404, 405."""
+    methods = target.methods
     if not methods:
-        raise reject("unknown_path")
+        raise reject(
+            "unknown_path", meant=f"; did you mean {target.meant}?" if target.meant else ""
+        )
     allowed = ", ".join(methods)
     if request.method == "OPTIONS":
         return Reply(204, headers=(("Allow", allowed),))

@@ -144,6 +144,7 @@ __all__ = [
     "scenario_action",
     "signed_request",
     "signing_secrets",
+    "suggestion",
     "url_problem",
 ]
 
@@ -359,7 +360,8 @@ class Call(Context, kw_only=True, eq=False):
     ``base_url`` the address of the server.
     ``local`` says that only this machine can reach the server; webhooks may be sent to
     ``webhook_networks`` besides. ``system_now`` is real time, for what others compare with their
-    own clocks. ``passwords`` hashes passwords, for WorkThenRespond.
+    own clocks. ``passwords`` hashes passwords, for WorkThenRespond. ``not_read`` are sentences
+    about what the contract does not declare in the request, such as a misspelt member.
     """
 
     operation: Operation
@@ -375,6 +377,7 @@ class Call(Context, kw_only=True, eq=False):
     accept: str
     caller: Credential | None
     passwords: Passwords
+    not_read: Sequence[str] = ()
 
     @property
     def system_now(self) -> datetime:

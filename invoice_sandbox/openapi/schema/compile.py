@@ -316,7 +316,7 @@ class Schemas:
             key: self._member(here.child(key, value), not_required, found)
             if isinstance(value, (dict, list))
             else self._word(key, value, here.base, found)
-            for key, value in schema.items()
+            for key, value in _in_range(schema).items()
         }
 
     def _member(self, here: Node, not_required: frozenset[str], found: _Portable) -> Any:
@@ -404,6 +404,20 @@ def _validator_of(portable: Any, registry: jsonschema_rs.Registry) -> Any:
         offline=True,
         pattern_options=_PATTERNS,
     )
+
+
+def _in_range(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema with the range of its format ``int32`` or ``int64``, which jsonschema-rs
+    does not assert: it asks for the formats of texts only."""
+    bits = _BITS.get(schema.get("format", ""))
+    if bits is None:
+        return schema
+    end = 2 ** (bits - 1)
+    least, most = schema.get("minimum", -end), schema.get("maximum", end - 1)
+    return {**schema, "minimum": max(least, -end), "maximum": min(most, end - 1)}
+
+
+_BITS: Final = {"int32": 32, "int64": 64}
 
 
 def _absolute(reference: str) -> str:

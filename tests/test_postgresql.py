@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.clock import ClockState, instant_text
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state import StoreError
@@ -23,7 +23,7 @@ from invoice_sandbox.state.postgresql import CONNECTIONS, ROLE, Database, shown
 from invoice_sandbox.state.sql import TABLES
 from tests.databases import Proxy, new_database
 from tests.receivers import receiving
-from tests.scenario_run import DATED, data, until
+from tests.scenario_run import DATED, START, START_INSTANT, advance, data, now, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.postgresql
@@ -140,6 +140,27 @@ def test_a_listener_gets_what_other_servers_make(dsn: str) -> None:
         with client.stream("GET", path) as stream:
             create(other, "HEARD-1").raise_for_status()
             assert any("HEARD-1" in line for line in stream.iter_lines())
+
+
+def test_requests_that_move_a_clock_through_two_servers_come_one_after_the_other(dsn: str) -> None:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(served(dsn, scenario="auto-progress")) for _ in range(2)]
+        clients = [stack.enter_context(running.client()) for running in servers]
+        pool = stack.enter_context(ThreadPoolExecutor(2))
+
+        moves = [pool.submit(advance, clients[turn % 2], "PT1H") for turn in range(20)]
+        began = {move.result()["from"] for move in moves}
+        assert len(began) == 20
+        assert now(clients[0]) == instant_text(START_INSTANT + timedelta(hours=20))
+
+        data(clients[0].post("/sandbox/reset"))
+        for number in range(30):
+            create(clients[0], f"INV-{number}").raise_for_status()
+        moved = pool.submit(advance, clients[0], "P90D")
+        until(lambda: now(clients[1]) != START, "it is under way")
+        data(clients[1].post("/sandbox/reset"))
+        assert moved.result()["happened"]
+        assert now(clients[0]) == START
 
 
 def test_a_stream_shows_requests_to_other_servers(pair: list[Running]) -> None:

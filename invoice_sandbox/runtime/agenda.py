@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -53,7 +53,8 @@ _PAUSE: Final = timedelta(seconds=1)
 """Until due steps are tried again that could not be run, or that another server left."""
 
 _MOMENT: Final = 0.1
-"""Seconds until a delivery is looked at again that another server makes."""
+"""Seconds until a delivery is looked at again that another server makes, or a workspace that
+another one holds."""
 
 PATIENCE: Final = 30.0
 """Real seconds without a response of any receiver that an advance waits for deliveries."""
@@ -235,7 +236,7 @@ class Agenda:
         the clock where the loop began.
         """
         with self._collect(workspace_id) as happened:
-            async with self._lock(workspace_id):
+            async with self._alone(workspace_id):
                 happened.clear()  # it was before
                 clock = (await self._threads.call(self._workspace, workspace_id)).clock
                 start = clock.now(self._system_clock)
@@ -336,11 +337,20 @@ class Agenda:
 
     async def alone(self, workspace_id: str, function: Callable[[], T]) -> T:
         """Return what a function returns, called while no advance is under way."""
-        async with self._lock(workspace_id):
+        async with self._alone(workspace_id):
             return await self._threads.call(function)
 
-    def _lock(self, workspace_id: str) -> asyncio.Lock:
-        return self._locks.setdefault(workspace_id, asyncio.Lock())
+    @asynccontextmanager
+    async def _alone(self, workspace_id: str) -> AsyncIterator[None]:
+        """Let no other request move the clock of the workspace, or replace its content, in the
+        block, through whichever server."""
+        async with self._locks.setdefault(workspace_id, asyncio.Lock()):
+            while not await self._threads.call(self._store.hold, workspace_id):  # noqa: ASYNC110
+                await asyncio.sleep(_MOMENT)
+            try:
+                yield
+            finally:
+                await self._threads.call(self._store.let_go, workspace_id)
 
     def _is_looping(self, state: Transaction) -> bool:
         known = self._looping.get(state.workspace().id) if self._looping else None

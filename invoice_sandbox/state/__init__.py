@@ -374,6 +374,15 @@ class Store(Protocol):
         """A block in which no other server creates the first workspace."""
         ...
 
+    def hold(self, workspace_id: str) -> bool:
+        """Let no other server hold the workspace until ``let_go``, or until this one has ended.
+        False: another one holds it."""
+        ...
+
+    def let_go(self, workspace_id: str) -> None:
+        """End what ``hold`` began."""
+        ...
+
     def close(self) -> None:
         """Keep what is not kept yet. Nothing may be called afterwards."""
         ...

@@ -200,6 +200,13 @@ class MemoryStore:
         """Return at once: no other server has the store."""
         return nullcontext()
 
+    def hold(self, _workspace_id: str) -> bool:
+        """Return True: no other server has the store."""
+        return True
+
+    def let_go(self, _workspace_id: str) -> None:
+        """Nothing is held."""
+
     def close(self) -> None:
         """Nothing is open."""
 

@@ -79,6 +79,8 @@ USING (current_setting('invoice_sandbox.workspace', true) IN (workspace, '{EVERY
 """A transaction sees the rows of the workspace that it names, even if a statement forgets its
 condition. One that names {EVERY} looks for a workspace: by a digest, or because a step is due."""
 
+_HOLD: Final = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
+_LET_GO: Final = "SELECT pg_advisory_unlock(hashtextextended(%s, 0))"
 _NAME: Final = "SELECT set_config('invoice_sandbox.workspace', %s, true)"
 
 log = logging.getLogger("invoice_sandbox")
@@ -97,6 +99,8 @@ class Database:
         self._dsn = dsn
         self._idle: list[psycopg.Connection] = []
         self._free = threading.BoundedSemaphore(CONNECTIONS + 1)
+        self._holder: psycopg.Connection | None = None
+        self._holding = threading.Lock()
         with self.alone(), self.errors(), self._connected(None) as connection:
             _prepare(connection, self.place)
 
@@ -109,6 +113,22 @@ class Database:
             with self.errors():
                 connection.execute(f"SELECT pg_advisory_lock({_LOCK})")
             yield
+
+    def hold(self, workspace: str) -> bool:
+        """Let no other server hold the workspace until ``let_go``; False: one does.
+
+        All that this server holds ends with the one connection that it holds it with.
+        """
+        with self.errors(), self._holding:
+            if self._holder is None or self._holder.closed:
+                self._holder = self._connected(ROLE)
+            return bool(_value(self._holder, _HOLD, workspace))
+
+    def let_go(self, workspace: str) -> None:
+        """End what ``hold`` began; nothing, if the connection was cut since."""
+        with self.errors(), self._holding:
+            if self._holder is not None and not self._holder.closed:
+                self._holder.execute(_LET_GO, (workspace,))
 
     def session(self, workspace: str) -> Session:
         """Return a session that reaches the rows of a workspace."""
@@ -136,19 +156,24 @@ class Database:
 
     def renewed(self) -> psycopg.Connection:
         """Return a new connection after one was cut, as the idle ones may be, too."""
-        self.close()
+        self._end_idle()
         return self._connected(ROLE)
 
     def give(self, connection: psycopg.Connection) -> None:
         """Take back a connection that is not used any more."""
         if connection.closed:
-            self.close()
+            self._end_idle()
         else:
             self._idle.append(connection)
         self._free.release()
 
     def close(self) -> None:
-        """End the connections that nobody uses."""
+        """End the connections that nobody uses, and what this server holds."""
+        self._end_idle()
+        if self._holder is not None:
+            self._holder.close()
+
+    def _end_idle(self) -> None:
         with suppress(IndexError):
             while True:
                 self._idle.pop().close()
@@ -340,6 +365,6 @@ def shown(dsn: str) -> str:
     return f"postgresql://{place}"
 
 
-def _value(connection: psycopg.Connection, query: Any) -> Any:
-    row = connection.execute(query).fetchone()
+def _value(connection: psycopg.Connection, query: Any, *values: Any) -> Any:
+    row = connection.execute(query, values or None).fetchone()
     return None if row is None else row[0]

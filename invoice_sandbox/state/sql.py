@@ -282,6 +282,14 @@ class Database(Protocol):
         """Let no other server begin in the block."""
         ...
 
+    def hold(self, workspace: str) -> bool:
+        """Let no other server hold the workspace; False: one does."""
+        ...
+
+    def let_go(self, workspace: str) -> None:
+        """End what ``hold`` began."""
+        ...
+
     def close(self) -> None:
         """Nothing may be called afterwards."""
         ...

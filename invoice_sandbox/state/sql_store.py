@@ -124,6 +124,16 @@ class SqlStore(SqlLogs):
         """Let no other server create the first workspace in the block."""
         return self.database.alone()
 
+    def hold(self, workspace_id: str) -> bool:
+        """Let no other server hold the workspace until ``let_go``. False: one does."""
+        with self._errors():
+            return self.database.hold(workspace_id)
+
+    def let_go(self, workspace_id: str) -> None:
+        """End what ``hold`` began."""
+        with self._errors():
+            self.database.let_go(workspace_id)
+
     def close(self) -> None:
         """Write what is left, then close the database."""
         try:

@@ -89,6 +89,13 @@ class Database:
         """Return at once: no other server has the file."""
         yield
 
+    def hold(self, _workspace: str) -> bool:
+        """Return True: no other server has the file."""
+        return True
+
+    def let_go(self, _workspace: str) -> None:
+        """Nothing is held."""
+
     def limit_pages(self, most: int) -> None:
         """Let the file not grow beyond ``most`` pages, as on a disk that is full."""
         self.connection.execute(f"PRAGMA max_page_count = {most}")

@@ -103,20 +103,20 @@ class Client:
         self._thread.join()
 
     def _write(self) -> None:
-        while not self._is_stopping.is_set():
-            number = f"{self._name}-{len(self.ids)}"
-            while not self._is_created(number):
-                time.sleep(SECONDS_TO_RETRY)
+        with httpx.Client(headers=self._headers, timeout=SECONDS_TO_WAIT) as client:
+            while not self._is_stopping.is_set():
+                number = f"{self._name}-{len(self.ids)}"
+                while not self._is_created(client, number):
+                    time.sleep(SECONDS_TO_RETRY)
 
-    def _is_created(self, number: str) -> bool:
+    def _is_created(self, client: httpx.Client, number: str) -> bool:
         began, year = time.monotonic(), time.gmtime().tm_year
         dates = {"issueDate": f"{year}-01-01", "dueDate": f"{year + 1}-12-20"}
         try:
-            response = httpx.post(
+            response = client.post(
                 f"{next(self._servers).url}/api/invoices",
                 json={**DATED, **dates, "invoiceNumber": number},
-                headers={**self._headers, "Idempotency-Key": number},
-                timeout=SECONDS_TO_WAIT,
+                headers={"Idempotency-Key": number},
             )
         except httpx.TransportError:  # the server has ended
             return False
@@ -186,8 +186,12 @@ TRIALS: Final[tuple[tuple[str, Callable[[], Any], Fault, int, int], ...]] = (
 """Name, store, fault, how often, and how many servers."""
 
 
-def run(store: str, fault: Fault, times: int, count: int, chosen: random.Random) -> Outcome:
-    """Let a fault happen so many times while clients write, and check everything at the end."""
+def run(
+    store: str, fault: Fault, times: int, count: int, chosen: random.Random, writes: int = 0
+) -> Outcome:
+    """Let a fault happen so many times while clients write, and check everything at the end.
+
+    The faults are spread over so many ``writes``."""
     outcome = Outcome()
     with ExitStack() as stack:
         servers = [Server(store) for _ in range(count)]
@@ -197,8 +201,9 @@ def run(store: str, fault: Fault, times: int, count: int, chosen: random.Random)
         key = _workspace(servers[0], receiver)
         clients = [Client(servers, key, f"C{number}") for number in range(CLIENTS)]
         try:
-            for _ in range(times):
+            for turn in range(1, times + 1):
                 time.sleep(chosen.uniform(0.1, 1.5))
+                _wait_for_so_many(clients, writes * turn // times)
                 began = time.monotonic()
                 fault(chosen.choice(servers), outcome)
                 _wait_for_writes(clients, began)
@@ -208,6 +213,23 @@ def run(store: str, fault: Fault, times: int, count: int, chosen: random.Random)
                 client.stop()
         _judge(servers[-1], key, receiver, clients, outcome)
     return outcome
+
+
+def _wait_for_so_many(clients: list[Client], writes: int) -> None:
+    """Wait until so many requests were acknowledged."""
+
+    def written() -> int:
+        return sum(len(client.ids) for client in clients)
+
+    while written() < writes:
+        _wait_for_more(written, "all are written")
+
+
+def _wait_for_more(count: Callable[[], int], what: str) -> None:
+    """Wait until a number has grown, then a second: what takes long may, but it has to go on."""
+    reached = count()
+    until(lambda: count() > reached, what)
+    time.sleep(1)
 
 
 def _wait_for_writes(clients: list[Client], since: float) -> None:
@@ -241,7 +263,8 @@ def _judge(
     ids = dict(found)
     outcome.problems += [f"{n} is lost" for n, one in expected.items() if ids.get(n) != one]
     outcome.problems += [f"{n} is there twice" for n in expected if times[n] > 1]
-    until(lambda: _happened(receiver, STEPS[-1]) >= set(expected.values()), "all are settled")
+    while not _happened(receiver, STEPS[-1]) >= set(expected.values()):
+        _wait_for_more(lambda: len(receiver.messages), "all are settled")
     outcome.problems += _problems_of_events(receiver, set(expected.values()))
 
 
@@ -284,6 +307,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--share", type=float, default=1, help="of how often each fault happens")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--writes", type=int, default=0, help="at least, while each fault happens")
     parser.add_argument("--only", default="", help="trials that have this in their name")
     options = parser.parse_args()
     chosen, is_wrong = random.Random(options.seed), False  # noqa: S311  not for secrets
@@ -292,7 +316,7 @@ def main() -> None:
             continue
         times = max(1, round(most * options.share))
         with place() as store:
-            outcome = run(store, fault, times, count, chosen)
+            outcome = run(store, fault, times, count, chosen, options.writes)
         stopped = f", stopped in {outcome.stopped:.1f} s" if outcome.stopped else ""
         first = (
             f"{name}: {times} times, {outcome.acknowledged} acknowledged writes, recovered in "

@@ -22,7 +22,7 @@ from urllib.parse import urljoin
 import httpx
 
 from invoice_sandbox.base.ids import snake_case
-from invoice_sandbox.http.check import ContractViolationError
+from invoice_sandbox.http.call import ContractViolationError
 from tests.support import FROZEN, serving
 
 FOLDER: Final = Path(__file__).parent / "json_schema_suite"

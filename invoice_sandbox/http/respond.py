@@ -20,7 +20,10 @@ from invoice_sandbox.base.waiting import Later
 from invoice_sandbox.http import idempotency
 from invoice_sandbox.http.admit import admit
 from invoice_sandbox.http.call import (
+    ContractViolationError,
     call_of,
+    check_error,
+    checked,
     control_call_of,
     do_steps,
     explain,
@@ -28,7 +31,6 @@ from invoice_sandbox.http.call import (
     note_use,
     workspace_of,
 )
-from invoice_sandbox.http.check import ContractViolationError, check_error, checked
 from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.endpoint import Endpoint
 from invoice_sandbox.http.faults import Outcome, after, before, choose_fault, named_scenario

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from heapq import merge
+from heapq import heapify, heappop, heappush, merge
 from itertools import islice
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import ClockState, in_milliseconds
-from invoice_sandbox.base.jsonio import packed
+from invoice_sandbox.base.jsonio import Packed, packed, unpacked
 from invoice_sandbox.state import (
     MAX_CONTENTS,
     USERS,
@@ -31,7 +31,6 @@ from invoice_sandbox.state import (
     check_limit,
 )
 from invoice_sandbox.state.collection import RECORD_BYTES, Collection, Row
-from invoice_sandbox.state.step_queue import StepQueue, StoredStep, scheduled_step
 
 Indexes = Mapping[str, Iterable[str]]
 """The indexed fields of each collection."""
@@ -44,13 +43,70 @@ MAX_DELIVERIES: Final = 10_000
 
 CAPACITY: Final = Capacity()
 
-
 STEP_BYTES: Final = 400
 NUMBER_BYTES: Final = 200
 """Bytes that a scheduled step takes besides its text, and what a counter takes."""
 
 LOG_ENTRIES: Final = 1000
 LOG_BYTES: Final = 4 * 1024 * 1024
+
+
+StoredStep = tuple[datetime, int, Packed]
+"""When a step is due, its number, and its action, arguments, scenario and place."""
+
+_FEW: Final = 16
+
+
+class StepQueue(dict[int, StoredStep]):
+    """The steps of one lane by number, and by due time, then by number.
+
+    They are stored as JSON text, which the garbage collector need not visit.
+
+    The heap may hold steps that were removed, but not many more of them than of the others.
+    """
+
+    __slots__ = ("_heap",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heap: list[StoredStep] = []
+
+    def add(self, step: StoredStep) -> None:
+        """Add a step."""
+        self[step[1]] = step
+        heappush(self._heap, step)
+
+    def remove(self, number: int) -> StoredStep | None:
+        """Remove and return a step; None: there is none of that number."""
+        removed = self.pop(number, None)
+        if len(self._heap) > 2 * len(self) + _FEW:
+            self._heap = list(self.values())
+            heapify(self._heap)
+        return removed
+
+    def first(self) -> StoredStep:
+        """The step that is due first; there must be one."""
+        while self._heap[0][1] not in self:
+            heappop(self._heap)
+        return self._heap[0]
+
+    def in_order(self, lane: str | None) -> Iterator[ScheduledStep]:
+        """All steps; the queue is that of ``lane``."""
+        return (scheduled_step(step, lane) for step in sorted(self.values()))
+
+    def copy(self) -> StepQueue:
+        """An independent copy."""
+        copied = StepQueue()
+        copied.update(self)
+        copied._heap = self._heap.copy()
+        return copied
+
+
+def scheduled_step(stored: StoredStep, lane: str | None) -> ScheduledStep:
+    """The step that was stored in a lane."""
+    due, number, rest = stored
+    action, arguments, scenario, place = unpacked(rest)
+    return ScheduledStep(number, due, action, arguments, scenario, lane, place)
 
 
 @dataclass

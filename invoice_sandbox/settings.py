@@ -95,6 +95,13 @@ SETTINGS: Final = (
         "ORIGIN",
         repeatable=True,
     ),
+    Setting(
+        "trusted-proxy",
+        None,
+        "Proxies whose X-Forwarded-For names the client. Repeatable.",
+        "CIDR",
+        repeatable=True,
+    ),
     Setting("webhook-proxy", None, "HTTP proxy for webhooks to public addresses.", "URL"),
     Setting(
         "log",
@@ -153,6 +160,7 @@ class Settings:
     webhook_time: Literal["wall", "virtual"] = "wall"
     allow_webhooks_to: tuple[_Network, ...] = ()
     allow_origin: tuple[str, ...] = ()
+    trusted_proxy: tuple[_Network, ...] = ()
     webhook_proxy: str | None = field(default=None, repr=False)
     log: Literal["requests", "json"] | None = None
     metrics: bool = False
@@ -220,8 +228,9 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         else timedelta(hours=_integer(given, "workspace-idle", 1, 10**5, " or 'off'")),
         max_state=_integer(given, "max-state", 1, 10**6),
         webhook_time=_choice(given, "webhook-time", "wall", "virtual"),
-        allow_webhooks_to=_networks(given["allow-webhooks-to"]),
+        allow_webhooks_to=_networks(given, "allow-webhooks-to"),
         allow_origin=_origins(given["allow-origin"]),
+        trusted_proxy=_networks(given, "trusted-proxy"),
         webhook_proxy=webhook_proxy,
         log=_choice(given, "log", "requests", "json"),
         metrics=_flag(given, "metrics"),
@@ -286,12 +295,12 @@ def _clock(given: Mapping[str, str | None]) -> ClockState:
         raise SettingError(f"--now: {error}") from None
 
 
-def _networks(text: str | None) -> tuple[_Network, ...]:
+def _networks(given: Mapping[str, str | None], name: str) -> tuple[_Network, ...]:
     try:
-        return tuple(map(ipaddress.ip_network, (text or "").split()))
+        return tuple(map(ipaddress.ip_network, (given[name] or "").split()))
     except ValueError as error:
         raise SettingError(
-            f"--allow-webhooks-to: {error}; use a network such as 10.1.0.0/16, or an address"
+            f"--{name}: {error}; use a network such as 10.1.0.0/16, or an address"
         ) from None
 
 

@@ -254,7 +254,7 @@ def serving(
             created = create_app(settings, url=url, system_clock=clock)
             sandbox = creator.submit(loop.run_until_complete, created).result()
         ready = threading.Event()
-        server = make_server(sandbox, ready.set, PATIENT)
+        server = make_server(sandbox, ready.set, settings.trusted_proxy, PATIENT)
         serve = server.serve(sockets=[listener])
         thread = threading.Thread(target=loop.run_until_complete, args=(serve,))
         thread.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from ipaddress import ip_network
 
 import httpx
 import pytest
@@ -106,6 +107,38 @@ def test_each_address_without_a_key_has_a_window_of_its_own() -> None:
             ) as stranger:
                 found = [stranger.get("/api/partners").status_code for _ in range(2)]
                 assert found == [401, 429]
+
+
+def test_clients_behind_a_trusted_proxy_are_told_apart() -> None:
+    settings = replace(FROZEN, rate_limit=1, trusted_proxy=(ip_network("127.0.0.0/8"),))
+    with serving(settings) as running, running.client(None) as stranger:
+
+        def status(forwarded: str) -> int:
+            sent = {"X-Forwarded-For": forwarded}
+            return stranger.get("/api/partners", headers=sent).status_code
+
+        assert [status("192.0.2.1"), status("192.0.2.1")] == [401, 429]
+        assert status("192.0.2.2") == 401
+        # What a client claims stands before what the proxies saw.
+        assert [status("6.6.6.6, 192.0.2.3, 127.0.0.9"), status("7.7.7.7, 192.0.2.3")] == [401, 429]
+
+
+def test_without_a_trusted_proxy_a_client_cannot_choose_its_address() -> None:
+    with serving(replace(FROZEN, rate_limit=1)) as running, running.client(None) as stranger:
+        sent = [{"X-Forwarded-For": address} for address in ("192.0.2.1", "192.0.2.2")]
+        found = [stranger.get("/api/partners", headers=one).status_code for one in sent]
+        assert found == [401, 429]
+
+
+def test_a_client_with_wrong_keys_does_not_keep_others_from_logging_in() -> None:
+    with serving(replace(FROZEN, rate_limit=1)) as running:
+        with running.client("nonsense") as client:
+            assert [client.get("/api/partners").status_code for _ in range(2)] == [401, 429]
+        with running.client(None) as visitor:
+            assert visitor.post("/api/auth/login", json=WRONG_LOGIN).status_code == 401
+
+
+WRONG_LOGIN = {"email": "nobody@example.com", "password": "wrong"}
 
 
 def test_an_address_without_a_key_has_a_window_beside_those_of_keys() -> None:

@@ -1,8 +1,9 @@
 """Admission: who calls, how often, and may they.
 
 Requests are counted here, because the credential has the rate window: its own, or that of the
-caller's address when there is no valid one. A missing scope is counted for the workspace, too, as a
-workspace may have many keys. The control API is limited in what it rejects and changes.
+caller's address when there is no valid one, apart from those that need none, such as a login. A
+missing scope is counted for the workspace, too, as a workspace may have many keys. The control API
+is limited in what it rejects and changes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from invoice_sandbox.state.credentials import missing_scope
 _KNOWN: Final = "default"
 _FORBIDDEN: Final = "forbidden"
 ANONYMOUS: Final = "anonymous"
+_PUBLIC: Final = "public"
 _FAMILY: Final = "workspace"
 
 FAMILY_LIMIT: Final = 6_000
@@ -34,7 +36,7 @@ _FAMILY_KEYS: Final = 50
 
 def request_limits(limit: int) -> dict[str, int]:
     """Return the number of requests that each policy allows in a window: ``limit`` for a key."""
-    limits = dict.fromkeys((_KNOWN, ANONYMOUS, _FORBIDDEN), limit)
+    limits = dict.fromkeys((_KNOWN, ANONYMOUS, _PUBLIC, _FORBIDDEN), limit)
     return {**limits, _FAMILY: max(FAMILY_LIMIT, _FAMILY_KEYS * limit)}
 
 
@@ -59,7 +61,7 @@ def admit(engine: Engine, request: Request) -> None:
     if workspace is not None:
         _note(engine, request, workspace, is_known=credential is not None)
     if gate.is_counted:
-        _count(engine, request, credential)
+        _count(engine, request, credential, _PUBLIC)
     if gate.counts_family and workspace is not None and engine.limiter is not None:
         family = _family(engine, workspace)
         engine.limiter.count(_FAMILY, family.maker or family.id, is_shown=False)
@@ -93,7 +95,7 @@ def _identified(
             return opened(engine, request.caller)
         return caller_of(engine, request) or (None, None)
     except ApiError as error:
-        _count(engine, request, None)
+        _count(engine, request, None, ANONYMOUS)
         gate = request.target.gate
         values = {**error.values, "ways": gate.advice}
         raise ApiError(error.type, values, gate.challenges) from None
@@ -109,13 +111,14 @@ def _note(engine: Engine, request: Request, workspace: Workspace, *, is_known: b
         request.id = seeded_request_id(workspace.seed, number, now, names.request_id_prefix)
 
 
-def _count(engine: Engine, request: Request, credential: Credential | None) -> None:
+def _count(engine: Engine, request: Request, credential: Credential | None, policy: str) -> None:
+    """Count a request for its credential, or by the policy for its address if it has none."""
     if engine.limiter is None or request.is_observer:
         return
     if credential is not None:
         request.headers += engine.limiter.count(_KNOWN, credential.digest)
     else:
-        request.headers += engine.limiter.count(ANONYMOUS, request.address)
+        request.headers += engine.limiter.count(policy, request.address)
 
 
 def _family(engine: Engine, workspace: Workspace) -> Workspace:

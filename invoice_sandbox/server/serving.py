@@ -9,7 +9,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -123,7 +123,7 @@ def _raise_file_limit() -> None:
 async def _serve(settings: Settings, listener: socket.socket, on_ready: OnReady) -> None:
     with _lasting_objects():
         sandbox = await create_app(settings, url=settings.url(listener.getsockname()[1]))
-    server = make_server(sandbox, lambda: on_ready(sandbox.engine))
+    server = make_server(sandbox, lambda: on_ready(sandbox.engine), settings.trusted_proxy)
     await server.serve(sockets=[listener])
 
 
@@ -151,9 +151,16 @@ def _keep_survivors(phase: str, info: dict[str, int]) -> None:
 
 
 def make_server(
-    sandbox: Sandbox, on_ready: Callable[[], None], seconds_between: int = SECONDS_BETWEEN
+    sandbox: Sandbox,
+    on_ready: Callable[[], None],
+    proxies: Collection[object] = (),
+    seconds_between: int = SECONDS_BETWEEN,
 ) -> uvicorn.Server:
-    """Return a uvicorn server for ``sandbox``; ``on_ready`` is called once it accepts requests."""
+    """Return a uvicorn server for ``sandbox``; ``on_ready`` is called once it accepts requests.
+
+    The client of a request from one of the ``proxies``, addresses or networks, is the last one in
+    its ``X-Forwarded-For`` that is no proxy.
+    """
     config = uvicorn.Config(
         sandbox,
         http=Protocol,
@@ -162,7 +169,8 @@ def make_server(
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=[str(network) for network in proxies],
         timeout_keep_alive=seconds_between,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )

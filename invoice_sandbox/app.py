@@ -109,7 +109,9 @@ def _routing(
     demo_key = partial(_demo_key, engine, settings)
     console = Console.of(engine, inside, demo_key, _plans(settings))
     note = metrics.note if metrics else None
-    routing = Routing(Leaf(engine, _hosts(settings, engine.url), settings.allow_origin, note))
+    routing = Routing(
+        Leaf(engine, _hosts(settings, engine.url), settings.allow_origin, note), engine.public_path
+    )
     routing.add_pages([*_pages(engine, settings), *console.pages()])
     for contract in (project.control, project.contract):
         is_control = contract is project.control
@@ -125,7 +127,9 @@ def _routing(
                 is_control=is_control,
             ),
         )
-    routing.add_pages([*([metrics.page(engine)] if metrics else []), start_page()])
+    routing.add_pages(
+        [*([metrics.page(engine)] if metrics else []), start_page(engine.public_path)]
+    )
     return routing
 
 

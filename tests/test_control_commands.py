@@ -626,8 +626,8 @@ def test_a_proxy_is_not_asked_for_what_listens_on_this_machine(
         ("me:secret@127.0.0.1", "invalid URL of a sandbox; use one such as"),
         ("ftp://127.0.0.1", "invalid URL of a sandbox"),
         ("http://[::1", "invalid URL of a sandbox"),
-        ("http://127.0.0.1:8080/sandbox", "the URL must end after host and port"),
-        ("http://127.0.0.1:8080?a=b", "the URL must end after host and port"),
+        ("http://127.0.0.1:8080/sandbox#a", "the URL must have no query and no fragment"),
+        ("http://127.0.0.1:8080?a=b", "the URL must have no query and no fragment"),
         ("http://me:secret@127.0.0.1", "the URL must not contain a user name or password"),
     ],
 )

@@ -13,7 +13,7 @@ from flask import g, redirect, render_template, request
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.console.client import is_repeated
-from invoice_sandbox.console.common import client, contents, pages
+from invoice_sandbox.console.common import client, contents, page_url, pages
 from invoice_sandbox.console.visitor import COOKIE, Identity, cookie_text, session_cookie
 from invoice_sandbox.openapi.load.operations import CONSOLE
 
@@ -82,9 +82,11 @@ def _typed(text: str) -> Any:
 def back(status: str, text: str) -> Redirect:
     """Return to the page of the form, which shows the outcome once."""
     target = request.form.get("back", "")
-    response = redirect(target if target.startswith(CONSOLE) else CONSOLE, 303)
+    response = redirect(target if target.startswith(page_url()) else page_url(), 303)
     notice = base64.urlsafe_b64encode(json.dumps([status, text[:_MAX_NOTICE]]).encode()).decode()
-    response.set_cookie(NOTICE, notice, max_age=60, path=CONSOLE, httponly=True, samesite="Strict")
+    response.set_cookie(
+        NOTICE, notice, max_age=60, path=page_url(), httponly=True, samesite="Strict"
+    )
     return response
 
 
@@ -151,10 +153,12 @@ def _others(secret: str) -> list[Identity]:
 
 
 def _holding(held: Sequence[Identity]) -> Redirect:
-    response = redirect(CONSOLE, 303)
+    response = redirect(page_url(), 303)
     if not held:
-        response.delete_cookie(COOKIE, path=CONSOLE)
+        response.delete_cookie(COOKIE, path=page_url())
         return response
     text, secure = cookie_text(held), contents().engine.url.startswith("https:")
-    response.set_cookie(COOKIE, text, path=CONSOLE, httponly=True, samesite="Strict", secure=secure)
+    response.set_cookie(
+        COOKIE, text, path=page_url(), httponly=True, samesite="Strict", secure=secure
+    )
     return response

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flask import Blueprint, current_app, g
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.openapi.load.operations import CONSOLE
 
 if TYPE_CHECKING:
     from invoice_sandbox.console.client import Client
@@ -34,6 +35,11 @@ def contents() -> Contents:
     """The contents of the console."""
     found: Contents = current_app.config["CONTENTS"]
     return found
+
+
+def page_url(path: str = "") -> str:
+    """The URL of a page of the console, by its path below that of the console."""
+    return f"{contents().engine.public_path}{CONSOLE}{path}"
 
 
 def pretty(value: Any) -> str:

@@ -18,12 +18,13 @@ def contract() -> str:
     """The operations by tag, with their responses, assumptions and coverage."""
     received = client().get("/sandbox/coverage")
     coverage = received.data if received.is_success else None
-    served = contents().engine.project.contract
+    engine = contents().engine
+    served = engine.project.contract
     groups: dict[str, list[Any]] = {}
     for operation in served.operations.values():
         declared = served.document["paths"][operation.path][operation.method.lower()]
         tag = next(iter(declared.get("tags", [])), "default")
-        link = f"/docs#/{quote(tag)}/{quote(operation.id)}"
+        link = f"{engine.public_path}/docs#/{quote(tag)}/{quote(operation.id)}"
         assumed = list(dict.fromkeys(_assumptions(declared)))
         groups.setdefault(tag, []).append((operation, declared, link, assumed))
     return render_template(

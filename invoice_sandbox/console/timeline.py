@@ -8,8 +8,8 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from invoice_sandbox.console.client import Client
+from invoice_sandbox.console.common import page_url
 from invoice_sandbox.console.records import Records, Source
-from invoice_sandbox.openapi.load.operations import CONSOLE
 
 _JOURNAL: Final = 100
 _EVENTS: Final = 100
@@ -65,7 +65,7 @@ def _requests(client: Client, ids: Set[str]) -> Iterator[Mark]:
 
 def request_page(request_id: str) -> str:
     """The page of an entry of the journal."""
-    return f"{CONSOLE}/requests/{request_id}"
+    return page_url(f"/requests/{request_id}")
 
 
 def _agenda(client: Client) -> Mapping[str, list[_Step]]:
@@ -92,7 +92,7 @@ def anchor(step: _Step) -> str:
 def _step_page(step: _Step) -> str:
     """The entry of a step in the agenda, among those about the same record."""
     about = step["subject"] or next(iter(step["with"].values()))
-    return f"{CONSOLE}/scenario?{urlencode({'about': about})}#{quote(anchor(step))}"
+    return page_url(f"/scenario?{urlencode({'about': about})}#{quote(anchor(step))}")
 
 
 def _steps(due: Sequence[_Step], done: Sequence[_Step]) -> Iterator[Mark]:
@@ -151,7 +151,7 @@ def _events(client: Client, record_id: str, done: Mapping[int, _Step]) -> Iterat
         link = _cause(event, "requestId", done)
         yield Mark(event["at"], "event", event["type"], event["payload"], link)
         for delivery in reversed(event["deliveries"]):
-            yield from _attempts(delivery, f"{CONSOLE}/webhooks/{delivery['id']}")
+            yield from _attempts(delivery, page_url(f"/webhooks/{delivery['id']}"))
 
 
 def _attempts(delivery: Mapping[str, Any], page: str) -> Iterator[Mark]:

@@ -20,6 +20,7 @@ from invoice_sandbox.console.common import (
     curl,
     error_message,
     figure,
+    page_url,
     pages,
     pretty,
     shown,
@@ -87,14 +88,15 @@ def _close(response: Response) -> Response:
     protect(response, _POLICY)
     response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
     if response.mimetype == "text/html" and actions.NOTICE in request.cookies:
-        response.delete_cookie(actions.NOTICE, path=CONSOLE)
+        response.delete_cookie(actions.NOTICE, path=page_url())
     return response
 
 
 def _common() -> dict[str, Any]:
     console = contents()
     return {
-        "console": CONSOLE,
+        "root": contents().engine.public_path,
+        "console": page_url(),
         "records": console.records,
         "views": list(_views(console)),
         "clock": g.get("clock"),
@@ -203,7 +205,7 @@ def listed(name: str) -> str | Redirect:
     records = _named(name)
     wanted = request.args.get("search", "").strip()
     if wanted and client().get(records.item.path(wanted)).is_success:
-        return redirect(f"{CONSOLE}/records/{name}/{quote(wanted, safe='')}")
+        return redirect(page_url(f"/records/{name}/{quote(wanted, safe='')}"))
     filters = {name: request.args[name] for name in records.filters if request.args.get(name)}
     query: dict[str, Any] = {**filters, "limit": _SEARCHED if wanted else _PAGE}
     cursor = request.args.get("cursor")

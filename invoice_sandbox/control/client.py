@@ -80,7 +80,7 @@ class ServedProject:
 
 
 def checked_url(url: str) -> str:
-    """The URL of a server, without a final slash.
+    """The URL of a server, maybe with a path that everything is below, without a final slash.
 
     Raises SandboxError. Its message does not repeat a URL that may hold a password.
     """
@@ -94,9 +94,9 @@ def checked_url(url: str) -> str:
         raise SandboxError(f"invalid URL of a sandbox{typed}; use one such as {DEFAULT_URL}")
     if "@" in parts.netloc:
         raise SandboxError("the URL must not contain a user name or password; pass the key instead")
-    if parts.path.strip("/") or parts.query or parts.fragment:
-        raise SandboxError(f"the URL must end after host and port, as in {DEFAULT_URL}")
-    return f"{parts.scheme}://{parts.netloc}"
+    if parts.query or parts.fragment:
+        raise SandboxError(f"the URL must have no query and no fragment, as in {DEFAULT_URL}")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
 def checked_key(key: str) -> str:

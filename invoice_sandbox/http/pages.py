@@ -57,13 +57,15 @@ def pages(
     return [*_document_pages(contracts, public_url, vocabularies), docs]
 
 
-def start_page() -> Page:
+def start_page(public_path: str) -> Page:
     """The redirect from ``/`` to the console, for contracts without an operation at ``/``."""
-    return Page("/", _to_console)
 
+    async def to_console(_request: Request) -> Reply:
+        return Reply(
+            HTTPStatus.TEMPORARY_REDIRECT, headers=(("Location", f"{public_path}{CONSOLE}"),)
+        )
 
-async def _to_console(_request: Request) -> Reply:
-    return Reply(HTTPStatus.TEMPORARY_REDIRECT, headers=(("Location", CONSOLE),))
+    return Page("/", to_console)
 
 
 def _document_pages(

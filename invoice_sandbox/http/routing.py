@@ -67,13 +67,24 @@ the path, ``scope["extensions"]["connexion_routing"]`` the operationId and the b
 class Routing(RoutingMiddleware):  # type: ignore[misc]  # Connexion ships no types
     """Connexion's routing, the ASGI entry of every HTTP request.
 
-    What is added first goes before the rest.
+    What is added first goes before the rest. ``public_path`` is the path that the public URL of the
+    server ends in; a proxy may take it off, or not.
     """
 
-    def __init__(self, leaf: Leaf) -> None:
+    def __init__(self, leaf: Leaf, public_path: str = "") -> None:
         super().__init__(partial(leaf, Unrouted()))
+        self._public_path = public_path
         self._leaf = leaf
         self.router = _Router(leaf)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Route a request, whose path may begin with that of the public URL."""
+        begin = self._public_path
+        if begin and scope["type"] == "http" and scope["path"].startswith(f"{begin}/"):
+            raw: bytes = scope.get("raw_path") or b""
+            path = {"path": scope["path"][len(begin) :], "raw_path": raw[len(quote(begin)) :]}
+            scope = {**scope, **path}
+        await super().__call__(scope, receive, send)
 
     def add_contract(
         self,

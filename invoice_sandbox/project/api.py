@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -424,7 +425,8 @@ class Call(Context, kw_only=True, eq=False):
             names.cursor_parameter: _cursor(page.next_position),
         }
         query = {**self.query, **position}
-        address = f"{self.url}?{query_of(self.operation.parameters, query)}"
+        path = f"{urlsplit(self.base_url).path}{self.url}"
+        address = f"{path}?{query_of(self.operation.parameters, query)}"
         return (("Link", f'<{address}>; rel="next"'),)
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.rate_limits import RateLimiter
@@ -77,6 +78,11 @@ class Engine:
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what a function returns that uses the store, which may block."""
         return await self.threads.call(function, *args, **kwargs)
+
+    @property
+    def public_path(self) -> str:
+        """The path that the public URL ends in, such as ``/mock``; mostly empty."""
+        return urlsplit(self.url).path
 
     def end_streams(self) -> None:
         """End what would never end by itself, as the server stops."""

@@ -13,8 +13,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from invoice_sandbox.cli.serve import JsonLines
-from invoice_sandbox.http.journaling import REQUESTS
+from invoice_sandbox.http.journaling import REQUESTS, JsonLines
 from invoice_sandbox.settings import Postgresql
 from tests.databases import new_database
 from tests.receivers import free_port, receiving, response, subscribe, trigger

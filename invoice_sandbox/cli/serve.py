@@ -5,19 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import instant_text
-from invoice_sandbox.http.journaling import MEMBERS, REQUESTS
 from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS
-from invoice_sandbox.project.inference import NOTHING
-from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.server.serving import serve as serve_forever
 from invoice_sandbox.settings import ENVIRONMENT_PREFIX, FLAG, SETTINGS, Settings, read_settings
+
+if TYPE_CHECKING:
+    from invoice_sandbox.runtime.engine import Engine
 
 log = logging.getLogger("invoice_sandbox.serve")
 log.setLevel(logging.INFO)
@@ -49,22 +45,6 @@ def _joined(_context: click.Context, _option: click.Parameter, values: tuple[str
     return " ".join(values)
 
 
-class JsonLines(logging.Formatter):
-    """A JSON object for each record: time, level, message, and what a request had."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """One line."""
-        members: dict[str, Any] = {
-            "time": instant_text(datetime.fromtimestamp(record.created, UTC)),
-            "level": record.levelname,
-            "message": record.getMessage(),
-            **getattr(record, MEMBERS, {}),
-        }
-        if record.exc_info:
-            members["exception"] = self.formatException(record.exc_info)
-        return jsonio.dumps(members).decode()
-
-
 @click.command()
 @_setting_options
 def serve(**texts: str | None) -> None:
@@ -79,6 +59,10 @@ def serve(**texts: str | None) -> None:
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
     )
     settings = read_settings({name.replace("_", "-"): text for name, text in texts.items()})
+    # imported here: the help and a mistake in the options need no server
+    from invoice_sandbox.http.journaling import MEMBERS, REQUESTS, JsonLines
+    from invoice_sandbox.server.serving import serve as serve_forever
+
     if settings.log == "json":
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
@@ -99,6 +83,8 @@ def serve(**texts: str | None) -> None:
 
 
 def _ready_lines(engine: Engine, settings: Settings) -> Iterator[str]:
+    from invoice_sandbox.project.inference import NOTHING
+
     places = _places(engine)
     yield f"Invoice Liquidity Sandbox ready on {engine.url} with key {settings.key}"
     for email, password in engine.passwords.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from http import HTTPStatus
 from itertools import chain
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.http.credentials import workspace_of_caller
 from invoice_sandbox.http.request import READING, Headers, Reply, Request, ensure_id, printable
 from invoice_sandbox.openapi.load.operations import CONSOLE
@@ -196,3 +198,19 @@ def _quoted(value: Any) -> str:
         return jsonio.dumps(value).decode()
     words = value if isinstance(value, str) else " ".join(map(str, value))
     return f'"{words}"'
+
+
+class JsonLines(logging.Formatter):
+    """A JSON object for each record: time, level, message, and what a request had."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        members: dict[str, Any] = {
+            "time": instant_text(datetime.fromtimestamp(record.created, UTC)),
+            "level": record.levelname,
+            "message": record.getMessage(),
+            **getattr(record, MEMBERS, {}),
+        }
+        if record.exc_info:
+            members["exception"] = self.formatException(record.exc_info)
+        return jsonio.dumps(members).decode()

@@ -871,3 +871,29 @@ def test_a_key_that_only_creates_workspaces_works_without_seeds(server: Running)
     assert (created.exit_code, "seed" in created.output) == (0, False), created.output
     listed = CliRunner().invoke(main, ["workspace", "list"], env=usual)
     assert (listed.exit_code, created.output.split()[0] in listed.output) == (0, True)
+
+
+def test_verdicts_are_listed_with_the_broken_ones_first(server: Running, key: str) -> None:
+    where = {"INVOICE_SANDBOX_URL": server.url, "INVOICE_SANDBOX_KEY": key}
+    before = run("verdicts", **where)
+    assert (before.exit_code, "broken" in before.stdout) == (0, False), before.output
+    with server.client(key) as client:
+        ids = [client.post("/api/invoices", json={}).json()["error"]["requestId"] for _ in "ab"]
+    table = run("verdicts", **where)
+    assert table.exit_code == 1
+    lines = table.stdout.splitlines()
+    assert lines[1].startswith("broken ")
+    assert "not seen yet  missing-once" in table.stdout
+    assert all(f"POST /api/invoices: 400  {request_id}" in table.stdout for request_id in ids)
+    found = run("verdicts --json", **where)
+    verdicts = {verdict["id"]: verdict for verdict in data(found)}
+    assert found.exit_code == 1
+    exchanges = verdicts["rejected-once"]["exchanges"]
+    assert [exchange["requestId"] for exchange in exchanges] == ids
+    assert verdicts["distinct-keys"] | {"requirement": ""} == {
+        "id": "distinct-keys",
+        "verdict": "notSeen",
+        "requirement": "",
+        "found": "",
+        "exchanges": [],
+    }

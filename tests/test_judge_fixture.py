@@ -103,3 +103,48 @@ def test_the_example_of_the_guide(sandbox: InvoiceSandbox) -> None:
     test = names["test_a_registration_is_repeated_with_its_key"]
     assert callable(test)
     test(sandbox)
+
+
+def test_a_client_that_breaks_no_invariant_is_kept(sandbox: InvoiceSandbox) -> None:
+    sandbox.verdicts.assert_kept()
+    sandbox.client.post("/api/invoices", json=INVOICE, headers={"Idempotency-Key": "one"})
+    sandbox.verdicts.assert_kept("distinct-keys", "valid-requests")
+
+
+def test_a_broken_invariant_names_the_exchanges(sandbox: InvoiceSandbox) -> None:
+    sent = [sandbox.client.post("/api/invoices", json={}) for _ in range(2)]
+    ids = [response.json()["error"]["requestId"] for response in sent]
+    with pytest.raises(AssertionError) as error:
+        sandbox.verdicts.assert_kept("rejected-once")
+    first, *exchanges = str(error.value).splitlines()
+    assert first.startswith("rejected-once: The client does not repeat a request that was rejected")
+    for line, request_id in zip(exchanges, ids, strict=True):
+        pattern = rf"  20\S+Z POST /api/invoices: 400 \({request_id}\)"
+        assert re.fullmatch(pattern, line)
+
+
+def test_an_invariant_that_is_named_must_have_been_seen(sandbox: InvoiceSandbox) -> None:
+    sandbox.client.get("/api/offers")
+    sandbox.verdicts.assert_kept()
+    with pytest.raises(AssertionError, match=r"^missing-once was not seen: .*does not exist\.$"):
+        sandbox.verdicts.assert_kept("valid-requests", "missing-once")
+
+
+def test_live_offers_are_judged_once_the_client_was_shown_one_that_is_over(
+    sandbox: InvoiceSandbox,
+) -> None:
+    sandbox.client.get("/api/health")
+    with pytest.raises(AssertionError, match="live-offers was not seen"):
+        sandbox.verdicts.assert_kept("live-offers")
+
+
+def test_deliveries_to_the_inbox_say_nothing_about_the_client(sandbox: InvoiceSandbox) -> None:
+    sandbox.control("POST", "/events", {"type": "invoice.verified"})
+    assert sandbox.webhooks.received
+    with pytest.raises(AssertionError, match="genuine-events was not seen"):
+        sandbox.verdicts.assert_kept("genuine-events")
+
+
+def test_an_unknown_invariant_is_an_error_with_a_suggestion(sandbox: InvoiceSandbox) -> None:
+    with pytest.raises(SandboxError, match=r"no check 'retry-aftr' \(did you mean retry-after\?\)"):
+        sandbox.verdicts.assert_kept("retry-aftr")

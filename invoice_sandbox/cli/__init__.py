@@ -47,6 +47,7 @@ _COMMANDS: Final = {
     "replay": _Place("webhooks", "Replay a delivery, or a bundle."),
     "bundle": _Place("bundle", "Write a workspace to one file, for a bug report."),
     "coverage": _Place("requests", "Show the coverage of the contract."),
+    "verdicts": _Place("verdicts", "Judge the client by what it did in the workspace."),
     "acceptance": _Place("acceptance", "Judge a client against an acceptance plan."),
     "fuzz": _Place("fuzz", "Send thousands of generated requests and check the responses."),
 }

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import httpx
 
     from invoice_sandbox.acceptance.runner import CheckReport
-    from invoice_sandbox.testing.acceptance import ClientFunction
+    from invoice_sandbox.testing.acceptance import ClientFunction, Verdicts
 
 _DEFAULT_SCENARIO: Final = "auto-progress"
 _MAX_REQUESTS: Final = 1000
@@ -229,6 +229,16 @@ class InvoiceSandbox:
         except ImportError:
             raise SandboxError(f"judge() needs the sandbox itself; {ONLY_CLIENT}") from None
         return judge(self._client, check, client, declare, plan)
+
+    @property
+    def verdicts(self) -> Verdicts:
+        """The invariants of the acceptance plan over what this workspace has recorded:
+        ``invoice_sandbox.verdicts.assert_kept()``. Raises SandboxError without the sandbox."""
+        try:
+            from invoice_sandbox.testing.acceptance import Verdicts
+        except ImportError:
+            raise SandboxError(f"verdicts need the sandbox itself; {ONLY_CLIENT}") from None
+        return Verdicts(self._client)
 
     @contextmanager
     def workspace(

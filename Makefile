@@ -16,7 +16,7 @@ RUNS ?= 10
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate help install run test test-fast test-stores check format fuzz fuzz-seeds acceptance bench attack keywords foreign console-shots chaos interop image build constraints clean
+.PHONY: gate help install run test test-fast test-stores check format fuzz fuzz-seeds acceptance acceptance-power bench attack keywords foreign console-shots chaos interop image build constraints clean
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -88,6 +88,9 @@ fuzz-seeds: $(READY)  ## the same with COUNT new seeds, or with SEEDS, to its en
 
 acceptance: $(NODE)  ## all clients through the partner plan, and docs/acceptance.md; or those of CLIENTS
 	$(BIN)/python -m tests.acceptance $(CLIENTS)
+
+acceptance-power: $(READY)  ## mutants of the reference clients and faults of a proxy, and docs/acceptance-power.md; BOUNDED=yes: three each
+	$(BIN)/python -m tests.acceptance.power $(if $(BOUNDED),--bounded)
 
 bench: $(NODE)  ## CPU and start beside a bare ASGI server and Prism, and the stores, for docs/performance.md
 	$(BIN)/python -m tests.bench --seconds $(SECONDS)

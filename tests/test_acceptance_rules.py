@@ -184,6 +184,7 @@ OWN = replace(shown(1, "Gone"), operation="createOrder", path="/orders/o_1", is_
         ({"delivery": "*", "response": "2xx"}, [attempt(401)], BROKEN),
         ({"delivery": "*", "response": "2xx"}, [attempt(None)], ABSENT),
         ({"delivery": "*", "response": "2xx"}, [attempt(None, error="timeout")], BROKEN),
+        ({"delivery": "*", "response": "2xx"}, [attempt(None, error="no_http")], BROKEN),
         ({"delivery": "*", "response": "2xx"}, [], UNJUDGED),
         ({"delivery": "*", "response": "any"}, [attempt(500)], KEPT),
         ({"delivery": "order.lost", "response": "2xx"}, [attempt(401)], UNJUDGED),

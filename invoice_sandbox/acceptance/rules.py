@@ -23,7 +23,7 @@ from invoice_sandbox.acceptance.plan import EVERY, NONE, Rule, listed
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration, parse_instant
 from invoice_sandbox.openapi.load.pointers import at_pointer
-from invoice_sandbox.webhooks.attempts import TIMEOUT
+from invoice_sandbox.webhooks.attempts import NO_HTTP, TIMEOUT
 
 _TOLERANCE: Final = timedelta(milliseconds=50)
 """How much earlier than Retry-After a request may arrive: clocks differ, and timers round."""
@@ -36,6 +36,9 @@ _SILENCE: Final = 2
 """Of a client that doubles its waits, the next one is over after so many times the last one."""
 
 _SHOWN: Final = 10
+
+_RECEIVED: Final = frozenset({TIMEOUT, NO_HTTP})
+"""Errors of attempts that the client has received; not so if nothing listens."""
 
 _NAMES: Final = {"idempotencyKey": "Idempotency-Key", "body": "body"}
 _WANTED: Final = {"rejected": "a rejection", "not-2xx": "a status that is not 2xx", "any": "any"}
@@ -507,7 +510,7 @@ def _of_deliveries(rule: Rule, attempts: list[Attempt]) -> Result:
     wrong = [attempt for attempt in attempts if not is_status(rule["response"], attempt.status)]
     if not wrong:
         return _result(rule, Outcome.KEPT, expected, _responses(attempts), attempts)
-    responded = [attempt for attempt in wrong if attempt.status or attempt.error == TIMEOUT]
+    responded = [attempt for attempt in wrong if attempt.status or attempt.error in _RECEIVED]
     outcome = Outcome.BROKEN if responded else Outcome.ABSENT
     actual = f"{_responses(wrong)}; {_WANTED.get(str(rule['response']), rule['response'])} is right"
     return _result(rule, outcome, expected, actual, responded or wrong)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 import shutil
 import sys
 from contextlib import suppress
@@ -34,8 +33,10 @@ from invoice_sandbox.cli.acceptance_run import (
     run_checks,
     server_of,
     status_of,
+    words_of,
     write_reports,
 )
+from invoice_sandbox.cli.acceptance_sensitivity import sensitivity
 from invoice_sandbox.cli.options import (
     FILE,
     FOLDER,
@@ -131,7 +132,7 @@ def run(
         raise click.UsageError("pass either --exec or --http")
     if http is None and webhook_url is not None:
         raise click.UsageError("--webhook-url needs --http; a command gets a port")
-    chosen, parts = Chosen(**given), _command(command or "true")
+    chosen, parts = Chosen(**given), words_of(command or "true")
 
     def client_of(_: Progress, declared: frozenset[str]) -> Client:
         if http is None:
@@ -215,6 +216,9 @@ def _seconds(text: str) -> float:
         raise click.BadParameter(str(error)) from None
 
 
+acceptance.add_command(sensitivity)
+
+
 @acceptance.command("judge")
 @click.argument("file", metavar="BUNDLE", type=FILE)
 @click.option("--plan", metavar="FILE", type=FILE, help="Acceptance plan. Default: its own one.")
@@ -277,17 +281,6 @@ def new_client(folder: Path, lang: str, project: Path | None) -> None:
         clients / lang, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
     )
     click.echo(f"{(folder / 'README.md').read_text().strip()}\n\nBegin with:\n  cd {folder}")
-
-
-def _command(text: str) -> list[str]:
-    """The words of a command. Raises UserError when it cannot be started."""
-    try:
-        parts = shlex.split(text)
-    except ValueError as error:
-        raise UserError(f"--exec: {error}") from None
-    if not parts or shutil.which(parts[0]) is None:
-        raise UserError(f"--exec: there is no command '{parts[0] if parts else ''}'")
-    return parts
 
 
 _CHECKS: Final = Table(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -119,7 +121,7 @@ def run_checks(
     out = chosen.out
     file = chosen.plan or plan_of(chosen.project or default_project())
     plan = loaded_plan(file, control)
-    declared, attests = _declared(plan, chosen.declared), dict(chosen.attests)
+    declared, attests = declared_of(plan, chosen.declared), dict(chosen.attests)
     known_checks(plan, "--attest", attests)
     checks = _chosen(plan, chosen.only)
     out.mkdir(parents=True, exist_ok=True)
@@ -164,6 +166,17 @@ def run_checks(
     return status_of(report)
 
 
+def words_of(text: str) -> list[str]:
+    """The words of a command. Raises UserError when it cannot be started."""
+    try:
+        parts = shlex.split(text)
+    except ValueError as error:
+        raise UserError(f"--exec: {error}") from None
+    if not parts or shutil.which(parts[0]) is None:
+        raise UserError(f"--exec: there is no command '{parts[0] if parts else ''}'")
+    return parts
+
+
 def loaded_plan(file: Path, control: ControlClient) -> Plan:
     """The plan for the project of a server. Raises UserError."""
     try:
@@ -172,7 +185,8 @@ def loaded_plan(file: Path, control: ControlClient) -> Plan:
         raise UserError(str(error)) from None
 
 
-def _declared(plan: Plan, text: str) -> list[str]:
+def declared_of(plan: Plan, text: str) -> list[str]:
+    """The capabilities that a client declares. Raises UserError for one that the plan has not."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in plan.capabilities:

@@ -80,6 +80,9 @@ class Outcome:
 TIMEOUT: Final = "timeout"
 """The error of an attempt to a receiver that did not respond in time."""
 
+NO_HTTP: Final = "no_http"
+"""The error of an attempt to a receiver that closed the connection, or responded no HTTP."""
+
 KEPT_ATTEMPTS: Final = 100
 """Attempts of a delivery that are kept; their numbers show how many were dropped."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.outgoing import failure_of
-from invoice_sandbox.webhooks.attempts import TIMEOUT, Outcome, Outgoing
+from invoice_sandbox.webhooks.attempts import NO_HTTP, TIMEOUT, Outcome, Outgoing
 from invoice_sandbox.webhooks.network import ForbiddenAddressError, is_own_address
 from invoice_sandbox.webhooks.retry import parse_retry_after
 
@@ -66,7 +66,7 @@ class Sender:
         except (ForbiddenAddressError, httpx.UnsupportedProtocol, httpx.InvalidURL):
             return self._failed("address_not_allowed", None, started)
         except httpx.ProtocolError:
-            return self._failed("no_http", None, started)
+            return self._failed(NO_HTTP, None, started)
         except (httpx.TransportError, OSError) as error:
             return self._failed(*failure_of(error), started)
         except Exception:  # no receiver may stop its lane

@@ -25,12 +25,12 @@ def with_tables(page: str, plan: Plan) -> str:
         )
         for one in plan.checks
     ]
-    page = _with(page, "tasks", _table(("Task", "What the client does"), _rows(plan.tasks)))
+    page = with_part(page, "tasks", table(("Task", "What the client does"), _rows(plan.tasks)))
     rules = "".join(f"- {rule['that']}\n" for rule in plan.invariants.values())
-    page = _with(page, "invariants", rules)
+    page = with_part(page, "invariants", rules)
     rows = _rows(plan.capabilities)
-    page = _with(page, "capabilities", _table(("Capability", "Meaning"), rows))
-    return _with(page, "checks", _table(("Check", "What a client shows", "Needs"), checks))
+    page = with_part(page, "capabilities", table(("Capability", "Meaning"), rows))
+    return with_part(page, "checks", table(("Check", "What a client shows", "Needs"), checks))
 
 
 def with_verdicts(page: str, plan: Plan, reports: Mapping[str, RunReport]) -> str:
@@ -38,7 +38,7 @@ def with_verdicts(page: str, plan: Plan, reports: Mapping[str, RunReport]) -> st
     ids = [one.id for one in plan.checks]
     heads = ["Client", *(f"[{number}](#checks)" for number in range(1, len(ids) + 1))]
     rows = [[name, *verdicts(ids, report)] for name, report in reports.items()]
-    return _with(page, "selftest", _table(heads, rows))
+    return with_part(page, "selftest", table(heads, rows))
 
 
 def _needs(cases: Sequence[Case]) -> Iterable[str]:
@@ -52,12 +52,14 @@ def _rows(words: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(f"`{name}`", text.strip()) for name, text in words.items()]
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines).replace("|  |", "| |")
 
 
-def _with(page: str, name: str, text: str) -> str:
+def with_part(page: str, name: str, text: str) -> str:
+    """The page with another text between the two comments of that name."""
     pattern = re.compile(f"(<!-- generated: {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
     assert pattern.search(page), name
     return pattern.sub(lambda match: f"{match[1]}{text}{match[2]}", page)

@@ -103,11 +103,11 @@ def judge_clients(
     def run(client: KnownClient) -> RunReport:
         own = own_check_only and client.caught_by is not None
         checks = [one for one in plan.checks if not own or one.id == client.caught_by]
-        report = _run(client, plan, checks, control)
+        report = run_client(client, plan, checks, control)
         for _ in range(_MORE_CHANCES):
             if not is_missed(client, report):
                 break
-            report = _run(client, plan, checks, control)
+            report = run_client(client, plan, checks, control)
         on_report(client, report)
         return report
 
@@ -115,9 +115,10 @@ def judge_clients(
         return dict(zip((one.name for one in clients), pool.map(run, clients), strict=True))
 
 
-def _run(
+def run_client(
     client: KnownClient, plan: Plan, checks: Sequence[Check], control: ControlClient
 ) -> RunReport:
+    """Run these checks with a client."""
     with TemporaryDirectory() as folder, ExitStack() as stack:
         subject: Client
         if client.application is None:

@@ -1,0 +1,124 @@
+"""``make acceptance-power``: what the partner plan notices, and docs/acceptance-power.md."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import click
+
+from invoice_sandbox.acceptance.faults import FAULTS
+from invoice_sandbox.acceptance.sensitivity import Finding, findings
+from invoice_sandbox.cli.acceptance_sensitivity import conclusion_of, print_finding
+from tests.acceptance.mutation import Fate, Tried, all_mutants, tried
+from tests.acceptance.page import PAGE, table, with_part
+from tests.acceptance.selftest import judging, known_clients
+
+POWER_PAGE: Final = PAGE.with_name("acceptance-power.md")
+_SAMPLE: Final = 60
+_BOUNDED: Final = 3
+_LEAST: Final = 0.85
+_LEAST_CAUGHT: Final = 28 / 30
+_SEED: Final = 37
+_BEHIND: Final = "Python"
+_FEW: Final = ("drops-keys", "hides-retry-after", "acknowledges-without-delivering")
+
+
+@click.command()
+@click.option("--seed", default=_SEED, show_default=True, help="Seed of the sample of mutants.")
+@click.option("--bounded", is_flag=True, help="Three mutants and three faults; nothing is written.")
+def main(seed: int, *, bounded: bool) -> None:
+    """Mutants of the reference clients, and the faults of the proxy.
+
+    Status 1 if the plan kills less than 85 % of the mutants, or catches less than 28 of 30 faults.
+    """
+    number = _BOUNDED if bounded else _SAMPLE
+    faults = [fault for fault in FAULTS if not bounded or fault.name in _FEW]
+    client = known_clients()[_BEHIND]
+    chosen = [one for one in all_mutants() if not bounded or one.client == _BEHIND]
+    click.echo(f"seed {seed}, {len(chosen)} mutants")
+    with judging() as (plan, control), TemporaryDirectory() as folder:
+        results = tried(chosen, seed, number, plan, control, Path(folder), _print_tried)
+        found = findings(faults, plan, client.command, client.declared, control, print_finding)
+    for line in (score(results), conclusion_of(found)):
+        click.echo(line)
+    if not bounded:
+        page = with_part(POWER_PAGE.read_text(), "faults", _faults(found))
+        page = with_part(page, "mutants", _mutants(seed, results))
+        POWER_PAGE.write_text(page)
+    sys.exit(0 if is_enough(results, found, bounded=bounded) else 1)
+
+
+def is_enough(results: Sequence[Tried], found: Sequence[Finding], *, bounded: bool) -> bool:
+    """True if the plan notices what it must; of a few mutants anything is enough, as chance says
+    which they are."""
+    changed = [result for result in results if result.counts]
+    killed = sum(result.fate is Fate.KILLED for result in changed)
+    caught = sum(bool(finding.caught_by) for finding in found)
+    enough = bool(changed) if bounded else killed >= _LEAST * len(changed)
+    return enough and caught >= _LEAST_CAUGHT * len(found)
+
+
+def score(results: Sequence[Tried]) -> str:
+    """How many mutants the plan killed, of those whose behaviour is another one."""
+    counts = Counter(result.fate for result in results)
+    changed = sum(result.counts for result in results)
+    share = 100 * counts[Fate.KILLED] / max(1, changed)
+    return (
+        f"{counts[Fate.KILLED]} of {changed} mutants killed ({share:.0f} %); "
+        f"{counts[Fate.SURVIVED]} survived, {counts[Fate.UNCLEAR]} inconclusive; apart from these "
+        f"{counts[Fate.EQUAL]} equivalent, {counts[Fate.CRASHED]} crash at once"
+    )
+
+
+def _print_tried(result: Tried) -> None:
+    mutant = result.mutant
+    click.echo(f"{result.fate.name.lower():<9} {mutant.client}: {mutant.kind} {_by(result)}")
+    if result.fate is not Fate.KILLED:
+        for line in mutant.diff:
+            click.echo(f"          {line}")
+
+
+def _by(result: Tried) -> str:
+    return f"({', '.join(result.failed)})" if result.failed else ""
+
+
+def _faults(found: Sequence[Finding]) -> str:
+    rows = [
+        (f"`{one.fault.name}`", one.fault.that, ", ".join(one.caught_by) or "**not caught**")
+        for one in found
+    ]
+    return f"{conclusion_of(found)}.\n\n{table(('Fault', 'The client', 'Caught by'), rows)}"
+
+
+def _mutants(seed: int, results: Sequence[Tried]) -> str:
+    """The score, the kinds of change, and the mutants that were not killed."""
+    kinds = sorted({result.mutant.kind for result in results})
+    rows = [(kind, *(str(_number(results, kind, fate)) for fate in Fate)) for kind in kinds]
+    heads = ("Change", "Killed", "Inconclusive", "Survived", "Equivalent", "Crashes at once")
+    parts = [f"Seed {seed}: {score(results)}.\n", table(heads, rows)]
+    for fate in (Fate.SURVIVED, Fate.UNCLEAR, Fate.EQUAL, Fate.CRASHED):
+        lines = [line for one in results if one.fate is fate for line in _shown(one)]
+        if lines:
+            text = "\n".join(lines)
+            parts.append(f"{fate.value[:1].upper()}{fate.value[1:]}:\n\n```diff\n{text}\n```\n")
+    return "\n".join(parts)
+
+
+def _number(results: Sequence[Tried], kind: str, fate: Fate) -> int:
+    return sum(result.mutant.kind == kind and result.fate is fate for result in results)
+
+
+def _shown(result: Tried) -> list[str]:
+    return [
+        f"# {result.mutant.client}: {result.mutant.kind} {_by(result)}".rstrip(),
+        *result.mutant.diff,
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -21,6 +21,7 @@ from invoice_sandbox.project.api import (
 
 from . import erp, financing, payments, transitions
 from .credentials import revoke
+from .dates import AT_DATE, trigger_at_date
 from .errors import OUT_OF_BOUNDS
 from .findings import load_findings, prepare_finding
 from .fingerprint import multiply_exactly, registry_keys
@@ -151,6 +152,19 @@ def accept_best_offer(step: Step) -> None:
     _invoice(step, "Offered")
     offers = unfinished_offers(step, step.subject)
     trigger_offer(step, max(offers, key=lambda offer: offer["netProceeds"]), "accept")
+
+
+def pass_date(step: Step) -> None:
+    """Do what a date of an invoice does, after what the scenario itself does at that instant.
+
+    The arguments are ``invoiceId`` and ``date``: due, default or correction.
+    """
+    known, invoice = step.arguments, load_invoice(step, step.arguments["invoiceId"])
+    trigger = trigger_at_date(step, invoice, known["date"])
+    if trigger is not None and "again" in known:
+        transitions.trigger_invoice(step, invoice, trigger)
+    elif trigger is not None:
+        step.schedule(AT_DATE, **known, again=True)
 
 
 def end_validity(step: Step) -> None:

@@ -226,7 +226,7 @@ def _submit(context: Context, invoices: Sequence[Record], options: Mapping[str, 
         "routedPartnerIds": [],
         "createdAt": context.timestamp,
         "source": CLIENT,
-        **_wishes(options, total, currency),
+        **_asked_rates(options, total, currency),
         **({"neededBy": options["neededBy"]} if "neededBy" in options else {}),
         **({} if invoices else {"synthetic": True}),
     }
@@ -235,14 +235,14 @@ def _submit(context: Context, invoices: Sequence[Record], options: Mapping[str, 
     return request
 
 
-def _wishes(options: Mapping[str, Any], total: Decimal, currency: str) -> Record:
-    """Return the advance rate that the seller asks for, and the highest that all of its wishes
-    allow. A seller who asks for nothing gets what the partner advances."""
+def _asked_rates(options: Mapping[str, Any], total: Decimal, currency: str) -> Record:
+    """Return the advance rate that the seller asks for, and the highest one that its requested
+    amount allows, too. A seller who asks for nothing gets what the partner advances."""
     rates = [Decimal(options[name]) for name in ("requestedAdvanceRate",) if name in options]
-    wishes: Record = {"askedRate": rates[0]} if rates else {}
+    asked: Record = {"askedRate": rates[0]} if rates else {}
     if "requestedAmount" in options:
         rates.append(rate_of(Decimal(options["requestedAmount"]), total, currency))
-    return {**wishes, "mostRate": min(rates)} if rates else wishes
+    return {**asked, "mostRate": min(rates)} if rates else asked
 
 
 def days_to_need(context: Context, request: Mapping[str, Any]) -> int | None:

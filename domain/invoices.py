@@ -12,6 +12,7 @@ from iso4217 import Currency
 from invoice_sandbox.project.api import USERS, Call, Condition, Context, Record, Transaction, reject
 
 from .audit import Target, audit
+from .dates import DATES, with_date
 from .errors import OTHER_SELLER
 from .findings import prepare_finding
 from .fingerprint import (
@@ -157,6 +158,8 @@ def register_invoice(
         keys,
         "Registered",
     )
+    happen = context.scenarios.for_new(invoice).scenario.conditions.get(DATES, True)
+    invoice = with_date(context, invoice, happen=happen)
     context.state.put(INVOICES, invoice["id"], invoice)
     target, facts = ("invoice", invoice["id"]), {"to": machine.initial, **metadata}
     audit(context, machine.created, target, *targets, **facts)
@@ -276,9 +279,11 @@ def apply_invoice_trigger(
     context: Context, invoice: Record, trigger: str, **metadata: Any
 ) -> tuple[Record, str | None]:
     """Apply ``trigger`` and return the type of event to emit with ``emit_move``. ApiError 409."""
-    return apply_trigger(
-        context, INVOICE, INVOICES, invoice, trigger, derive=_with_level, **metadata
-    )
+
+    def derive(moved: Record) -> Record:
+        return with_date(context, _with_level(moved))
+
+    return apply_trigger(context, INVOICE, INVOICES, invoice, trigger, derive=derive, **metadata)
 
 
 def emit_move(context: Context, event_type: str | None, invoice: Record, **related: Record) -> None:

@@ -143,6 +143,21 @@ def outside_mandate(context: Context, partner: Record, deal: Deal) -> list[Recor
     return reasons(verdict.failed)
 
 
+def check_limits(context: Context, partner_id: str, invoice: Mapping[str, Any]) -> None:
+    """Raise ApiError 409 if the partner's limits do not allow to finance the invoice, too.
+
+    An offer reserves nothing, so other invoices of the debtor may have been financed since.
+    """
+    partner, deal = load_partner(context, partner_id), deal_for(context, invoice)
+    verdict = judge(partner, deal, _exposure(context, partner, deal), _LIMITS)
+    if verdict.failed:
+        failed = ", ".join(f"{name}: {reason}" for name, reason in verdict.failed)
+        raise conflict(
+            f"The limits of {partner_id} do not allow the offer any more ({failed})",
+            "Accept the offer of another partner, or wait until the debtor pays another invoice.",
+        )
+
+
 def _exposure(context: Context, partner: Record, deal: Deal) -> Exposure:
     """Return the exposure; it is not read for a mandate that does not limit it."""
     if partner["mandate"].keys() & {"debtorConcentrationMax", "debtorLimitRequired"}:
@@ -277,6 +292,10 @@ def _or_amount(total: Decimal | None, deal: Deal) -> Decimal:
     return deal.amount if total is None else total
 
 
+_LIMITS: Final[tuple[tuple[str, Filter], ...]] = (
+    ("debtorLimit", _debtor_limit),
+    ("debtorConcentration", _concentration),
+)
 _MANDATE: Final[tuple[tuple[str, Filter], ...]] = (
     ("currency", _among("currencies", lambda deal: deal.currency, "CURRENCY_NOT_ELIGIBLE")),
     ("amount", _amount),
@@ -293,8 +312,7 @@ _MANDATE: Final[tuple[tuple[str, Filter], ...]] = (
     ("product", _among("products", lambda deal: deal.product, "PRODUCT_NOT_OFFERED")),
     ("recourse", _recourse),
     ("disclosure", _among("disclosure", lambda deal: deal.disclosure, "DISCLOSURE_NOT_OFFERED")),
-    ("debtorLimit", _debtor_limit),
-    ("debtorConcentration", _concentration),
+    *_LIMITS,
 )
 FILTERS: Final = (
     *_MANDATE,

@@ -34,6 +34,7 @@ from .offers import (
     public_offer,
     unfinished_offers,
 )
+from .routing import check_limits
 from .tenor import check_not_past_due
 
 
@@ -69,6 +70,7 @@ _LEAVING: Final = frozenset({"decline-financing", "cancel-financing", "expire", 
 """Triggers of a request with which an invoice leaves it."""
 
 _FORWARD: Final = frozenset({"accept-offer", "fund-partially", "fund"})
+_PAY_OUTS: Final = frozenset({"fund", "fund-partially"})
 _ENDS_REVIEW: Final = ("release-hold", "clear-duplicate")
 _SUSPENDED: Final = "suspended_steps"
 """The collection of the steps that each disputed invoice waits for, by its id."""
@@ -88,6 +90,8 @@ def trigger_invoice(context: Context, invoice: Record, trigger: str, **metadata:
         offers = unfinished_offers(context, invoice["id"])
         if trigger == "accept-offer":
             _check_acceptable(context, invoice, offers[:1])
+        elif trigger in _PAY_OUTS and allows_trigger(context, INVOICE, invoice, trigger):
+            check_not_past_due(context, invoice)
         _move_together(context, invoice, trigger, offers, **metadata)
         if trigger == "resolve-dispute":
             _end_dispute(context, load_invoice(context, invoice["id"]))
@@ -176,6 +180,7 @@ def _check_acceptable(context: Context, invoice: Record, offers: Sequence[Record
         return  # the move itself reports what is possible
     for offer in offers:
         _check_valid(context, offer)
+        check_limits(context, offer["partnerId"], invoice)
     check_not_past_due(context, invoice)
 
 
@@ -195,6 +200,7 @@ def _move_together(
             "recourse": offers[0]["recourse"],
             "acceptedAt": context.timestamp,
             "acceptance": context.origin.cause,
+            "recoursePeriodDays": offers[0]["recoursePeriodDays"],
         }
         invoice = {**invoice, **facts}
     elif trigger == "uphold-dispute-after-funding":

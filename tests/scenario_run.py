@@ -95,8 +95,9 @@ def agenda(client: httpx.Client) -> Any:
 
 
 def due(client: httpx.Client) -> list[tuple[str, str]]:
-    """Time of day and action of each step that is due later."""
-    return [(one["at"][11:-1], one["do"]) for one in agenda(client)["due"]]
+    """Time of day and action of each step of a scenario that is due later."""
+    steps = agenda(client)["due"]
+    return [(one["at"][11:-1], one["do"]) for one in steps if one["do"] != "pass-date"]
 
 
 def choose(client: httpx.Client, name: str, invoice: Any = None, **conditions: Any) -> Any:
@@ -108,10 +109,12 @@ def choose(client: httpx.Client, name: str, invoice: Any = None, **conditions: A
 
 
 def run_to_end(client: httpx.Client, most: int = 30) -> list[Any]:
-    """Move the clock from step to step until nothing is due any more; the steps that were run."""
+    """Move the clock from step to step until nothing is due any more; the steps that were run.
+
+    An invoice without an end waits for its due date, which is no step of the scenario."""
     done: list[Any] = []
     for _ in range(most):
-        waiting = agenda(client)["due"]
+        waiting = [one for one in agenda(client)["due"] if one["do"] != "pass-date"]
         if not waiting:
             return done
         done += advance(client, to=waiting[-1]["at"])["happened"]

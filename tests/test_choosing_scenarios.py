@@ -31,7 +31,9 @@ def in_store(client: httpx.Client, invoice: Any | None = None) -> list[str | Non
     """The scenarios that still have something in store for one invoice, or for all."""
     due = client.get("/sandbox/agenda").json()["data"]["due"]
     wanted = None if invoice is None else invoice["id"]
-    return sorted({one["scenario"] for one in due if wanted in {None, one["subject"]}})
+    return sorted(
+        {one["scenario"] for one in due if one["scenario"] and wanted in {None, one["subject"]}}
+    )
 
 
 def current(client: httpx.Client) -> list[str]:
@@ -175,14 +177,15 @@ def test_a_choice_may_change_conditions_for_its_invoice_only(client: httpx.Clien
 
 def test_the_response_shows_the_conditions_that_hold(client: httpx.Client) -> None:
     shown = put(client, "partial-funding", **{"with": {"percent": 10}}).json()["data"]
-    assert shown["conditions"] == {"percent": 10, "rest": "P1D"}
+    assert shown["conditions"] == {"dates": True, "percent": 10, "rest": "P1D"}
 
 
 @in_turn(
     ("name", "conditions", "expected"),
     [
         ("partial-funding", {"procent": 10}, "partial-funding has no condition 'procent'"),
-        ("manual", {"delay": "PT1S"}, "manual has no condition 'delay' (it has no conditions)"),
+        ("manual", {"delay": "PT1S"}, "manual has no condition 'delay' (known: dates)"),
+        ("manual", {"dates": "no"}, """condition 'dates' must be like False, not "no"."""),
         ("partial-funding", {"percent": "1"}, """condition 'percent' must be like 40, not "1"."""),
         ("partial-funding", {"percent": True}, "condition 'percent' must be like 40, not true"),
         ("partial-funding", {"percent": 0.5}, "condition 'percent' must be like 40, not 0.5"),

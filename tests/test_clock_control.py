@@ -407,7 +407,10 @@ def test_every_invoice_of_an_amount_gets_exactly_one_offer(
     assert status(partner, invoice_id) == "Offered"
     (offer,) = offers(partner, invoice_id)
     assert offer["partnerId"] == "ptn_sandbox_everest"
-    assert happened(advance(partner, by="P400D")) == [("09:30:06", "end-validity", "done")]
+    steps = happened(advance(partner, by="P400D"))
+    assert [step for step in steps if step[1] != "pass-date"] == [
+        ("09:30:06", "end-validity", "done")
+    ]
 
 
 UNPAID: dict[str, dict[str, Any]] = {

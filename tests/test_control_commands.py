@@ -338,7 +338,7 @@ def test_an_advance_lists_what_happened_a_line_for_each_step(
     *lines, clock = at("clock advance PT1H").stdout.splitlines()
     done = data(at("agenda --json"))["done"][::-1]
     assert clock.startswith("frozen at 2026-11-21T10:30:00Z, ")
-    assert len(lines) == len(done) >= len(due) > 0
+    assert len(lines) == len(done) == len([one for one in due if one["do"] != "pass-date"]) > 0
     for line, step in zip(lines, done, strict=True):
         events = ", ".join(step["events"]) or "-"
         subject, reason = step["subject"] or "-", step["reason"] or "-"

@@ -13,7 +13,7 @@ import pytest
 from domain.exposure import Exposure, exposure_of, with_exposure
 from domain.routing import Deal, judge
 from tests.cases import in_turn
-from tests.scenario_run import move, register
+from tests.scenario_run import data, move, register
 
 ROUTE = "/api/partners/route"
 ALDER, BIRCH, CEDAR = "ptn_sandbox_alder", "ptn_sandbox_birch", "ptn_sandbox_cedar"
@@ -362,6 +362,7 @@ def finance(client: httpx.Client, *triggers: str, **members: Any) -> Any:
 
 
 BY_FIR = {"debtorId": "org_debtor_initech"}
+ACCEPT = "accept-offer"
 
 
 def test_a_debtor_without_a_limit_does_not_match(client: httpx.Client) -> None:
@@ -400,6 +401,57 @@ def test_the_concentration_counts_what_is_financed(client: httpx.Client) -> None
     assert failed == {"debtorConcentration": "DEBTOR_CONCENTRATION_TOO_HIGH"}
     less = registered(client, **BY_FIR, invoiceNumber="ROU-3", amount=120000)
     assert verdict(route(client, invoiceId=less), FIR)[1] == {}
+
+
+def offered(client: httpx.Client, number: str, amount: int, **members: Any) -> str:
+    """The id of an offer of the partner with limits, on an invoice of its own."""
+    invoice = registered(client, **{**BY_FIR, "invoiceNumber": number, "amount": amount, **members})
+    data(client.post("/api/verification/run", json={"invoiceId": invoice}), 200)
+    asked = {"invoiceId": invoice, "partnerIds": [FIR]}
+    assert data(client.post("/api/financing-requests", json=asked), 201)["status"] == "Routed"
+    body = {"invoiceId": invoice, "partnerId": FIR}
+    return str(data(client.post("/api/offers", json=body), 201)["id"])
+
+
+def accept(client: httpx.Client, offer: str) -> httpx.Response:
+    return client.post(f"/sandbox/offers/{offer}/accept")
+
+
+HIGH, EXCEEDED = "debtorConcentration: DEBTOR_CONCENTRATION_TOO_HIGH", "DEBTOR_LIMIT_EXCEEDED"
+LIMITED = {
+    # a million besides, of which a fifth may be on a debtor, and a limit of 400,000
+    "concentration": ({}, [150000] * 3, [200, 409, 409], HIGH),
+    "limit": ({}, [200000, 200001], [200, 409], EXCEEDED),
+    "both within": ({}, [120000, 120000], [200, 200], ""),
+    # half a million besides, and a limit of 250,000
+    "dollars": (
+        {"currency": "USD", "debtorId": "org_debtor_stark"},
+        [90000, 60000, 30000],
+        [200, 409, 200],
+        HIGH,
+    ),
+}
+
+
+@pytest.mark.parametrize(("members", "amounts", "codes", "reason"), LIMITED.values(), ids=LIMITED)
+def test_an_acceptance_keeps_to_the_limits_whatever_was_offered(
+    client: httpx.Client, members: dict[str, str], amounts: list[int], codes: list[int], reason: str
+) -> None:
+    made = [offered(client, f"LIM-{index}", one, **members) for index, one in enumerate(amounts)]
+    responses = [accept(client, offer) for offer in made]
+    assert [one.status_code for one in responses] == codes
+    rejected = [one.json()["error"]["message"] for one in responses if one.is_error]
+    assert all(reason in message for message in rejected)
+
+
+def test_what_the_debtor_pays_makes_room_for_another_acceptance(client: httpx.Client) -> None:
+    made = [offered(client, f"LIM-{number}", 150000) for number in range(2)]
+    assert [accept(client, offer).status_code for offer in made] == [200, 409]
+    second, first = (one["invoiceId"] for one in data(client.get("/api/offers"))[:2])
+    rejected = client.post(f"/sandbox/invoices/{second}/transition", json={"trigger": ACCEPT})
+    assert rejected.status_code == 409
+    move(client, first, "fund", "pay")
+    move(client, second, ACCEPT)
 
 
 def test_only_the_partners_named_are_asked(client: httpx.Client) -> None:

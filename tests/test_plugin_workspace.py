@@ -172,7 +172,10 @@ def test_an_error_about_the_length_of_a_password_does_not_repeat_it(
 
 def test_a_scenario_is_chosen_with_conditions(invoice_sandbox: InvoiceSandbox) -> None:
     chosen = invoice_sandbox.scenario("late-payment", late=timedelta(days=20))
-    assert (chosen["name"], chosen["conditions"]) == ("late-payment", {"late": "P20D"})
+    assert (chosen["name"], chosen["conditions"]) == (
+        "late-payment",
+        {"dates": True, "late": "P20D"},
+    )
 
 
 def test_a_scenario_is_chosen_for_one_invoice(invoice_sandbox: InvoiceSandbox) -> None:

@@ -109,7 +109,12 @@ def _load_scenario(file: Path, text: str, vocabulary: Vocabulary) -> Scenario:
     """Check each version of a file once, since all ways that it can run are simulated."""
     document = parse_text(text, str(file))
     reject_problems(file, scenario_problems(document, file.stem, vocabulary))
-    return scenario_of(document)
+    return scenario_of({**document, "conditions": _all_conditions(document, vocabulary)})
+
+
+def _all_conditions(document: Mapping[str, Any], vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return the conditions of a scenario, and those that every scenario of the project has."""
+    return {**vocabulary.lifecycle.conditions, **document.get("conditions", {})}
 
 
 def check_extension(file: Path) -> None:
@@ -152,13 +157,15 @@ def _first_round(
     document: Any, body: Any, conditions: Mapping[str, Any], vocabulary: Vocabulary
 ) -> list[FileProblem]:
     """Return the problems of conditions, and those that the schema finds elsewhere."""
-    problems = list(_wrong_conditions(document, conditions))
+    problems = list(_wrong_conditions(document, conditions, vocabulary.lifecycle.conditions))
     reported = {problem.pointer for problem in problems}
     by_schema = vocabulary.schema.problems(body)
     return [*problems, *(other for other in by_schema if other.pointer not in reported)]
 
 
-def _wrong_conditions(document: Any, known: Mapping[str, Any]) -> Iterator[FileProblem]:
+def _wrong_conditions(
+    document: Any, known: Mapping[str, Any], standing: Mapping[str, Any]
+) -> Iterator[FileProblem]:
     for name, value in known.items():
         if isinstance(value, str) and value.startswith("$"):
             text = f"condition '{name}' refers to another condition"
@@ -171,8 +178,12 @@ def _wrong_conditions(document: Any, known: Mapping[str, Any]) -> Iterator[FileP
             if text[1:] not in known:
                 advice = suggestion(text[1:], known) if known else "add it to 'conditions'"
                 yield FileProblem(pointer, f"there is no condition '{text[1:]}'", advice)
-    for name in known:
-        if name not in used:
+    for name, value in known.items():
+        if name in standing:
+            if type(value) is not type(standing[name]):
+                text = f"condition '{name}' is {value!r}, not like {standing[name]!r}"
+                yield FileProblem(("conditions", name), text, "write a value of that type")
+        elif name not in used:
             place = ("conditions", name)
             yield FileProblem(place, f"condition '{name}' is not used", f"write ${name} in a step")
 

@@ -7,7 +7,7 @@ state, and every type of event is declared.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -113,10 +113,12 @@ class Machine:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """All machines by name, and every type of event with its description."""
+    """All machines by name, every type of event with its description, and the conditions that every
+    scenario has, with their defaults."""
 
     machines: Mapping[str, Machine]
     events: Mapping[str, str]
+    conditions: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def creation_events(self) -> frozenset[str]:
@@ -129,7 +131,7 @@ def load_lifecycle(file: Path) -> Lifecycle:
     document = load_document(file)
     reject_problems(file, FileSchema.read(SCHEMA).problems(document) or _problems(document))
     machines = {name: _machine(name, raw) for name, raw in document["machines"].items()}
-    return Lifecycle(machines, document["events"])
+    return Lifecycle(machines, document["events"], document.get("conditions", {}))
 
 
 def _problems(document: Mapping[str, Any]) -> list[FileProblem]:

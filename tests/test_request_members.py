@@ -75,13 +75,13 @@ def documented(path: str) -> dict[str, Any]:
 
 
 def verified(client: httpx.Client) -> str:
-    invoice = register(client, invoiceNumber=f"WISH-{next(_NUMBERS)}")
+    invoice = register(client, invoiceNumber=f"RATE-{next(_NUMBERS)}")
     move(client, invoice, "start-verification", "verify")
     return str(invoice["id"])
 
 
-def request(client: httpx.Client, **wishes: Any) -> Any:
-    body = {"invoiceId": verified(client), **wishes}
+def request(client: httpx.Client, **ratees: Any) -> Any:
+    body = {"invoiceId": verified(client), **ratees}
     return data(client.post("/api/financing-requests", json=body), 201)
 
 
@@ -120,8 +120,8 @@ def test_every_member_of_a_financing_request_changes_something(
     usual, value = request(client), REQUEST[name]
     if value == "other":
         invoice_id = verified(client)
-        wishes = {name: [invoice_id] if name.endswith("s") else invoice_id}
-        asked = data(client.post("/api/financing-requests", json=wishes), 201)
+        ratees = {name: [invoice_id] if name.endswith("s") else invoice_id}
+        asked = data(client.post("/api/financing-requests", json=ratees), 201)
         assert asked["invoiceIds"] == [invoice_id]
         return
     asked = request(client, **{name: value})
@@ -185,9 +185,9 @@ def test_default_offers_advance_no_more_than_the_seller_asks_for(client: httpx.C
         ({"requestedAdvanceRate": 1}, 8000),
         ({}, 8000),
     ]
-    for wishes, advance in rates:
-        asked = request(client, partnerIds=[EVEREST], **wishes)
-        assert default_offer(client, asked)["advanceAmount"] == advance, wishes
+    for ratees, advance in rates:
+        asked = request(client, partnerIds=[EVEREST], **ratees)
+        assert default_offer(client, asked)["advanceAmount"] == advance, ratees
 
 
 CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
@@ -201,11 +201,11 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wishes", "reason"), CONTRADICTIONS)
-def test_a_wish_that_nobody_can_grant_has_its_reason(
-    client: httpx.Client, wishes: dict[str, Any], reason: str
+@pytest.mark.parametrize(("ratees", "reason"), CONTRADICTIONS)
+def test_a_rate_that_nobody_can_grant_has_its_reason(
+    client: httpx.Client, ratees: dict[str, Any], reason: str
 ) -> None:
-    asked = request(client, **wishes)
+    asked = request(client, **ratees)
     assert asked["status"] == "NoMatch"
     for partner in asked["unmatched"]:
         assert reason in [one["reason"] for one in partner["failedFilters"]], partner

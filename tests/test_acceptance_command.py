@@ -96,7 +96,7 @@ def test_a_run_writes_reports_in_every_format(server: Running, tmp_path: Path) -
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]  # noqa: S314 - our own file
     counts = [suite.get(name) for name in ("tests", "failures", "errors", "skipped")]
     assert counts == ["3", "1", "0", "1"]
-    assert result.stderr.startswith("3 cases\n1/3 ")
+    assert result.stderr.startswith("6 cases\n1/6 ")
     ctrf = json.loads((tmp_path / "ctrf.json").read_text())["results"]
     assert [one["status"] for one in ctrf["tests"]] == ["failed", "passed", "skipped"]
     assert written["checks"][0]["evidence"][0]["link"] == f"report.html#{evidence(failed)[0]}"

@@ -81,6 +81,14 @@ def keyed(*sent: tuple[str | None, int], **members: Any) -> list[Request]:
     ]
 
 
+def with_credentials(*sent: tuple[str | None, int]) -> list[Request]:
+    """Requests with these credentials and responses, a second apart."""
+    return [
+        request(second, status, credential=credential)
+        for second, (credential, status) in enumerate(sent)
+    ]
+
+
 def shown(second: float, status: str) -> Request:
     """A read that shows a record with that status."""
     body = f'{{"data": [{{"id": "o_1", "status": "{status}"}}]}}'
@@ -151,6 +159,12 @@ OWN = replace(shown(1, "Gone"), operation="createOrder", path="/orders/o_1", is_
         ({"repeatsAtMost": 0, "status": 403}, [request(0, 403), OTHER, request(1, 403)], KEPT),
         ({"repeatsAtMost": 0}, [request(0, 403), request(1, 403), attempt(at=HALF)], KEPT),
         ({"repeatsAtMost": 0}, [request(0, 403), request(1, 403), attempt(401, at=HALF)], BROKEN),
+        ({"revokedAtMost": 1}, with_credentials(("1", 200), ("1", 401), ("1", 401)), KEPT),
+        ({"revokedAtMost": 1}, with_credentials(("1", 401), ("1", 401), ("1", 401)), BROKEN),
+        ({"revokedAtMost": 1}, with_credentials((None, 401), (None, 401), (None, 401)), BROKEN),
+        ({"revokedAtMost": 1}, with_credentials(("1", 401), ("2", 200), ("2", 200)), KEPT),
+        ({"revokedAtMost": 1}, with_credentials(("1", 401), ("2", 200), ("1", 401)), BROKEN),
+        ({"revokedAtMost": 1}, with_credentials(("1", 401), ("2", 401), ("3", 401)), KEPT),
         ({"keys": "distinct"}, keyed(("a", 1), ("a", 1), ("b", 2)), KEPT),
         ({"keys": "distinct"}, keyed(("a", 1), ("a", 2)), BROKEN),
         ({"keys": "distinct"}, keyed((None, 1), (None, 2)), UNJUDGED),
@@ -280,6 +294,11 @@ def test_a_number_of_requests_says_of_which(members: dict[str, Any], expected: s
             {"keys": "stable"},
             keyed(("a", 1), ("b", 1), status=503),
             "Repeated the request 0.99 s later with another Idempotency-Key",
+        ),
+        (
+            {"revokedAtMost": 0},
+            with_credentials(("3", 200), ("3", 401), ("3", 401)),
+            "Used the revoked credential 3 again 0.99 s after it had been rejected",
         ),
         (
             {"body": {"/a": 2, "/b": 1}},

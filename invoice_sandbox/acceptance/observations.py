@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.control.client import ControlClient
+from invoice_sandbox.runtime.named_secrets import SECRET
 
 _MAX_REQUESTS: Final = 1000
 _TOO_MANY: Final = 429
@@ -24,7 +25,8 @@ _ID: Final = re.compile(r"[0-9A-Za-z_.:-]+")
 class Request:
     """A request of the client. ``ended`` is when its response was complete.
 
-    ``status`` is None when the connection was reset. ``period`` is the number of marks that had
+    ``credential`` is its name in a recording, such as ``3``; None: it is not known. ``status`` is
+    None when the connection was reset. ``period`` is the number of marks that had
     been set when the request was first seen. ``is_live``: the clock followed real time.
     """
 
@@ -41,6 +43,7 @@ class Request:
     response: str | None = None
     fault: str | None = None
     replayed: bool = False
+    credential: str | None = None
     period: int = 0
     is_live: bool = True
 
@@ -182,6 +185,7 @@ def _request(entry: Mapping[str, Any], period_of: Callable[[str], int]) -> Reque
         response=entry["response"]["body"],
         fault=entry["why"].get("fault", "").rpartition(" ")[2] or None,
         replayed=bool(entry["why"].get("replayed", False)),
+        credential=_credential(sent),
         period=period_of(entry["requestId"]),
         is_live=entry["why"].get("clock", "live").startswith("live"),
     )
@@ -231,6 +235,12 @@ def path_names(path: str, wanted: str) -> bool:
 
 def _headers(message: Mapping[str, Any]) -> dict[str, str]:
     return {name.lower(): value for name, value in message["headers"]}
+
+
+def _credential(headers: Mapping[str, str]) -> str | None:
+    """Return the name that a recording has for the credential of a request."""
+    found = SECRET.search(headers.get("authorization") or headers.get("x-api-key", ""))
+    return None if found is None else found[1]
 
 
 def _seconds(text: str | None) -> timedelta | None:

@@ -36,6 +36,7 @@ _SILENCE: Final = 2
 """Of a client that doubles its waits, the next one is over after so many times the last one."""
 
 _SHOWN: Final = 10
+_UNAUTHORIZED: Final = 401
 
 _RECEIVED: Final = frozenset({TIMEOUT, NO_HTTP})
 """Errors of attempts that the client has received; not so if nothing listens."""
@@ -330,6 +331,27 @@ def _stable(rule: Rule, requests: list[Request], _: Observations) -> Result:
     return _result(rule, Outcome.KEPT, expected, "Repeated requests with their keys", requests)
 
 
+def _revoked(rule: Rule, requests: list[Request], _: Observations) -> Result:
+    most = rule["revokedAtMost"]
+    expected = f"at most {_requests(most)} with a credential after it was rejected"
+    for sent in _by(requests, lambda request: request.credential):
+        rejected = [request for request in sent if request.status == _UNAUTHORIZED]
+        again = [request for request in rejected if request.began >= rejected[0].ended]
+        others = [
+            request
+            for request in requests
+            if request.credential != sent[0].credential and is_status("2xx", request.status)
+        ]
+        for place, request in enumerate(again, start=1):
+            if place > most or any(other.ended <= request.began for other in others):
+                was = "revoked" if any(is_status("2xx", one.status) for one in sent) else "invalid"
+                name = f"{was} credential {request.credential or ''}".strip()
+                gap = _seconds(request.began - rejected[0].ended)
+                actual = f"Used the {name} again {gap} after it had been rejected"
+                return _result(rule, Outcome.BROKEN, expected, actual, [rejected[0], request])
+    return _result(rule, Outcome.KEPT, expected, "Left each rejected credential", requests)
+
+
 def _leaves(rule: Rule, requests: list[Request], seen: Observations) -> Result:
     statuses = rule["leaves"]
     expected = f"no request that names a record shown as {' or '.join(listed(statuses))}"
@@ -481,6 +503,7 @@ _JUDGES: Final[Mapping[str, _Judge]] = {
     "same": _same,
     "sameBodyAtMost": _same_body_at_most,
     "repeatsAtMost": _repeats,
+    "revokedAtMost": _revoked,
     "keys": _keys,
     "leaves": _leaves,
     "gaps": _gaps,

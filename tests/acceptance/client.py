@@ -120,7 +120,7 @@ class Api:
             return 0
         if status == 403 and fault("repeats-a-403"):
             return 0.2
-        if status == 400 and fault("repeats-a-400"):
+        if status in (400, 404, 409, 413) and fault(f"repeats-a-{status}"):
             return 0.2
         if status == 400 and fault("reorders-and-repeats-a-400"):
             return 0.2
@@ -303,6 +303,7 @@ class Messages:
     def __init__(self, tasks: Tasks, secrets: list[str]) -> None:
         self._tasks, self._secrets = tasks, secrets
         self._processed: set[str] = set()
+        self._arrived: dict[str, float] = {}
         self._lock = Lock()
 
     def status(self, headers: Mapping[str, str], body: bytes) -> int:
@@ -319,6 +320,9 @@ class Messages:
             self._processed.add(headers["webhook-id"])
         if is_copy and fault("remembers-before-it-verifies"):
             return 200
+        arrived = self._arrived.setdefault(headers["webhook-id"], time.monotonic())
+        if fault("remembers-events-for-a-second") and time.monotonic() > arrived + 1:
+            self._tasks.act_again(event)
         if is_copy and fault("rejects-copies"):
             return 409
         if is_copy and fault("acts-on-each-copy"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -258,3 +260,15 @@ def test_every_operation_is_shown_and_what_is_ours_is_marked(
             page.locator(".opblock").nth(shown_count - 1).wait_for()
             assert page.locator(".opblock").count() == shown_count
             assert page.locator(".errors-wrapper").count() == 0
+
+
+def test_others_do_not_wait_while_the_document_is_written_as_yaml() -> None:
+    with serving() as running, running.client() as client, ThreadPoolExecutor(1) as reader:
+        written = reader.submit(httpx.get, f"{running.url}/openapi.yaml", timeout=PATIENCE)
+        began, waits = time.monotonic(), [0.0]
+        while not written.done():
+            asked = time.monotonic()
+            assert client.get("/api/health").is_success
+            waits.append(time.monotonic() - asked)
+        assert written.result().status_code == 200
+        assert max(waits) < (time.monotonic() - began) / 2

@@ -6,6 +6,7 @@ they need is imported and made when the first one is requested.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
 from http import HTTPStatus
@@ -82,7 +83,7 @@ def _document_pages(
 
 
 class _Document:
-    """A document, serialized on the first request: YAML takes longer than the whole start."""
+    """A document, serialized for the first request, in a thread: YAML takes half a second."""
 
     def __init__(
         self, document: dict[str, Any], extension: str, vocabularies: Vocabularies
@@ -96,7 +97,8 @@ class _Document:
         """Return the document with the words that its vocabularies have now."""
         words = self._vocabularies()
         if self._written is None or self._written[0] != words:
-            self._written = words, self._write(with_vocabularies(self._document, words))
+            document = with_vocabularies(self._document, words)
+            self._written = words, await asyncio.to_thread(self._write, document)
         return self._written[1]
 
 

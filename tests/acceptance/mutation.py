@@ -176,6 +176,6 @@ def _shown(case: CaseReport) -> Iterator[object]:
     yield "writes", len(writes), len({request.idempotency_key for request in writes})
     for request in case.seen.requests:
         path, body = (_WORKSPACE.sub("_", text or "") for text in (request.path, request.body))
-        yield request.method, path, request.status, body, request.fault
+        yield request.method, path, request.status, body, request.fault, request.period
     for attempt in case.seen.attempts:
         yield attempt.event_type, attempt.kind, attempt.status, attempt.error, attempt.period

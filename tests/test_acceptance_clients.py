@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from invoice_sandbox.acceptance.plan import Plan
 from invoice_sandbox.acceptance.reports import as_json, contract_subject, report_object
 from invoice_sandbox.acceptance.runner import RunReport
 from invoice_sandbox.acceptance.runs import BUNDLE, judged, run_parts
 from invoice_sandbox.acceptance.verdicts import Verdict
 from invoice_sandbox.bundles.archive import read_bundle, write_bundle
+from invoice_sandbox.conformance.plan import Plan
 from invoice_sandbox.control.client import ControlClient
 from tests.acceptance.selftest import (
     PLAN,

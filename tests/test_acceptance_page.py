@@ -15,11 +15,11 @@ from playwright.sync_api import Browser, sync_playwright
 
 from invoice_sandbox.acceptance.cases import CaseReport
 from invoice_sandbox.acceptance.page import as_html, timeline
-from invoice_sandbox.acceptance.plan import Check, Plan
 from invoice_sandbox.acceptance.reports import Subject
-from invoice_sandbox.acceptance.rules import Outcome, Result
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict
+from invoice_sandbox.conformance.plan import Check, Plan
+from invoice_sandbox.conformance.rules import Outcome, Result
 from tests.support import PATIENCE, Running
 from tests.test_acceptance_command import CLIENT, run
 

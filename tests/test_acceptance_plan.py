@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from invoice_sandbox.acceptance.plan import (
+from invoice_sandbox.acceptance.observer import served_vocabulary
+from invoice_sandbox.conformance.plan import (
     SCHEMA,
     Plan,
     PlanVocabulary,
     load_plan,
-    served_vocabulary,
 )
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.openapi.load.text import DocumentError

@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 import pytest
 
 from invoice_sandbox.acceptance.cases import CaseReport
-from invoice_sandbox.acceptance.plan import Case, Check, Plan
 from invoice_sandbox.acceptance.reports import Subject, as_ctrf, as_junit, report_object
-from invoice_sandbox.acceptance.rules import Outcome, Result
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict
 from invoice_sandbox.cli.acceptance_progress import ProgressLines
+from invoice_sandbox.conformance.plan import Case, Check, Plan
+from invoice_sandbox.conformance.rules import Outcome, Result
 
 AT = "2026-11-21T09:30:00.250Z"
 EVIDENCE = {"requestId": "req_1", "line": "GET /orders: 429", "at": AT}

@@ -11,11 +11,11 @@ import pytest
 
 from invoice_sandbox.acceptance.cases import CaseReport
 from invoice_sandbox.acceptance.clients import Ending
-from invoice_sandbox.acceptance.observations import Attempt, Observations, Request
-from invoice_sandbox.acceptance.plan import Case, Check
-from invoice_sandbox.acceptance.rules import Outcome, evaluate
 from invoice_sandbox.acceptance.runner import CheckReport
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, controlled, judge, worst
+from invoice_sandbox.conformance.observations import Attempt, Observations, Request
+from invoice_sandbox.conformance.plan import Case, Check
+from invoice_sandbox.conformance.rules import Outcome, evaluate
 from tests.cases import in_turn
 
 START = datetime(2026, 11, 22, 9, tzinfo=UTC)

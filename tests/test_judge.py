@@ -12,15 +12,15 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
-from invoice_sandbox.acceptance.observations import Attempt, Observations
 from invoice_sandbox.acceptance.passive import passive_check
-from invoice_sandbox.acceptance.plan import Case, Check
 from invoice_sandbox.acceptance.reports import SCHEMA
 from invoice_sandbox.acceptance.verdicts import Verdict
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.bundles.archive import read_bundle, write_bundle
 from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.cli import main
+from invoice_sandbox.conformance.observations import Attempt, Observations
+from invoice_sandbox.conformance.plan import Case, Check
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.openapi.schema.file_schema import FileSchema
 from tests.cases import in_turn

@@ -10,13 +10,14 @@ from time import monotonic, sleep
 from typing import Any, Final
 
 from invoice_sandbox.acceptance.clients import Assignment, Client, Ending, Endpoint, Session
-from invoice_sandbox.acceptance.observations import Observations, Observer, observations_of
-from invoice_sandbox.acceptance.plan import Case, Check, Plan
-from invoice_sandbox.acceptance.rules import evaluate
+from invoice_sandbox.acceptance.observer import Observer
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, controlled, judge
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration, parse_instant
 from invoice_sandbox.bundles.saving import listed_entries
+from invoice_sandbox.conformance.observations import Observations, observations_of
+from invoice_sandbox.conformance.plan import Case, Check, Plan
+from invoice_sandbox.conformance.rules import evaluate
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.scenarios.script import resolved

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from invoice_sandbox.acceptance.plan import EVERY
+from invoice_sandbox.conformance.plan import EVERY
 
 _NUMBERS: Final = (r'(":\s*)(\d)', r"\g<1>1\2")
 """Makes a number of a body another one."""

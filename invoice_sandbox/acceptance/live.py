@@ -7,11 +7,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.observations import Observations, observations_of, statuses_shown
-from invoice_sandbox.acceptance.plan import Rule, listed, load_plan, plan_of, served_vocabulary
-from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate
+from invoice_sandbox.acceptance.observer import served_vocabulary
 from invoice_sandbox.acceptance.verdicts import as_text
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.conformance.observations import Observations, observations_of, statuses_shown
+from invoice_sandbox.conformance.plan import Rule, listed, load_plan, plan_of
+from invoice_sandbox.conformance.rules import Outcome, Result, evaluate
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project.loader import default_project
 

@@ -13,9 +13,6 @@ from itertools import groupby
 from typing import Any, Final
 
 from invoice_sandbox.acceptance.cases import CaseReport, with_payloads
-from invoice_sandbox.acceptance.observations import Observations, Request, observations_of
-from invoice_sandbox.acceptance.plan import Case, Check, Plan, Rule, listed
-from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate, is_status
 from invoice_sandbox.acceptance.runner import NOTHING, CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import (
     CaseVerdict,
@@ -26,6 +23,9 @@ from invoice_sandbox.acceptance.verdicts import (
 )
 from invoice_sandbox.bundles.archive import Bundle
 from invoice_sandbox.bundles.saving import DELIVERIES, END, JOURNAL, START, listed_entries
+from invoice_sandbox.conformance.observations import Observations, Request, observations_of
+from invoice_sandbox.conformance.plan import Case, Check, Plan, Rule, listed
+from invoice_sandbox.conformance.rules import Outcome, Result, evaluate, is_status
 
 _OF_REPETITIONS: Final = frozenset({"that", "request", "status", "same", "gaps"})
 _OF_BODIES: Final = frozenset({"that", "request", "status", "sameBodyAtMost"})

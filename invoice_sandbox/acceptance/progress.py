@@ -7,7 +7,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.plan import Case, Check, Plan
+from invoice_sandbox.conformance.plan import Case, Check, Plan
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 
 _RUNS: Final = "/acceptance/runs"

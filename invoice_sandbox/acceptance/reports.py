@@ -14,10 +14,10 @@ from xml.etree import ElementTree
 
 from invoice_sandbox import __version__
 from invoice_sandbox.acceptance.cases import CaseReport
-from invoice_sandbox.acceptance.plan import listed
-from invoice_sandbox.acceptance.rules import Result
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import Verdict
+from invoice_sandbox.conformance.plan import listed
+from invoice_sandbox.conformance.rules import Result
 
 SCHEMA: Final = Path(__file__).with_name("report.schema.json")
 """The JSON Schema of ``report.json``."""

@@ -13,8 +13,8 @@ from typing import Final
 
 from invoice_sandbox.acceptance.cases import CaseReport, InterruptedRunError, run_case
 from invoice_sandbox.acceptance.clients import Client
-from invoice_sandbox.acceptance.plan import Case, Check, Plan
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, rank, worst
+from invoice_sandbox.conformance.plan import Case, Check, Plan
 from invoice_sandbox.control.client import ControlClient
 
 _NOBODY: Final[Mapping[str, str]] = {}

@@ -10,7 +10,6 @@ from invoice_sandbox import __version__
 from invoice_sandbox.acceptance.cases import CaseRecord, CaseReport, case_report, with_probe
 from invoice_sandbox.acceptance.clients import Ending
 from invoice_sandbox.acceptance.passive import passive_report
-from invoice_sandbox.acceptance.plan import Case, Check, Plan, read_plan, vocabulary_of
 from invoice_sandbox.acceptance.reports import Subject, contract_subject
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, attested
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict
@@ -24,6 +23,7 @@ from invoice_sandbox.bundles.saving import (
     contract_part,
     parts_of,
 )
+from invoice_sandbox.conformance.plan import Case, Check, Plan, read_plan, vocabulary_of
 
 BUNDLE: Final = "bundle.zip"
 """The file of the bundle, in the report folder."""

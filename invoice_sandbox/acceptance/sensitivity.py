@@ -11,11 +11,11 @@ from threading import Event
 from typing import Any, Final
 
 from invoice_sandbox.acceptance.faults import Fault
-from invoice_sandbox.acceptance.plan import EVERY, Plan
 from invoice_sandbox.acceptance.process import CommandClient
 from invoice_sandbox.acceptance.proxy import ProxiedClient
 from invoice_sandbox.acceptance.runner import RunReport, run_plan
 from invoice_sandbox.acceptance.verdicts import Verdict
+from invoice_sandbox.conformance.plan import EVERY, Plan
 from invoice_sandbox.control.client import ControlClient
 
 _SIDE_BY_SIDE: Final = 3

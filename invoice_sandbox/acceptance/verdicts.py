@@ -8,9 +8,9 @@ from enum import Enum
 from typing import Final
 
 from invoice_sandbox.acceptance.clients import Ending
-from invoice_sandbox.acceptance.observations import Observations
-from invoice_sandbox.acceptance.plan import Case
-from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate
+from invoice_sandbox.conformance.observations import Observations
+from invoice_sandbox.conformance.plan import Case
+from invoice_sandbox.conformance.rules import Outcome, Result, evaluate
 
 
 class Verdict(Enum):

@@ -15,7 +15,6 @@ import click
 
 from invoice_sandbox.acceptance.application import ApplicationClient, checked_endpoint
 from invoice_sandbox.acceptance.clients import Client
-from invoice_sandbox.acceptance.plan import plan_of
 from invoice_sandbox.acceptance.process import CommandClient
 from invoice_sandbox.acceptance.progress import Progress
 from invoice_sandbox.acceptance.remote import PatientClient, RemoteClient
@@ -48,6 +47,7 @@ from invoice_sandbox.cli.options import (
     with_connection,
 )
 from invoice_sandbox.cli.output import Row, Table, plain, print_lines, print_table
+from invoice_sandbox.conformance.plan import plan_of
 from invoice_sandbox.control.client import ControlClient, path
 from invoice_sandbox.project.loader import default_project
 

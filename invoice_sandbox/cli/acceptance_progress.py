@@ -11,8 +11,8 @@ from typing import Final
 import click
 
 from invoice_sandbox.acceptance.cases import CaseReport
-from invoice_sandbox.acceptance.plan import Case, Check
 from invoice_sandbox.acceptance.verdicts import Verdict
+from invoice_sandbox.conformance.plan import Case, Check
 
 _ERASED: Final = "\r\x1b[K"
 

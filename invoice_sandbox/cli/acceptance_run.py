@@ -14,15 +14,8 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.acceptance.clients import Client
+from invoice_sandbox.acceptance.observer import served_vocabulary
 from invoice_sandbox.acceptance.page import as_html
-from invoice_sandbox.acceptance.plan import (
-    Case,
-    Check,
-    Plan,
-    load_plan,
-    plan_of,
-    served_vocabulary,
-)
 from invoice_sandbox.acceptance.progress import Progress
 from invoice_sandbox.acceptance.reports import (
     Subject,
@@ -39,6 +32,13 @@ from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.bundles.archive import write_bundle
 from invoice_sandbox.cli.acceptance_progress import ProgressLines
 from invoice_sandbox.cli.options import CONNECTION, FAILED, FILE, FOLDER, checked
+from invoice_sandbox.conformance.plan import (
+    Case,
+    Check,
+    Plan,
+    load_plan,
+    plan_of,
+)
 from invoice_sandbox.control.client import ControlClient, SandboxError, checked_key, checked_url
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.testing.server import Options, serving

@@ -10,7 +10,6 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.acceptance.faults import FAULTS, Fault
-from invoice_sandbox.acceptance.plan import plan_of
 from invoice_sandbox.acceptance.runner import RunReport
 from invoice_sandbox.acceptance.sensitivity import Finding, findings, run_behind
 from invoice_sandbox.acceptance.verdicts import Verdict
@@ -25,6 +24,7 @@ from invoice_sandbox.cli.acceptance_run import (
 )
 from invoice_sandbox.cli.options import FAILED, options
 from invoice_sandbox.cli.output import print_json
+from invoice_sandbox.conformance.plan import plan_of
 from invoice_sandbox.project.loader import default_project
 
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {

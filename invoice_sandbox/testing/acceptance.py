@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from invoice_sandbox.acceptance.clients import Assignment, Ending, LocalClient, without_secrets
 from invoice_sandbox.acceptance.live import LiveVerdict, State, live_verdicts
-from invoice_sandbox.acceptance.observations import Observer
+from invoice_sandbox.acceptance.observer import Observer, served_vocabulary
 from invoice_sandbox.acceptance.passive import passive_check
-from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, plan_of, served_vocabulary
 from invoice_sandbox.acceptance.process import listens
 from invoice_sandbox.acceptance.runner import CheckReport, run_plan
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.conformance.plan import Check, Plan, load_plan, plan_of
 from invoice_sandbox.control.client import ControlClient, SandboxError
 from invoice_sandbox.project.loader import default_project
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from invoice_sandbox.acceptance.cases import CaseReport
-from invoice_sandbox.acceptance.plan import Plan
 from invoice_sandbox.acceptance.runner import RunReport
 from invoice_sandbox.acceptance.verdicts import Verdict
+from invoice_sandbox.conformance.plan import Plan
 from invoice_sandbox.control.client import ControlClient
 from tests.acceptance.mutants import Mutant, mutants, without_faults
 from tests.acceptance.selftest import FOLDER, KnownClient, known_clients, run_client

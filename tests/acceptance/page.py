@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from invoice_sandbox.acceptance.plan import Case, Plan
 from invoice_sandbox.acceptance.runner import RunReport
+from invoice_sandbox.conformance.plan import Case, Plan
 from tests.acceptance.selftest import verdicts
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "acceptance.md"

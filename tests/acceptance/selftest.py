@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from invoice_sandbox.acceptance.application import ApplicationClient
 from invoice_sandbox.acceptance.clients import Client
-from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, served_vocabulary
+from invoice_sandbox.acceptance.observer import served_vocabulary
 from invoice_sandbox.acceptance.process import CommandClient
 from invoice_sandbox.acceptance.runner import RunReport, run_plan
 from invoice_sandbox.acceptance.verdicts import Verdict
+from invoice_sandbox.conformance.plan import Check, Plan, load_plan
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.project.loader import default_project

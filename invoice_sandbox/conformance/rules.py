@@ -11,7 +11,9 @@ from enum import Enum
 from itertools import pairwise
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.observations import (
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import parse_duration, parse_instant
+from invoice_sandbox.conformance.observations import (
     Attempt,
     Observations,
     Request,
@@ -19,9 +21,7 @@ from invoice_sandbox.acceptance.observations import (
     path_names,
     statuses_shown,
 )
-from invoice_sandbox.acceptance.plan import EVERY, NONE, Rule, listed
-from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import parse_duration, parse_instant
+from invoice_sandbox.conformance.plan import EVERY, NONE, Rule, listed
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.webhooks.attempts import NO_HTTP, TIMEOUT
 

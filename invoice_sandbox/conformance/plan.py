@@ -13,7 +13,6 @@ from typing import Any, Final, Literal
 from msgspec import convert
 
 from invoice_sandbox.base.errors import UserError, suggestion
-from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.openapi.load.documents import load_document, parse_text, pointer_text
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.load.text import DocumentError, reject_all
@@ -129,12 +128,6 @@ def plan_of(project: Path) -> Path:
         found = ", ".join(file.name for file in files) or "none"
         raise UserError(f"choose a plan with --plan; {project / _PLANS} has {found}")
     return files[0]
-
-
-def served_vocabulary(control: ControlClient) -> PlanVocabulary:
-    """Return the vocabulary of a running server. Raises SandboxError."""
-    scenarios = [scenario["name"] for scenario in control.ask("GET", "/scenarios")]
-    return vocabulary_of(control.whole("GET", "/openapi.json"), scenarios)
 
 
 def vocabulary_of(

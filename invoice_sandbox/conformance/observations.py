@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
-from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.runtime.named_secrets import SECRET
 
-_MAX_REQUESTS: Final = 1000
 _TOO_MANY: Final = 429
 _FAILURE: Final = 500
 _UNREADABLE: Final = frozenset({"truncate", "html", "malformed"})
@@ -122,33 +120,6 @@ class Observations:
     attempts: Sequence[Attempt] = ()
     marks: Sequence[str] = ()
     until: datetime | None = None
-
-
-@dataclass
-class Observer:
-    """Reads what happened in the workspace of ``control``, and sets marks."""
-
-    control: ControlClient
-    marks: list[str] = field(default_factory=list)
-    _periods: dict[str, int] = field(default_factory=dict)
-
-    def mark(self, name: str) -> None:
-        """Name this point of the run. Raises SandboxError."""
-        self.observe()
-        self.marks.append(name)
-
-    def observe(self) -> Observations:
-        """Everything until now. Raises SandboxError."""
-        entries = self.control.ask("GET", f"/requests?limit={_MAX_REQUESTS}")
-        deliveries = self.control.deliveries() or []
-        return observations_of(entries[::-1], deliveries, self.marks, self._period)
-
-    def periods(self) -> dict[str, int]:
-        """The periods of requests and attempts, by their keys."""
-        return dict(self._periods)
-
-    def _period(self, key: str) -> int:
-        return self._periods.setdefault(key, len(self.marks))
 
 
 def observations_of(

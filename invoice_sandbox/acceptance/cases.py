@@ -164,12 +164,14 @@ class _CaseRun:
     interrupted: Event
     suffix: str = ""
     values: dict[str, Any] = field(default_factory=dict)
+    task: Mapping[str, Any] = field(default_factory=dict)
     endpoint: Endpoint | None = None
     session: Session | None = None
     deadline: float = 0.0
     until: str | None = None
     has_begun: bool = True
     requests_before: int = 0
+    restarts: int = 0
 
     def use(self, workspace: ControlClient) -> None:
         """Run in this workspace."""
@@ -191,14 +193,14 @@ class _CaseRun:
         self, task: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], number: str = ""
     ) -> Session:
         """Have the client do a task, and do the steps meanwhile."""
-        client = self._start(task, number)
+        self.task, self.session = task, self._start(task, number)
         try:
             self._accompany(steps)
-            ended = client.has_ended
+            ended = self.session.has_ended
             self.until = None if ended else str(self.control.ask("GET", "/clock")["now"])
         finally:
-            client.stop()
-        return client
+            self.session.stop()
+        return self.session
 
     def _prepare(self) -> None:
         if self.plan.credentials is not None:
@@ -223,10 +225,16 @@ class _CaseRun:
     def _start(self, task: Mapping[str, Any], number: str) -> Session:
         name = "-".join(filter(None, [self.check.id, self.case.name, self.suffix, number]))
         text, environment = self.plan.words_of(task), self._environment(task)
-        self.session = self.client.start(
+        return self.client.start(
             Assignment(self.check.id, name, task, text, environment, self.endpoint)
         )
-        return self.session
+
+    def _restart(self) -> None:
+        """Have the client do its task again, and wait until it has begun."""
+        self.requests_before = len(self.observer.observe().requests)
+        self.restarts += 1
+        self.session = self._start(self.task, f"restart-{self.restarts}")
+        self._until(self._has_begun, monotonic() + self.client.patience)
 
     def _environment(self, task: Mapping[str, Any]) -> dict[str, str]:
         """The task of the client; what does not apply is left out."""
@@ -267,6 +275,11 @@ class _CaseRun:
             self._send(step)
         elif "mark" in step:
             self.observer.mark(step["mark"])
+        elif step.get("client") == "start":
+            self._restart()
+        elif "client" in step:
+            if self.session is not None:
+                self.session.stop()
         elif "pause" in step:
             self._until(lambda: False, monotonic() + parse_duration(step["pause"]).total_seconds())
         else:

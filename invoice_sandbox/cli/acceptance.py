@@ -23,7 +23,10 @@ from invoice_sandbox.acceptance.runs import judged
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.bundles.archive import read_bundle
+from invoice_sandbox.cli.acceptance_explore import explore
+from invoice_sandbox.cli.acceptance_prove import prove
 from invoice_sandbox.cli.acceptance_run import (
+    CASE,
     INTERRUPTED,
     OPTIONS,
     Chosen,
@@ -110,8 +113,12 @@ def acceptance() -> None:
     """Judge a client against an acceptance plan."""
 
 
+acceptance.add_command(explore)
+acceptance.add_command(prove)
+
+
 @acceptance.command()
-@options(_CLIENT | OPTIONS)
+@options(_CLIENT | OPTIONS | CASE)
 def run(
     command: str | None, http: str | None, webhook_url: str | None, at_a_time: int, **given: Any
 ) -> None:
@@ -127,6 +134,7 @@ def run(
     invoice-sandbox acceptance run --exec ./client --out report --declare webhooks,idempotency
     invoice-sandbox acceptance run --exec ./client --out report --only backoff --only money
     invoice-sandbox acceptance run --http http://localhost:5000/acceptance --out report
+    invoice-sandbox acceptance run --exec ./client --out report --case found/case.yaml
     """
     if (command is None) == (http is None):
         raise click.UsageError("pass either --exec or --http")

@@ -27,6 +27,7 @@ from invoice_sandbox.acceptance.reports import (
 )
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, run_plan
 from invoice_sandbox.acceptance.runs import BUNDLE, run_parts
+from invoice_sandbox.acceptance.single_case import plan_with_case
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.bundles.archive import write_bundle
@@ -40,12 +41,27 @@ from invoice_sandbox.conformance.plan import (
     plan_of,
 )
 from invoice_sandbox.control.client import ControlClient, SandboxError, checked_key, checked_url
+from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.testing.server import Options, serving
 
 INTERRUPTED: Final = 130
 """Exit status of a run that was interrupted."""
 
+CASE: Final[dict[str, dict[str, Any]]] = {
+    "--case": {
+        "metavar": "FILE",
+        "type": FILE,
+        "help": "Run only the case in this file, such as one of 'acceptance explore'.",
+    }
+}
+EXEC: Final[dict[str, dict[str, Any]]] = {
+    "--exec command": {
+        "metavar": "CMD",
+        "required": True,
+        "help": "Command of the client; it runs once for each case, with ACCEPTANCE_TASK.",
+    }
+}
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--out": {
         "metavar": "DIR",
@@ -100,6 +116,7 @@ class Chosen:
     server: str | None
     key: str
     project: Path | None
+    case: Path | None = None
 
 
 @contextmanager
@@ -119,8 +136,7 @@ def run_checks(
 ) -> int:
     """Run the checks and write the reports. Returns the exit status of the command."""
     out = chosen.out
-    file = chosen.plan or plan_of(chosen.project or default_project())
-    plan = loaded_plan(file, control)
+    plan, content = _plan_of(chosen, control)
     declared, attests = declared_of(plan, chosen.declared), dict(chosen.attests)
     known_checks(plan, "--attest", attests)
     checks = _chosen(plan, chosen.only)
@@ -154,7 +170,7 @@ def run_checks(
     lines.close()
     progress.end(report_object(report, subject))
     text = write_reports(out, report, subject)
-    parts = run_parts(report, subject, attests, file.read_bytes(), contract, text)
+    parts = run_parts(report, subject, attests, content, contract, text)
     write_bundle(out / BUNDLE, *parts)
     progress.keep((out / BUNDLE).read_bytes())
     for check in report.worst_first:
@@ -166,15 +182,32 @@ def run_checks(
     return status_of(report)
 
 
-def words_of(text: str) -> list[str]:
+def words_of(text: str, option: str = "--exec") -> list[str]:
     """The words of a command. Raises UserError when it cannot be started."""
     try:
         parts = shlex.split(text)
     except ValueError as error:
-        raise UserError(f"--exec: {error}") from None
+        raise UserError(f"{option}: {error}") from None
     if not parts or shutil.which(parts[0]) is None:
-        raise UserError(f"--exec: there is no command '{parts[0] if parts else ''}'")
+        raise UserError(f"{option}: there is no command '{parts[0] if parts else ''}'")
     return parts
+
+
+def file_of(chosen: Chosen) -> Path:
+    """The file of the plan. Raises UserError."""
+    return chosen.plan or plan_of(chosen.project or default_project())
+
+
+def _plan_of(chosen: Chosen, control: ControlClient) -> tuple[Plan, bytes]:
+    """The plan, with the only case if one was chosen, and its content."""
+    file = file_of(chosen)
+    plan = loaded_plan(file, control)
+    if chosen.case is None:
+        return plan, file.read_bytes()
+    if chosen.only:
+        raise click.UsageError("--only cannot be used with --case, which is the only case")
+    name, case = str(chosen.case), load_document(chosen.case)
+    return plan_with_case(file.read_bytes(), name, case, served_vocabulary(control))
 
 
 def loaded_plan(file: Path, control: ControlClient) -> Plan:

@@ -85,7 +85,8 @@ class Check:
 class Plan:
     """A plan; ``digest`` is the SHA-256 of its content.
 
-    ``pointers`` are the places of operations and event types in the contract, by their names.
+    ``search`` are the situations of a search, without ``$`` names of the plan. ``pointers`` are the
+    places of operations and event types in the contract, by their names.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Plan:
     probes: Mapping[str, Case] = field(default_factory=dict)
     invariants: Mapping[str, Rule] = field(default_factory=dict)
     pointers: Mapping[str, str] = field(default_factory=dict)
+    search: tuple[Mapping[str, Any], ...] = ()
     credentials: Mapping[str, Any] | None = None
     preflight: str | None = None
     digest: str = ""
@@ -203,7 +205,7 @@ def _with_values(document: Any) -> Any:
     """Return the document with the values of the plan in its checks and probes."""
     if not isinstance(document, Mapping) or not isinstance(document.get("values"), Mapping):
         return document
-    values, filled = document["values"], ("checks", "probes")
+    values, filled = document["values"], ("checks", "probes", "search")
     with_values = {part: resolved(document[part], values) for part in filled if part in document}
     return {**document, **with_values}
 

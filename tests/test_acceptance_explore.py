@@ -136,10 +136,13 @@ def test_misuse_is_named(
 def test_a_search_shrinks_to_the_fewest_moves() -> None:
     situation = {"name": "any", "moves": {name: {} for name in "abcdef"}}
 
+    interrupted = Event()
+
     def fails(path: SearchPath) -> bool:
+        assert not interrupted.is_set()
         return "c" in path.moves and "e" in path.moves[path.moves.index("c") :]
 
-    found = Search([situation], fails, lambda _: None, 20, Event()).run(1)
+    found = Search([situation], fails, lambda _: None, 20, interrupted).run(1)
     assert found is not None
     assert found.moves == ("c", "e")
 

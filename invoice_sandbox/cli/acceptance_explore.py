@@ -130,7 +130,6 @@ class _Exploration:
         if found is None:
             click.echo(f"Nothing found in {_clock(self._seconds)}: {counts}")
             return 0
-        self._interrupted.clear()
         self._write(found)
         click.echo(f"{counts}; {len(found.moves)} moves: {', '.join(found.moves) or 'none'}")
         declared = f" --declare {','.join(sorted(self._declared))}" if self._declared else ""

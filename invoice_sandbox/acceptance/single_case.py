@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.plan import Plan, PlanVocabulary, read_plan
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.conformance.plan import Plan, PlanVocabulary, read_plan
 from invoice_sandbox.openapi.load.documents import parse_text
 from invoice_sandbox.openapi.load.text import DocumentError
 

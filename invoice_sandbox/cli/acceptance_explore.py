@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from invoice_sandbox.acceptance.plan import served_vocabulary
+from invoice_sandbox.acceptance.observer import served_vocabulary
 from invoice_sandbox.acceptance.process import CommandClient
 from invoice_sandbox.acceptance.reports import contract_subject
 from invoice_sandbox.acceptance.runner import RunReport, run_plan

@@ -93,20 +93,22 @@ def apply_trigger(
     trigger: str,
     *,
     derive: Callable[[Record], Record] = lambda record: record,
+    audited: bool = True,
     **metadata: Any,
 ) -> tuple[Record, str | None]:
     """Store the record with its new status, audit the move, and return the type of event to emit.
 
     ``machine`` is a machine of the lifecycle, ``collection`` where its records are stored.
-    ``derive`` returns the moved record with the members that follow from its status. Raises
-    ApiError 409 with the legal triggers.
+    ``derive`` returns the moved record with the members that follow from its status. A move that is
+    not ``audited`` here is one that the caller audits. Raises ApiError 409 with the legal triggers.
     """
     step = _step(context, machine, record, trigger)
     moved = derive({**record, "status": step.to, "previousStatus": record["status"]})
     context.state.put(collection, record["id"], moved)
     action = step.event or f"{machine.replace('-', '_')}.{trigger.replace('-', '_')}"
     target = (machine.replace("-", "_"), record["id"])
-    audit(context, action, target, **{"from": record["status"], "to": step.to, **metadata})
+    if audited:
+        audit(context, action, target, **{"from": record["status"], "to": step.to, **metadata})
     return moved, step.event
 
 

@@ -27,7 +27,7 @@ from .financing import (
     open_request,
 )
 from .invoices import CLIENT, SYNTHETIC_INVOICE, apply_invoice_trigger, emit_move, load_invoice
-from .lifecycle import move_record, unfinished_statuses
+from .lifecycle import apply_trigger, move_record, unfinished_statuses
 from .pricing import Terms, check_offer, check_stated, price, pricing_members, terms_of
 from .routing import deal_for, load_partner, outside_mandate
 from .tenor import check_not_past_due, tenor_days
@@ -43,6 +43,14 @@ DEMO_PARTNER: Final = "ptn_sandbox_everest"
 EXPIRE: Final = "end-validity"
 """The action that ends the validity of an offer."""
 
+END_EVENTS: Final[Mapping[str, str]] = {
+    "Declined": "offer.declined",
+    "Expired": "offer.expired",
+    "Withdrawn": "offer.withdrawn",
+    "Superseded": "offer.superseded",
+}
+"""By final status of an offer: the event of its end."""
+
 _INTERNAL: Final = frozenset({"source", "previousStatus"})
 _VALIDITY: Final = timedelta(hours=72)
 _RECOURSE_LIMIT: Final = Decimal("0.5")
@@ -56,6 +64,23 @@ def public_offer(record: Mapping[str, Any]) -> Record:
 def move_offer(context: Context, offer: Record, trigger: str) -> Record:
     """Apply ``trigger`` to the offer and emit its event. Raises ApiError 409."""
     return move_record(context, OFFER, OFFERS, offer, trigger, view=public_offer)
+
+
+def end_offer(context: Context, offer: Record, trigger: str) -> Record:
+    """End an offer whose end moves no invoice; ``emit_end`` emits its event. ApiError 409."""
+    ended, _ = apply_trigger(context, OFFER, OFFERS, offer, trigger, audited=False)
+    about = {"from": offer["status"], "invoiceId": offer["invoiceId"]}
+    audit(context, END_EVENTS[ended["status"]], ("offer", offer["id"]), **about)
+    return ended
+
+
+def emit_end(context: Context, offer: Record, invoice: Record | None) -> None:
+    """Emit the event of an offer that has ended and has moved no invoice."""
+    event_type, data = END_EVENTS[offer["status"]], public_offer(offer)
+    if invoice is None:
+        context.announce(event_type, data)
+    else:
+        emit_move(context, event_type, invoice, offer=data)
 
 
 def load_offer(context: Context, offer_id: str) -> Record:
@@ -152,7 +177,9 @@ def _receive(
     context: Context, offer: Record, request: Record | None, invoice: Record | None
 ) -> Record:
     if is_expired(context, offer):
-        return move_offer(context, offer, "expire")
+        ended = end_offer(context, offer, "expire")
+        emit_end(context, ended, invoice)
+        return ended
     if request is not None:
         move_request(context, request, "receive-offer")
     if invoice is not None:

@@ -27,6 +27,8 @@ from .invoices import INVOICE, INVOICES, apply_invoice_trigger, emit_move, load_
 from .lifecycle import allows_trigger, check_trigger, is_financed, is_fully_funded, is_funded
 from .offers import (
     OFFER,
+    emit_end,
+    end_offer,
     is_expired,
     load_offer,
     make_default_offer,
@@ -105,10 +107,11 @@ def trigger_offer(context: Context, offer: Record, trigger: str) -> Record:
     """
     check_trigger(context, OFFER, offer, trigger)
     invoice = context.state.get(INVOICES, offer["invoiceId"] or "")
-    if invoice is None:
-        if trigger == "accept":
-            _check_valid(context, offer)
+    if invoice is None and trigger == "accept":
+        _check_valid(context, offer)
         return move_offer(context, offer, trigger)
+    if invoice is None:
+        return _end_alone(context, offer, trigger, None)
     invoice_trigger = f"{trigger}-offer"
     check_trigger(context, INVOICE, invoice, invoice_trigger)
     if trigger == "accept":
@@ -116,7 +119,7 @@ def trigger_offer(context: Context, offer: Record, trigger: str) -> Record:
     unfinished = unfinished_offers(context, invoice["id"])
     others = [other for other in unfinished if other["id"] != offer["id"]]
     if others and trigger != "accept":
-        return move_offer(context, offer, trigger)
+        return _end_alone(context, offer, trigger, invoice)
     _move_together(context, invoice, invoice_trigger, [offer, *others], offerId=offer["id"])
     return load_offer(context, offer["id"])
 
@@ -164,14 +167,21 @@ def expire_offer(context: Context, offer: Record) -> None:
     if not allows_trigger(context, OFFER, offer, "expire"):
         return
     invoice = context.state.get(INVOICES, offer["invoiceId"] or "")
-    if invoice is None or not allows_trigger(context, INVOICE, invoice, "expire-offers"):
-        move_offer(context, offer, "expire")
-        return
-    unfinished = unfinished_offers(context, invoice["id"])
-    if len(unfinished) > 1:
-        move_offer(context, offer, "expire")
+    if (
+        invoice is None
+        or not allows_trigger(context, INVOICE, invoice, "expire-offers")
+        or len(unfinished_offers(context, invoice["id"])) > 1
+    ):
+        _end_alone(context, offer, "expire", invoice)
     else:
         _move_together(context, invoice, "expire-offers", [offer], offerId=offer["id"])
+
+
+def _end_alone(context: Context, offer: Record, trigger: str, invoice: Record | None) -> Record:
+    """Return the offer after its end, which moves no invoice."""
+    ended = end_offer(context, offer, trigger)
+    emit_end(context, ended, invoice)
+    return ended
 
 
 def _check_acceptable(context: Context, invoice: Record, offers: Sequence[Record]) -> None:
@@ -215,10 +225,13 @@ def _move_together(
     if request is not None:
         request = _follow_request(context, request, invoice, following)
         related["financing_request"] = public_request(request)
-    moved = _follow_offers(context, offers, following)
+    is_about_offer = event is not None and event.startswith("offer.")
+    moved, ended = _follow_offers(context, offers, following, is_about_offer=is_about_offer)
     if moved:
         related["offer"] = public_offer(moved[0])
     emit_move(context, event, invoice, **related)
+    for offer in ended:
+        emit_end(context, offer, invoice)
 
 
 def _follow_request(
@@ -263,16 +276,24 @@ def _try_request(context: Context, request: Record, trigger: str) -> Record:
 
 
 def _follow_offers(
-    context: Context, offers: Sequence[Record], following: Following | None
-) -> list[Record]:
-    """Return the offers after the triggers that follow; the move is about the first one."""
-    if following is None:
-        return list(offers)
-    moved = []
+    context: Context,
+    offers: Sequence[Record],
+    following: Following | None,
+    *,
+    is_about_offer: bool,
+) -> tuple[list[Record], list[Record]]:
+    """Return the offers after the triggers that follow, and those of them whose ends have an event
+    of their own: all but the first one, if the move of the invoice is about that."""
+    moved, ended = [], []
     for index, offer in enumerate(offers):
-        trigger = following.other_offers if index else following.offer
-        if trigger is not None and allows_trigger(context, OFFER, offer, trigger):
+        trigger = None
+        if following is not None:
+            trigger = following.other_offers if index else following.offer
+        if trigger is None or not allows_trigger(context, OFFER, offer, trigger):
+            moved.append(offer)
+        elif is_about_offer and not index:
             moved.append(move_offer(context, offer, trigger))
         else:
-            moved.append(offer)
-    return moved
+            moved.append(end_offer(context, offer, trigger))
+            ended.append(moved[-1])
+    return moved, ended

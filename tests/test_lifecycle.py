@@ -134,13 +134,14 @@ def test_every_machine_has_exactly_its_end_states(name: str) -> None:
     assert {state for state in machine.states if not machine.legal[state]} == machine.terminal
 
 
-def test_there_are_31_types_of_an_invoice_and_four_others() -> None:
+def test_there_are_31_types_of_an_invoice_and_five_others() -> None:
     recorded = {INVOICE.created, *(one.event for one in INVOICE.transitions)}
     assert len(recorded) == 31
     assert SHIPPED.events.keys() - recorded == {
         "invoice.action_required",
         "invoice.credit_note_applied",
         "financing_request.routed",
+        "offer.superseded",
         "webhook_endpoint.disabled",
     }
 

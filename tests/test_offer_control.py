@@ -126,7 +126,7 @@ def test_accepting_is_reported_once_by_each_record_that_moves(client: httpx.Clie
     before = len(actions(client, invoice_id))
     pull(client, first, "accept")
     assert actions(client, first) == ["offer.accept", "offer.recorded"]
-    assert actions(client, second) == ["offer.supersede", "offer.recorded"]
+    assert actions(client, second) == ["offer.superseded", "offer.recorded"]
     assert actions(client, invoice_id)[:-before] == ["offer.accepted"]
     log = client.get("/api/audit-log", params={"targetId": invoice_id}).json()["data"]
     assert log[0]["metadata"]["offerId"] == first
@@ -140,7 +140,8 @@ def test_an_offer_beside_which_another_is_live_moves_without_others(
     before = actions(client, invoice_id)
     pull(client, first, word)
     assert actions(client, invoice_id) == before
-    assert actions(client, first) == [f"offer.{word}", "offer.recorded"]
+    ends = {"decline": "offer.declined", "withdraw": "offer.withdrawn"}
+    assert actions(client, first) == [ends[word], "offer.recorded"]
 
 
 REJECTED: dict[str, tuple[list[str], str, str]] = {

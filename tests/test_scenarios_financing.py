@@ -46,6 +46,7 @@ SCENARIO_TABLE: dict[str, str] = {
     + """
     PT8S        offer.received                   Offered
     P1D         offer.accepted                   OfferAccepted
+    P1D         offer.superseded                 Superseded
     """,
     "offer-expires": OFFERED
     + """
@@ -494,7 +495,7 @@ def test_a_paid_invoice_pays_the_net_proceeds_then_the_reserve(client: httpx.Cli
 @pytest.mark.parametrize(
     ("name", "conditions", "last"),
     [
-        ("competing-offers", {"decision": "PT1H"}, "PT1H offer.accepted OfferAccepted"),
+        ("competing-offers", {"decision": "PT1H"}, "PT1H offer.superseded Superseded"),
         ("offer-withdrawn", {"patience": "P2D"}, "P2DT6S offer.withdrawn FinancingRequested"),
         (
             "withdrawn-after-accept",

@@ -97,6 +97,7 @@ SCENARIO_TABLE: dict[str, tuple[dict[str, Any] | None, str]] = {
         f"""{TO_OFFERED}
         PT1H6S    invoice.disputed  Disputed
         P2DT1H6S  invoice.rejected  Rejected
+        P2DT1H6S  offer.withdrawn   Withdrawn
         """,
     ),
     "dispute-resolved": (

@@ -33,7 +33,23 @@ _OPEN: Final = frozenset({"OPEN", "SUBMITTED", _PARTLY_PAID})
 """ERP statuses of an invoice that can be financed. Any other counts as open, because ERP systems
 have words of their own; the result of the item says so."""
 
-_CREDIT_NOTES: Final = frozenset({"CREDITNOTE", "CREDITMEMO"})
+_CREDIT_NOTES: Final = frozenset(
+    {
+        *("CREDITNOTE", "CREDITMEMO", "81", "83", "261", "262", "296", "308", "381", "396"),
+        *("420", "458", "532"),
+    }
+)
+"""Document types of credit notes: words, and the codes of UNTDID 1001 that EN 16931 reads so."""
+
+_INVOICES: Final = frozenset(
+    {
+        *("INVOICE", "71", "80", "82", "84", "102", "218", "219", "331", "326", "325", "380"),
+        *("382", "383", "384", "385", "386", "387", "388", "389", "390", "393", "394", "395"),
+        *("456", "457", "527", "553", "575", "623", "633", "751", "780", "817", "870", "875"),
+        *("876", "877", "935"),
+    }
+)
+"""Document types of invoices, likewise. Any other is read as an invoice; the result says so."""
 
 _INPUT: Final = frozenset(
     {"sellerId", "debtorId", "invoiceNumber", "amount", "currency", "issueDate", "dueDate"}
@@ -143,9 +159,14 @@ def _reason_to_skip(item: Any) -> str | None:
 
 
 def _reading(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how the ERP status of a registered item was read, if its word is unknown."""
-    known = item.get("erpStatus") is None or _word(item, "erpStatus") in _OPEN
-    return {} if known else {"erpStatus": item["erpStatus"], "readAs": "OPEN"}
+    """Return how the ERP status and the document type of a registered item were read, if the words
+    are unknown."""
+    reading: dict[str, Any] = {}
+    if item.get("erpStatus") is not None and _word(item, "erpStatus") not in _OPEN:
+        reading |= {"erpStatus": item["erpStatus"], "readAs": "OPEN"}
+    if item.get("documentType") is not None and _word(item, "documentType") not in _INVOICES:
+        reading |= {"documentType": item["documentType"], "documentReadAs": "INVOICE"}
+    return reading
 
 
 def _problems(step: Step, item: Any) -> list[str]:
@@ -180,9 +201,11 @@ def _pick(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _word(item: Mapping[str, Any], name: str) -> str:
-    """Return the letters of a word in upper case: ``Partially paid`` is PARTIALLYPAID."""
+    """Return the letters and digits of a word in upper case: ``Partially paid`` is PARTIALLYPAID,
+    381 is 381."""
     word = item.get(name)
-    return "".join(filter(str.isalpha, word)).upper() if isinstance(word, str) else ""
+    word = str(word) if type(word) is int else word
+    return "".join(filter(str.isalnum, word)).upper() if isinstance(word, str) else ""
 
 
 def _key(item: Any, system: str | None) -> str | None:

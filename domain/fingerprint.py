@@ -65,11 +65,12 @@ class RegistryKeys:
 def registry_keys(invoice: Mapping[str, Any]) -> RegistryKeys:
     """Return the keys by which the registry finds an invoice.
 
-    `similar` is `("s1:<hex>",)`, or `("s1:<hex>", "s2:<hex>")` for an invoice with a `dueDate`. Two
-    invoices are similar exactly if they share a key. S1: the same seller, debtor, currency and
+    `similar` is `("s1:<hex>", "s3:<hex>")`, with `"s2:<hex>"` in between for one with a `dueDate`.
+    Two invoices are similar exactly if they share a key. S1: the same seller, debtor, currency and
     loose number, with any amount: letters and digits only, and every run of digits without leading
-    zeros. S2: the same seller, debtor, currency, amount and due date, with any number. Invoices
-    with one fingerprint share S1 as well: compare fingerprints first. Raises like `canonical_text`.
+    zeros. S2: the same seller, debtor, currency, amount and due date, with any number. S3: the same
+    debtor, currency, amount and loose number, from any seller: the double sale. Invoices with one
+    fingerprint share keys as well: compare fingerprints first. Raises like `canonical_text`.
 
     Source: fingerprint scheme ilf1, similarity.
     """
@@ -117,11 +118,13 @@ def _canonical_members(invoice: Mapping[str, Any]) -> dict[str, str]:
 
 def _similarity_keys(members: Mapping[str, str], invoice: Mapping[str, Any]) -> tuple[str, ...]:
     parties = (members["sellerId"], members["debtorId"], members["currency"])
-    same_number = _key("s1", *parties, _loose_number(members["invoiceNumber"]))
+    number = _loose_number(members["invoiceNumber"])
+    same_number = _key("s1", *parties, number)
+    other_seller = _key("s3", *parties[1:], members["amount"], number)
     due_date = invoice.get("dueDate")
     if due_date is None:
-        return (same_number,)
-    return (same_number, _key("s2", *parties, members["amount"], due_date))
+        return (same_number, other_seller)
+    return (same_number, _key("s2", *parties, members["amount"], due_date), other_seller)
 
 
 def minor_units(currency: str) -> int:
@@ -240,6 +243,11 @@ def _canonical(value: Any) -> bytes:
         return dump_json(value)
     except TypeError:
         raise ValueError("half of a surrogate pair has no form in UTF-8") from None
+
+
+def is_money(currency: str) -> bool:
+    """True for the code of a currency that ISO 4217 lists with a minor unit: EUR, not XXX."""
+    return currency.strip().upper() in _minor_units()
 
 
 @cache

@@ -72,6 +72,13 @@ _CANCELLED: Final = frozenset({"Withdrawn", "Rejected", "Expired"})
 _LEVELS: Final = ("Financed", "Registered")
 """The levels of a registration for whoever registers the same invoice, the most serious first."""
 
+_REASONS: Final[Mapping[str, str]] = {
+    "s1": "SameNumber",
+    "s2": "SameAmountAndDueDate",
+    "s3": "OtherSeller",
+}
+"""By kind of key: why invoices that share it are similar."""
+
 _MAX_MATCHES: Final = 10
 _KEY_LENGTH: Final = 32
 """Digits of a SHA-256 that are stored: no two invoices share 116 bits by chance."""
@@ -82,11 +89,13 @@ class Match:
     """An earlier registration with the same fingerprint, or a similar one.
 
     A registration that is not ``own`` is one of another platform; its record is confidential.
+    ``reason`` is why an invoice is similar.
     """
 
     type: Literal["Exact", "Similar"]
     invoice: Record
     own: bool = True
+    reason: str | None = None
 
 
 def public_invoice(record: Mapping[str, Any]) -> Record:
@@ -214,7 +223,8 @@ def find_matches(state: Transaction, keys: RegistryKeys, exclude: str | None = N
     similar = [(level, key) for level in _LEVELS for key in keys.similar]
     for level, key in exact + similar:
         for invoice in _registered(state, level, key, limit=_MAX_MATCHES + 1):
-            match = Match("Exact" if key == keys.fingerprint else "Similar", invoice)
+            reason = _REASONS.get(key.partition(":")[0])
+            match = Match("Similar" if reason else "Exact", invoice, reason=reason)
             matches.setdefault(invoice["id"], match)
     matches.pop(exclude or "-", None)
     return list(matches.values())[:_MAX_MATCHES]
@@ -234,12 +244,17 @@ def registry_state(match: Match | None) -> str:
     return "DuplicateFinanced" if financed else "RegisteredDuplicate"
 
 
-def public_match(match: Match) -> Record:
-    """Return a match as the API shows it; of another platform's only the type."""
-    if not match.own:
-        return {"matchType": match.type, "ownRegistration": False}
+def public_match(match: Match, seller: str | None = None) -> Record:
+    """Return a match as the API shows it; of another platform's only the type.
+
+    A session of one ``seller`` sees as little of another seller's, besides the reason.
+    """
+    reason = {"reason": match.reason} if match.reason else {}
+    if not match.own or seller not in {None, match.invoice["sellerId"]}:
+        return {"matchType": match.type, "ownRegistration": False, **reason}
     return {
         "matchType": match.type,
+        **reason,
         "registryId": match.invoice["registryId"],
         "ownRegistration": True,
         "matchedState": _matched_state(match.invoice),

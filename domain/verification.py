@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -12,7 +12,7 @@ from invoice_sandbox.project.api import Context, Record, conflict
 
 from .audit import audit
 from .findings import Finding, load_findings, prepare_finding
-from .fingerprint import canonical_party, is_blank, registry_keys
+from .fingerprint import canonical_party, is_blank, is_money, registry_keys
 from .invoices import (
     INVOICE,
     Match,
@@ -25,7 +25,7 @@ from .invoices import (
 )
 from .lifecycle import unfinished_statuses
 from .routing import ASSIGNMENT_RULES, load_organisation
-from .tenor import tenor_days
+from .tenor import day_number, tenor_days
 
 VERIFICATIONS: Final = "verifications"
 """The latest verification of each invoice, by the invoice's id."""
@@ -50,7 +50,7 @@ ITEMS: Final = (
     Item("delivery_evidence", "Delivery evidence", False),
     Item("eligibility", "Eligibility", True),
     Item("assignability", "Assignability", True),
-    Item("related_party", "Related party", False),
+    Item("related_party", "Related party", True),
     Item("payment_details", "Payment details", False),
 )
 
@@ -89,6 +89,9 @@ class Facts:
 
 
 ACTION_REQUIRED: Final = "invoice.action_required"
+
+_FAR_DAYS: Final = 730
+"""Days from today of a due date or an issue date that is worth a note."""
 
 _UNVERIFIED: Final = ("Registered", "VerificationPending", "VerificationFailed")
 _RUN_STATUS: Final[Mapping[str, str]] = {
@@ -265,7 +268,18 @@ def _eligibility(invoice: Mapping[str, Any], facts: Facts) -> Finding:
         return "Failed", "PastDue"
     if Decimal(invoice["amount"]) <= 0:
         return "Failed", "AmountNotPositive"
-    return "Passed", None
+    return "Passed", ", ".join(_unusual(invoice, facts)) or None
+
+
+def _unusual(invoice: Mapping[str, Any], facts: Facts) -> Iterator[str]:
+    """Yield what is worth a note about an invoice and stops nothing."""
+    issued, today = invoice.get("issueDate"), facts.today.toordinal()
+    if not is_money(invoice["currency"]):
+        yield "UnknownCurrency"
+    if tenor_days(invoice, facts.today) > _FAR_DAYS:
+        yield "DueDateFar"
+    if issued and today - day_number(issued) > _FAR_DAYS:
+        yield "IssueDateFar"
 
 
 def _assignability(_invoice: Mapping[str, Any], facts: Facts) -> Finding:
@@ -274,15 +288,27 @@ def _assignability(_invoice: Mapping[str, Any], facts: Facts) -> Finding:
     return state, f"{facts.country}:{facts.assignable}"
 
 
+def _seller(invoice: Mapping[str, Any], _facts: Facts) -> Finding:
+    return ("ManualReview", "BlankSeller") if is_blank(invoice["sellerId"]) else ("Passed", None)
+
+
+def _debtor(invoice: Mapping[str, Any], _facts: Facts) -> Finding:
+    return ("ManualReview", "BlankDebtor") if is_blank(invoice["debtorId"]) else ("Passed", None)
+
+
 def _related(invoice: Mapping[str, Any], _facts: Facts) -> Finding:
-    if canonical_party(invoice["sellerId"]) == canonical_party(invoice["debtorId"]):
-        return "Failed", "SameParty"
+    """Send an invoice to a reviewer whose seller is its debtor, in whatever case it is written."""
+    seller, debtor = (canonical_party(invoice[name]) for name in ("sellerId", "debtorId"))
+    if seller.casefold() == debtor.casefold() and not is_blank(seller):
+        return "ManualReview", "SameParty"
     return "Passed", None
 
 
 _RULES: Final[Mapping[str, Callable[[Mapping[str, Any], Facts], Finding]]] = {
     "invoice_data_complete": _data,
     "duplicate_check": _duplicate,
+    "seller_kyb": _seller,
+    "debtor_kyb": _debtor,
     "debtor_confirmation": _confirmation,
     "delivery_evidence": _no_evidence,
     "eligibility": _eligibility,

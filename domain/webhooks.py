@@ -124,6 +124,11 @@ def endpoint_warnings(call: Call, endpoint: Record) -> Iterator[str]:
     """Yield a sentence for whatever in a new endpoint does not have the effect that was meant."""
     for name in endpoint["unknownEvents"]:
         yield f"{_quoted(name)} is no event type; {suggestion(name, call.lifecycle.events)}"
+    for name in endpoint["deniedEvents"]:
+        yield (
+            f"{_quoted(name)} is in deniedEvents: the key that created the endpoint may not read "
+            f"the data, for which it needs {' and '.join(_scopes_of(name))}; that is not delivered"
+        )
     url = endpoint["url"]
     if endpoint.get("disabledReason") == "url_missing":
         yield "without a url nothing is delivered"

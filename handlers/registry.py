@@ -5,7 +5,7 @@ from __future__ import annotations
 from invoice_sandbox.project.api import Call, Record
 
 from ..domain.fingerprint import SCHEME, registry_keys
-from ..domain.invoices import find_matches, public_match, registry_state
+from ..domain.invoices import find_matches, public_match, registry_state, seller_of
 
 
 def generate_fingerprint(call: Call) -> Record:
@@ -24,5 +24,5 @@ def generate_fingerprint(call: Call) -> Record:
         "canonicalFields": ["sellerId", "debtorId", "invoiceNumber", "amount", "currency"],
         "duplicateRisk": worst.type if worst else "None",
         "registryState": registry_state(worst),
-        "matches": [public_match(match) for match in matches],
+        "matches": [public_match(match, seller_of(call)) for match in matches],
     }

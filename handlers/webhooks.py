@@ -29,6 +29,7 @@ def create_webhook(call: Call) -> Record:
     """Register an endpoint. Its secret is a placeholder and is shown only here."""
     endpoint = register_endpoint(call)
     warnings = [*endpoint_warnings(call, endpoint)]
+    call.hints += [text for text in warnings if "deniedEvents" in text]
     shown = {"warnings": warnings} if warnings else {}
     return {**endpoint, "secretIsPlaceholder": True, **shown}
 

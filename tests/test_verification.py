@@ -25,7 +25,7 @@ ITEMS = [
     ("delivery_evidence", "Delivery evidence", False, "NotApplicable"),
     ("eligibility", "Eligibility", True, "Passed"),
     ("assignability", "Assignability", True, "Passed"),
-    ("related_party", "Related party", False, "Passed"),
+    ("related_party", "Related party", True, "Passed"),
     ("payment_details", "Payment details", False, "Passed"),
 ]
 
@@ -292,11 +292,11 @@ def test_a_failed_invoice_whose_data_are_the_same_fails_the_same(client: httpx.C
     assert actions(client, invoice).count("invoice.verification_failed") == 1
 
 
-def test_an_item_that_is_not_mandatory_fails_nothing(client: httpx.Client) -> None:
+def test_a_seller_who_is_the_debtor_waits_for_a_reviewer(client: httpx.Client) -> None:
     register(client, debtorId=f" {INVOICE['sellerId']}\u200b")
     result = run(client)
-    assert finding(result, "related_party") == ("Failed", "SameParty")
-    assert result["status"] == "Verified"
+    assert finding(result, "related_party") == ("ManualReview", "SameParty")
+    assert result["status"] == "OnHold"
 
 
 def test_a_suspected_duplicate_waits_for_a_reviewer(client: httpx.Client) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any, Final
 
 from invoice_sandbox.project.api import (
@@ -24,7 +23,7 @@ from .credentials import revoke
 from .dates import AT_DATE, trigger_at_date
 from .errors import OUT_OF_BOUNDS
 from .findings import load_findings, prepare_finding
-from .fingerprint import multiply_exactly, registry_keys
+from .fingerprint import registry_keys
 from .invoices import (
     find_matches,
     limit_problems,
@@ -34,7 +33,6 @@ from .invoices import (
 )
 from .ledger import WHOLE
 from .offers import load_offer, make_default_offer, unfinished_offers
-from .routing import largest_amount
 from .transitions import trigger_offer
 from .verification import ACTION_REQUIRED, Code, State, verify
 from .webhooks import rotate_secret
@@ -86,20 +84,18 @@ def request_financing(
     *,
     without_recourse: bool = False,
     partner_ids: list[str] = _ALL_PARTNERS,
-    above_mandates: bool = False,
+    without_match: bool = False,
 ) -> None:
     """Request financing of a Verified invoice that is not past due. Raises ApiError.
 
-    ``partner_ids`` are the only partners that are asked. A request ``above_mandates`` is for more
-    than the invoice and every mandate, so no partner matches.
+    ``partner_ids`` are the only partners that are asked. A request ``without_match`` is one that no
+    mandate takes, whatever the invoice is like.
     """
     invoice = _invoice(step, "Verified")
     financing.check_financeable(step, invoice)
     options: dict[str, Any] = {"recoursePreference": "NonRecourse"} if without_recourse else {}
     options |= {"partnerIds": partner_ids} if partner_ids else {}
-    if above_mandates:
-        options["requestedAmount"] = multiply_exactly(largest_amount(step, invoice), Decimal(2))
-    financing.request_financing(step, [invoice], options)
+    financing.request_financing(step, [invoice], options, without_match=without_match)
 
 
 @scenario_action("receive-offer")

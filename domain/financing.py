@@ -161,13 +161,18 @@ def invoice_to_route(
 
 
 def request_financing(
-    context: Context, invoices: Sequence[Record], options: Mapping[str, Any]
+    context: Context,
+    invoices: Sequence[Record],
+    options: Mapping[str, Any],
+    *,
+    without_match: bool = False,
 ) -> Record:
     """Create a financing request for all of ``invoices`` and route it by the mandates of partners.
 
     ``options`` are members of the body of ``createFinancingRequest``; those left out have
-    defaults. Without an invoice the request is for the synthetic invoice. Raises ApiError 409
-    when the status of an invoice does not allow it.
+    defaults. Without an invoice the request is for the synthetic invoice. A request
+    ``without_match`` is one that no mandate takes. Raises ApiError 409 when the status of an
+    invoice does not allow it.
     """
     for invoice in invoices:
         check_not_past_due(context, invoice)
@@ -175,6 +180,9 @@ def request_financing(
     moved = _apply(context, invoices, "request-financing", request)
     _emit(context, moved, request)
     verdicts = _verdicts(context, invoices, request, options)
+    if without_match:
+        for failed in verdicts.values():
+            failed.append(("mandate", "NO_MANDATE_TAKES_THIS"))
     matched = [partner_id for partner_id, failed in verdicts.items() if not failed]
     unmatched = [
         {"partnerId": partner_id, "failedFilters": reasons(failed)}

@@ -191,6 +191,45 @@ def _receive(
     return offer
 
 
+def fulfil_conditions(context: Context, offer: Record, fulfilled: Sequence[Any] | None) -> Record:
+    """Return the offer with conditions fulfilled: those listed, by default all of them.
+
+    Raises ApiError 409 for a condition that the offer does not have, and for a dead offer.
+    """
+    conditions = _conditions(offer)
+    if offer["status"] not in unfinished_statuses(context, OFFER):
+        raise conflict(f"The offer is {offer['status']}", "Use a live or an accepted offer.")
+    chosen = conditions if fulfilled is None else fulfilled
+    unknown = [condition for condition in chosen if condition not in conditions]
+    if unknown:
+        raise conflict(
+            "The offer has no such condition", f"It has {len(conditions)}; see its 'conditions'."
+        )
+    known = [*offer.get("fulfilledConditions", []), *chosen]
+    done = [condition for condition in conditions if condition in known]
+    changed = {**offer, "fulfilledConditions": done}
+    context.state.put(OFFERS, offer["id"], changed)
+    audit(context, "offer.conditions_fulfilled", ("offer", offer["id"]), count=len(done))
+    return changed
+
+
+def check_conditions(offer: Mapping[str, Any]) -> None:
+    """Raise ApiError 409 for an offer with a condition that is not fulfilled."""
+    done = offer.get("fulfilledConditions", [])
+    left = [condition for condition in _conditions(offer) if condition not in done]
+    if left:
+        raise conflict(
+            f"{len(left)} of the conditions of {offer['id']} are not fulfilled",
+            f"Fulfil them with POST /sandbox/offers/{offer['id']}/conditions.",
+        )
+
+
+def _conditions(offer: Mapping[str, Any]) -> list[Any]:
+    """Return the conditions of an offer, which may be of any type: one that is no list is one."""
+    conditions = offer.get("conditions") or []
+    return conditions if isinstance(conditions, list) else [conditions]
+
+
 def is_expired(context: Context, offer: Record) -> bool:
     """True if the validity of an offer has ended."""
     return parse_instant(offer["validUntil"]) <= context.now

@@ -90,12 +90,6 @@ def partners(context: Context) -> list[Record]:
     return list(context.state.page(PARTNERS, oldest_first=True).records)
 
 
-def largest_amount(context: Context, invoice: Mapping[str, Any]) -> Decimal:
-    """Return the largest of the amount of an invoice and those that the mandates allow."""
-    limits = [partner["mandate"].get("maxAmount", 0) for partner in partners(context)]
-    return max(Decimal(invoice["amount"]), *map(Decimal, limits))
-
-
 def load_partner(context: Context, partner_id: str) -> Record:
     """Return the partner of that id. Raises ApiError 404."""
     return existing(context.state.get(PARTNERS, partner_id), "partner", partner_id)

@@ -27,8 +27,10 @@ from .invoices import INVOICE, INVOICES, apply_invoice_trigger, emit_move, load_
 from .lifecycle import allows_trigger, check_trigger, is_financed, is_fully_funded, is_funded
 from .offers import (
     OFFER,
+    check_conditions,
     emit_end,
     end_offer,
+    find_accepted_offer,
     is_expired,
     load_offer,
     make_default_offer,
@@ -94,6 +96,7 @@ def trigger_invoice(context: Context, invoice: Record, trigger: str, **metadata:
             _check_acceptable(context, invoice, offers[:1])
         elif trigger in _PAY_OUTS and allows_trigger(context, INVOICE, invoice, trigger):
             check_not_past_due(context, invoice)
+            _check_fulfilled(context, invoice)
         _move_together(context, invoice, trigger, offers, **metadata)
         if trigger == "resolve-dispute":
             _end_dispute(context, load_invoice(context, invoice["id"]))
@@ -182,6 +185,13 @@ def _end_alone(context: Context, offer: Record, trigger: str, invoice: Record | 
     ended = end_offer(context, offer, trigger)
     emit_end(context, ended, invoice)
     return ended
+
+
+def _check_fulfilled(context: Context, invoice: Record) -> None:
+    """Raise ApiError 409 unless the conditions of the accepted offer are fulfilled."""
+    offer = find_accepted_offer(context, invoice)
+    if offer is not None:
+        check_conditions(offer)
 
 
 def _check_acceptable(context: Context, invoice: Record, offers: Sequence[Record]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from invoice_sandbox.project.api import Call, Record
 
+from ..domain import offers
 from ..domain.invoices import INVOICE, load_invoice, public_invoice
 from ..domain.lifecycle import legal_triggers
 from ..domain.offers import load_offer, public_offer
@@ -32,6 +33,13 @@ def accept_offer(call: Call) -> Record:
     """Accept the offer; all other live offers on the invoice become Superseded. 404, 409."""
     offer = load_offer(call, call.path["id"])
     return public_offer(trigger_offer(call, offer, "accept"))
+
+
+def fulfil_conditions(call: Call) -> Record:
+    """Fulfil conditions of the offer, by default all, which its pay-out needs. 404, 409."""
+    offer = load_offer(call, call.path["id"])
+    named = (call.body or {}).get("fulfilled")
+    return public_offer(offers.fulfil_conditions(call, offer, named))
 
 
 def decline_offer(call: Call) -> Record:

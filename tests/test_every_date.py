@@ -75,16 +75,6 @@ def test_an_amount_of_more_than_28_digits_is_calculated_exactly(
         assert debits == sum(one.get("credit", 0) for one in posting["entries"]), posting
 
 
-def test_a_request_above_all_mandates_is_for_exactly_twice_the_amount(client: httpx.Client) -> None:
-    choose(client, "no-partner-match")
-    amount = 1234567890123456789012345678901
-    data(client.post("/api/invoices", json=new_invoice(amount=amount)), 201)
-    assert client.post("/sandbox/clock/advance", json={"by": "P1D"}).status_code == 200
-    shown = client.get("/api/financing-requests").text
-    asked = json.loads(shown, parse_float=Fraction)["data"][0]["requestedAmount"]
-    assert asked == 2 * amount
-
-
 def test_a_step_after_the_year_9999_stays_in_the_agenda(client: httpx.Client) -> None:
     choose(client, "late-payment")
     data(client.post("/api/invoices", json=new_invoice(dueDate="9999-12-31")), 201)

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.state import Transaction
-from tests.scenario_run import move, register
+from tests.scenario_run import data, error, move, register, transition
 from tests.support import Running
 
 
@@ -199,3 +199,33 @@ def test_all_of_very_many_offers_are_superseded(client: httpx.Client) -> None:
     invoice_id, made = offered(client, 120)
     pull(client, made[60], "accept")
     assert statuses(client, invoice_id)[2].count("Superseded") == 119
+
+
+def test_an_advance_is_not_paid_out_before_the_conditions_are_fulfilled(
+    client: httpx.Client,
+) -> None:
+    invoice = register(client)
+    move(client, invoice, "start-verification", "verify", "request-financing")
+    conditions = ["A guarantee", {"insured": True}]
+    body = {"invoiceId": invoice["id"], "conditions": conditions}
+    offer_id = data(client.post("/api/offers", json=body), 201)["id"]
+    move(client, invoice, "accept-offer")
+    path = f"/sandbox/offers/{offer_id}/conditions"
+    for fulfilled, left in (([], 2), (["A guarantee"], 1)):
+        shown = data(client.post(path, json={"fulfilled": fulfilled}), 200)
+        assert shown["fulfilledConditions"] == fulfilled
+        for trigger in ("fund", "fund-partially"):
+            rejected = transition(client, invoice, trigger)
+            assert error(rejected) == (409, "invalid_request")
+            assert f"{left} of the conditions of {offer_id} are not fulfilled" in rejected.text
+    assert error(client.post(path, json={"fulfilled": ["Another"]})) == (409, "invalid_request")
+    assert data(client.post(path), 200)["fulfilledConditions"] == conditions
+    move(client, invoice, "fund")
+
+
+def test_the_conditions_of_a_dead_offer_cannot_be_fulfilled(client: httpx.Client) -> None:
+    body = {"validUntil": "2020-01-01T00:00:00Z", "conditions": "a word"}
+    offer_id = data(client.post("/api/offers", json=body), 201)["id"]
+    path = f"/sandbox/offers/{offer_id}/conditions"
+    assert error(client.post(path)) == (409, "invalid_request")
+    assert error(client.post("/sandbox/offers/off_nothing/conditions"))[0] == 404

@@ -262,7 +262,7 @@ def test_an_offer_is_withdrawn_in_every_currency(client: httpx.Client, currency:
 
 
 @pytest.mark.parametrize("members", [{}, {"amount": 1}, {"amount": 10**13}, {"currency": "JPY"}])
-def test_no_partner_finances_more_than_every_mandate(
+def test_no_partner_finances_what_no_mandate_takes(
     client: httpx.Client, members: dict[str, Any]
 ) -> None:
     choose(client, "no-partner-match")
@@ -272,8 +272,11 @@ def test_no_partner_finances_more_than_every_mandate(
     assert (request["status"], request["routedPartnerIds"]) == ("NoMatch", [])
     assert status(client, invoice) == "Verified"
     partners = data(client.get("/api/partners"))
-    largest = max(one["mandate"].get("maxAmount", 0) for one in partners)
-    assert request["requestedAmount"] > max(largest, invoice["amount"])
+    assert request["requestedAmount"] == invoice["amount"] * 0.85 or invoice["amount"] == 1
+    reasons = [one["failedFilters"][-1] for one in request["unmatched"]]
+    assert {(one["filter"], one["reason"]) for one in reasons} == {
+        ("mandate", "NO_MANDATE_TAKES_THIS")
+    }
     assert {one["partnerId"] for one in request["unmatched"]} == {one["id"] for one in partners}
 
 

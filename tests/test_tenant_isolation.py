@@ -170,6 +170,7 @@ TAKING = [
     Row("transitionInvoice", "invoice", "POST", MOVE, {"trigger": "withdraw"}, 404),
     Row("acceptOffer", "offer", "POST", "/sandbox/offers/{id}/accept", status=404),
     Row("declineOffer", "offer", "POST", "/sandbox/offers/{id}/decline", status=404),
+    Row("fulfilConditions", "offer", "POST", "/sandbox/offers/{id}/conditions", status=404),
     Row("withdrawOffer", "offer", "POST", "/sandbox/offers/{id}/withdraw", status=404),
     Row("deleteWorkspace", "workspace", "DELETE", "/sandbox/workspaces/{id}", status=404),
     Row("deleteSnapshot", "snapshot", "DELETE", "/sandbox/snapshots/{id}", status=404),

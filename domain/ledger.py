@@ -41,8 +41,9 @@ class LedgerError(ValueError):
 
 @dataclass(frozen=True)
 class Purchase:
-    """The terms of an accepted offer. ``late_rate`` is the interest per year of ``day_count``,
-    ``recourse_share`` the seller's share of what the debtor in default leaves unpaid."""
+    """The terms of an accepted offer. ``fees`` are those of a pay-out now, ``late_rate`` is the
+    interest per year of ``day_count``, ``recourse_share`` the seller's share of what the debtor in
+    default leaves unpaid."""
 
     currency: str
     face_value: Decimal
@@ -66,8 +67,8 @@ class Ledger:
     """Balances by account, the gross advance drawn so far, and the last day with interest.
 
     ``accrued`` is the interest for late payment times the days of a year, so that it is exact: how
-    often a part of it is posted does not change what is charged in all. ``postings`` are those
-    since the ledger was loaded.
+    often a part of it is posted does not change what is charged in all. ``charged`` are the fees of
+    what is drawn, ``postings`` those since the ledger was loaded.
     """
 
     purchase: Purchase
@@ -75,6 +76,7 @@ class Ledger:
     drawn: Decimal = NOTHING
     interest_day: int | None = None
     accrued: Decimal = NOTHING
+    charged: Decimal = NOTHING
     postings: tuple[Posting, ...] = ()
 
     def __getitem__(self, account: str) -> Decimal:
@@ -87,7 +89,7 @@ class Ledger:
 
     @property
     def fees(self) -> Decimal:
-        """The fees for the advance drawn so far."""
+        """The fees for the advance drawn so far, if it were drawn on the day of the purchase."""
         purchase = self.purchase
         if self.drawn == purchase.advance:
             return purchase.fees
@@ -145,6 +147,7 @@ def pay_out(ledger: Ledger, percent: int = WHOLE) -> Outcome:
     drawn = replace(ledger, drawn=EXACT.add(ledger.drawn, gross))
     fees = _minus(drawn.fees, ledger.fees)
     cash = _minus(gross, fees)
+    drawn = replace(drawn, charged=EXACT.add(ledger.charged, fees))
     after = _post(
         drawn, "pay-out", held=gross, sellerReceived=_negative(cash), result=_negative(fees)
     )
@@ -222,7 +225,7 @@ def repurchase(ledger: Ledger) -> Outcome:
     amount, loss = EXACT.add(claim, ledger["dilutionDue"]), _minus(whole, claim)
     cash = {"sellerRepaid": amount, "sellerReceived": _negative(released)}
     after = _clear(ledger, "repurchase", result=loss, **cash)
-    fees = min(ledger.fees, ledger.outstanding)
+    fees = min(ledger.charged, ledger.outstanding)
     figures = {
         "amount": amount,
         "outstandingAdvance": _minus(ledger.outstanding, fees),
@@ -258,6 +261,7 @@ def as_record(ledger: Ledger) -> Record:
         "drawn": ledger.drawn,
         "interestDay": ledger.interest_day,
         "accrued": ledger.accrued,
+        "charged": ledger.charged,
     }
 
 
@@ -269,6 +273,7 @@ def from_record(purchase: Purchase, record: Mapping[str, Any]) -> Ledger:
         drawn=Decimal(record["drawn"]),
         interest_day=record["interestDay"],
         accrued=Decimal(record["accrued"]),
+        charged=Decimal(record["charged"]),
     )
 
 

@@ -19,6 +19,7 @@ from .invoices import INVOICE, public_invoice
 from .ledger import Ledger, Outcome, Purchase
 from .lifecycle import check_trigger, is_funded, undisputed_status
 from .offers import accepted_offer, find_accepted_offer
+from .pricing import interest
 from .tenor import tenor_days
 from .transitions import trigger_invoice
 
@@ -137,10 +138,12 @@ def _load(context: Context, invoice: Record, offer: Record) -> Ledger:
     A fixture has no postings: its status says what was paid out, and whether the debtor has paid.
     """
     stored = context.state.get(_LEDGERS, offer["id"])
-    ledger = books.open_ledger(_purchase(offer, invoice))
+    is_fixture = stored is None and is_funded(invoice)
+    days = None if is_fixture else max(tenor_days(invoice, context.now.date()), 0)
+    ledger = books.open_ledger(_purchase(offer, invoice, days))
     if stored is not None:
         ledger = books.from_record(ledger.purchase, stored)
-    elif is_funded(invoice):
+    elif is_fixture:
         ledger = _of_fixture(ledger, undisputed_status(invoice))
     today = context.now.date()
     due_day = today.toordinal() + tenor_days(invoice, today)
@@ -187,17 +190,23 @@ def _without_offer(posting: Record) -> Record:
     return {name: value for name, value in posting.items() if name != "offerId"}
 
 
-def _purchase(offer: Mapping[str, Any], invoice: Mapping[str, Any]) -> Purchase:
+def _purchase(offer: Mapping[str, Any], invoice: Mapping[str, Any], days: int | None) -> Purchase:
+    """Return the purchase with the fees of a pay-out now: the discount runs for ``days``, which are
+    left to the due day, not from the offer. None: it is that of the offer."""
     discount = offer["discountFee"]
+    day_count = discount.get("dayCount", "ACT/360")
     late: Mapping[str, Any] = offer.get("lateInterest", discount)
     advance = Decimal(offer["advanceAmount"])
     limited = invoice.get("recourse") == "LimitedRecourse"
+    fee = Decimal(discount["amount"])
+    if days is not None:
+        fee = interest(advance, Decimal(discount["annualRate"]), days, offer["currency"], day_count)
     return Purchase(
         currency=offer["currency"],
         face_value=EXACT.add(advance, Decimal(offer["reserveAmount"])),
         advance=advance,
-        fees=EXACT.add(Decimal(discount["amount"]), Decimal(offer["serviceFee"]["amount"])),
+        fees=EXACT.add(fee, Decimal(offer["serviceFee"]["amount"])),
         late_rate=Decimal(late["annualRate"]),
         recourse_share=Decimal(offer["recourseLimit"]) if limited else books.EVERYTHING,
-        day_count=late.get("dayCount", "ACT/360"),
+        day_count=late.get("dayCount", day_count),
     )

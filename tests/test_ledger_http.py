@@ -61,14 +61,23 @@ def test_every_step_is_a_posting_of_debits_and_credits(client: httpx.Client) -> 
     ]
     assert found["postings"][1]["entries"] == [
         {"account": "held", "debit": 8000},
-        {"account": "sellerReceived", "credit": 7800},
-        {"account": "result", "credit": 200},
+        {"account": "sellerReceived", "credit": Decimal("7802.67")},
+        {"account": "result", "credit": Decimal("197.33")},  # a day less than the offer says
     ]
     assert balances(client, invoice) == {
         "debtorPaid": 10000,
-        "sellerReceived": 9800,
-        "result": 200,
+        "sellerReceived": Decimal("9802.67"),
+        "result": Decimal("197.33"),
     }
+
+
+def test_the_discount_runs_from_the_pay_out(client: httpx.Client) -> None:
+    invoice = register(client)
+    move(client, invoice, *ACCEPTED)
+    advance(client, to="2027-01-10T00:00:00Z")
+    move(client, invoice, "fund")
+    # 12 % of 8000 for 10 of 360 days, and 0.4 % of 10,000
+    assert balances(client, invoice)["result"] == Decimal("66.67")
 
 
 def test_a_step_that_the_status_does_not_allow_is_a_conflict(client: httpx.Client) -> None:

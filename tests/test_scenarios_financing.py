@@ -342,17 +342,19 @@ def figures(client: httpx.Client, invoice: Any, action: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("amount", "currency", "conditions", "first", "second"),
     [
-        (10000, "EUR", {}, 3120, 4680),
-        (10000, "EUR", {"percent": 25}, 1950, 5850),
-        (1234.57, "EUR", {"percent": 33}, 317.78, 645.19),
-        (99999, "JPY", {}, 31200, 46799),
+        # the second amount costs a day less of discount than the offer says
+        (10000, "EUR", {}, 3120, 4681.60),
+        (10000, "EUR", {"percent": 25}, 1950, 5852),
+        (1234.57, "EUR", {"percent": 33}, 317.78, 645.41),
+        (99999, "JPY", {}, 31200, 46815),
+        (10000, "EUR", {"rest": "PT1H"}, 3120, 4680),
     ],
 )
-def test_two_payouts_add_up_to_the_net_proceeds(
+def test_two_payouts_add_up_to_the_advance_less_fees(
     client: httpx.Client,
     amount: float,
     currency: str,
-    conditions: dict[str, int],
+    conditions: dict[str, Any],
     first: float,
     second: float,
 ) -> None:
@@ -363,7 +365,8 @@ def test_two_payouts_add_up_to_the_net_proceeds(
     begun = figures(client, invoice, "invoice.partially_funded")
     assert (begun["amount"], begun["paidOut"], begun["netProceeds"]) == (first, first, net_proceeds)
     done = figures(client, invoice, "invoice.funded")
-    assert (done["amount"], done["paidOut"]) == (second, net_proceeds)
+    assert (done["amount"], done["paidOut"]) == (second, round(first + second, 2))
+    assert (round(first + second, 2) == net_proceeds) is ("rest" in conditions)
 
 
 def test_credit_note_and_payments_add_up_to_the_invoice(client: httpx.Client) -> None:

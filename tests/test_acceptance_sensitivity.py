@@ -132,7 +132,7 @@ def named(name: str) -> Fault:
         ("rounds-amounts", [POST], "body", ['{"a": 1.23}']),
         ("changes-repetitions", [POST, POST], "body", ['{"a": 1.234}', '{"a": 11.234}']),
         ("repeats-writes", [POST, GET], "method", ["POST", "POST", "GET"]),
-        ("answers-writes", [POST, GET], "method", ["GET"]),
+        ("responds-to-writes", [POST, GET], "method", ["GET"]),
         ("reads-from-memory", [GET, GET, POST], "method", ["GET", "POST"]),
         ("swallows-pages", [GET], "path", ["/things?limit=5"]),
         ("reads-one-signature", [MESSAGE], "signature", ["v1,x"]),

@@ -202,4 +202,6 @@ def test_an_unknown_path_of_the_control_api_is_an_error_of_the_control_api(tmp_p
 def test_what_all_paths_begin_with_is_no_base_path(server: Running, client: httpx.Client) -> None:
     rejected = client.get("/invoices")
     see = f"See {server.url}/openapi.json."
-    assert rejected.json()["error"]["message"] == f"No operation has this path. {see}"
+    assert rejected.json()["error"]["message"] == (
+        f"No operation has this path; did you mean /api/invoices? {see}"
+    )

@@ -72,6 +72,7 @@ def found(text: str) -> Iterator[tuple[int, str, str]]:
     Inline code, link targets and comments are not prose. In code blocks the promised names pass.
     """
     code = _FENCE.sub(lambda block: _PROMISED.sub(_blank, block.group()), text)
+    code = _ERROR_OF_A_DELIVERY.sub(_blank, code)
     prose = _NOT_PROSE.sub(_blank, code)
     for match in _WORD.finditer(prose):
         yield prose.count("\n", 0, match.start()) + 1, match.group(), _ADVICE[match.lastgroup or ""]
@@ -172,8 +173,12 @@ def sources() -> Iterator[Path]:
     yield from TEXTS
 
 
+_ERROR_OF_A_DELIVERY: Final = re.compile(r"ConnectionRefusedError|(?<![a-z])refused\b(?=[\"}]|  )")
+
+
 def in_code(text: str) -> list[str]:
     """Words that are not used, also as parts of identifiers."""
+    text = _ERROR_OF_A_DELIVERY.sub("", text)
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).replace("_", " ")
     return [match.group().lower() for match in IN_CODE.finditer(words)]
 

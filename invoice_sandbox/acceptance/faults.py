@@ -26,12 +26,12 @@ class Fault:
 
     On the way in, ``remove`` takes a header away, ``put`` changes headers that are there (``new``:
     a fresh value; ``first`` and ``previous``: that of another message), ``edit`` replaces a pattern
-    of the body and ``edit_header`` one of a header, ``query`` is added. ``answer`` is a status that
-    the proxy responds with itself (0: it hangs up); ``from_memory``: with its first response.
+    of the body and ``edit_header`` one of a header, ``query`` is added. ``respond`` is a status
+    that the proxy responds with itself (0: it hangs up); ``from_memory``: with its first response.
     Otherwise the message is sent on, up to ``times`` with a ``pause`` in seconds; if there is a
     ``status``, only while the response has it. On the way back, of a response with that status,
-    ``hide`` takes a header away, ``tell`` changes some, ``cut`` halves the body, ``becomes`` is
-    another status (0: it hangs up), after a ``delay`` in seconds.
+    ``hide`` takes a header away, ``set_headers`` changes some, ``cut`` halves the body,
+    ``becomes`` is another status (0: it hangs up), after a ``delay`` in seconds.
     """
 
     name: str
@@ -50,13 +50,13 @@ class Fault:
     edit: tuple[str, str] | None = None
     edit_header: tuple[str, str, str] | None = None
     query: str = ""
-    answer: int | None = None
+    respond: int | None = None
     from_memory: bool = False
     times: int = 1
     pause: float = 0.0
     status: str = ""
     hide: str = ""
-    tell: Mapping[str, str] = field(default_factory=dict)
+    set_headers: Mapping[str, str] = field(default_factory=dict)
     cut: bool = False
     becomes: int | None = None
     delay: float = 0.0
@@ -147,7 +147,7 @@ FAULTS: Final = (
         name="halves-retry-after",
         that="A wait is half as long as Retry-After.",
         status="429",
-        tell={"retry-after": "1"},
+        set_headers={"retry-after": "1"},
     ),
     Fault(
         name="repeats-without-end",
@@ -170,30 +170,30 @@ FAULTS: Final = (
     ),
     Fault(name="polls-often", that="Every read is sent ten times.", method="GET", times=10),
     Fault(
-        name="answers-writes",
+        name="responds-to-writes",
         that="What should be created is never sent.",
         needs=_ALL,
         method="POST",
-        answer=201,
+        respond=201,
     ),
     Fault(
-        name="answers-later-writes",
+        name="responds-to-later-writes",
         that="Only the first of several requests is sent.",
         needs=_HOOKS,
         method="POST",
         skip=1,
-        answer=201,
+        respond=201,
     ),
     Fault(
         name="drops-reads",
         that="Only the first read arrives.",
         method="GET",
         skip=1,
-        answer=0,
+        respond=0,
     ),
     Fault(
         name="reads-from-memory",
-        that="A read that was sent before is answered from a cache.",
+        that="A read that was sent before gets its response from a cache.",
         method="GET",
         again=True,
         from_memory=True,
@@ -259,7 +259,7 @@ FAULTS: Final = (
         that="Every webhook is rejected.",
         needs=_HOOKS,
         is_webhook=True,
-        answer=401,
+        respond=401,
     ),
     Fault(
         name="accepts-messages",
@@ -274,7 +274,7 @@ FAULTS: Final = (
         that="Webhooks are accepted, and nothing comes of them.",
         needs=_HOOKS,
         is_webhook=True,
-        answer=200,
+        respond=200,
     ),
     Fault(
         name="remembers-before-it-verifies",
@@ -282,7 +282,7 @@ FAULTS: Final = (
         needs=_HOOKS,
         is_webhook=True,
         again=True,
-        answer=200,
+        respond=200,
     ),
     Fault(
         name="rejects-copies",
@@ -290,7 +290,7 @@ FAULTS: Final = (
         needs=_HOOKS,
         is_webhook=True,
         again=True,
-        answer=409,
+        respond=409,
     ),
     Fault(
         name="accepts-unsigned-messages",
@@ -298,7 +298,7 @@ FAULTS: Final = (
         needs=_HOOKS,
         is_webhook=True,
         header=(_SIGNATURE, None),
-        answer=200,
+        respond=200,
     ),
     Fault(
         name="accepts-other-versions",
@@ -306,7 +306,7 @@ FAULTS: Final = (
         needs=_HOOKS,
         is_webhook=True,
         header=(_SIGNATURE, r"^v(?!1,)"),
-        answer=200,
+        respond=200,
     ),
     Fault(
         name="accepts-old-messages",
@@ -314,7 +314,7 @@ FAULTS: Final = (
         needs=_HOOKS,
         is_webhook=True,
         age=(_LATE, _EVER),
-        answer=200,
+        respond=200,
     ),
     Fault(
         name="accepts-messages-from-the-future",
@@ -322,7 +322,7 @@ FAULTS: Final = (
         needs=_HOOKS,
         is_webhook=True,
         age=(-_EVER, -_LATE),
-        answer=200,
+        respond=200,
     ),
     Fault(
         name="accepts-empty-bodies",
@@ -330,7 +330,7 @@ FAULTS: Final = (
         needs=_HOOKS,
         is_webhook=True,
         body=r"^$",
-        answer=200,
+        respond=200,
     ),
     Fault(
         name="reads-one-signature",
@@ -361,8 +361,8 @@ FAULTS: Final = (
         remove=_SIGNATURE,
     ),
     Fault(
-        name="answers-late",
-        that="A message is answered after 17 s, when 15 s are over.",
+        name="responds-late",
+        that="A message gets its response after 17 s, when 15 s are over.",
         needs=_HOOKS,
         is_webhook=True,
         status="2..",
@@ -370,7 +370,7 @@ FAULTS: Final = (
     ),
     Fault(
         name="fails-after-it-has-processed",
-        that="A genuine message is processed and answered with 500.",
+        that="A genuine message is processed and gets a 500.",
         needs=_HOOKS,
         is_webhook=True,
         status="2..",
@@ -387,10 +387,10 @@ FAULTS: Final = (
     ),
     Fault(
         name="stops-receiving",
-        that="Everything after the second message is answered with 503.",
+        that="Everything after the second message gets a 503.",
         needs=_HOOKS,
         is_webhook=True,
         skip=2,
-        answer=503,
+        respond=503,
     ),
 )

@@ -79,7 +79,7 @@ def _message(raw: bytes) -> Message:
     return Message(line, tuple((name, text.strip()) for name, _, text in parts), body)
 
 
-def _answer(status: int, body: bytes) -> Message:
+def _response(status: int, body: bytes) -> Message:
     """A response of the proxy itself; 0: none."""
     if status == 0:
         return _CLOSED
@@ -111,9 +111,9 @@ class Interference:
             return self._kept(identity, _sent(request, host, port))
         if fault.from_memory and earlier:
             return self._counted(earlier)
-        if fault.answer is not None:
+        if fault.respond is not None:
             body = b"" if fault.is_webhook else _MADE_UP
-            return self._counted(_answer(fault.answer, body))
+            return self._counted(_response(fault.respond, body))
         response = self._repeated(request, host, port)
         return self._altered(self._kept(identity, response))
 
@@ -189,12 +189,12 @@ class Interference:
             return response
         if fault.hide:
             altered = altered.with_header(fault.hide, None)
-        for name, text in fault.tell.items():
+        for name, text in fault.set_headers.items():
             altered = altered.with_header(name, text)
         if fault.cut:
             altered = replace(altered, body=altered.body[: len(altered.body) // _HALF])
         if fault.becomes is not None:
-            altered = _answer(fault.becomes, altered.body)
+            altered = _response(fault.becomes, altered.body)
         if fault.delay:
             self._counted(altered)
             self.stopped.wait(fault.delay)

@@ -107,7 +107,7 @@ def _routing(
     """Routing by Connexion to the leaf, which responds."""
     project = engine.project
     demo_key = partial(_demo_key, engine, settings)
-    console = Console.of(engine, inside, demo_key, _plans(settings))
+    console = Console.of(engine, inside, demo_key)
     note = metrics.note if metrics else None
     routing = Routing(
         Leaf(engine, _hosts(settings, engine.url), settings.allow_origin, note), engine.public_path
@@ -359,13 +359,6 @@ def _load(settings: Settings) -> Project:
         if operation.id not in project.handlers:
             _check_response(project.contract, operation)
     return project
-
-
-def _plans(settings: Settings) -> Path | None:
-    """The folder of acceptance plans; a document without a project has none."""
-    if settings.contract:
-        return None
-    return (settings.project or default_project()) / "acceptance"
 
 
 def _with_warnings(project: Project, *, strict: bool) -> Project:

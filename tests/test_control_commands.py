@@ -886,14 +886,35 @@ def test_verdicts_are_listed_with_the_broken_ones_first(server: Running, key: st
     assert "not seen yet  missing-once" in table.stdout
     assert all(f"POST /api/invoices: 400  {request_id}" in table.stdout for request_id in ids)
     found = run("verdicts --json", **where)
-    verdicts = {verdict["id"]: verdict for verdict in data(found)}
+    verdicts = {verdict["check"]: verdict for verdict in data(found)}
     assert found.exit_code == 1
     exchanges = verdicts["rejected-once"]["exchanges"]
     assert [exchange["requestId"] for exchange in exchanges] == ids
-    assert verdicts["distinct-keys"] | {"requirement": ""} == {
-        "id": "distinct-keys",
-        "verdict": "notSeen",
-        "requirement": "",
-        "found": "",
-        "exchanges": [],
-    }
+    assert verdicts["distinct-keys"]["verdict"] == "not-seen"
+
+
+def test_a_check_is_provoked_and_changes_are_followed(
+    at: Run, rejected: Run, server: Running, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provoked = at("verdicts provoke retry-after").stdout
+    assert "every operation: status 429, once" in provoked
+    assert "Send any request." in provoked
+    assert "did you mean" not in rejected("verdicts provoke distinct-keys").stderr
+    rounds: list[float] = []
+
+    def pause(seconds: float) -> None:
+        rounds.append(seconds)
+        if len(rounds) > 1:
+            raise KeyboardInterrupt
+        with server.client(key) as client:
+            for _ in range(2):
+                client.post("/api/invoices", json={})
+
+    monkeypatch.setattr("invoice_sandbox.cli.verdicts.time.sleep", pause)
+    where = {"INVOICE_SANDBOX_URL": server.url, "INVOICE_SANDBOX_KEY": key}
+    followed = run("verdicts --follow", **where)
+    assert followed.exit_code == 1, followed.output
+    lines = [line for line in followed.stdout.splitlines() if not line.startswith("   ")]
+    assert len([line for line in lines if line.startswith("not seen yet")]) == 11
+    assert [line.split()[1] for line in lines if line.startswith("broken")] == ["valid-requests"]
+    assert run("verdicts --follow provoke retry-after", **where).exit_code == 2

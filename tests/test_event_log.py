@@ -177,7 +177,7 @@ def test_a_key_that_may_look_changes_nothing(server: Running, client: httpx.Clie
         *("getAcceptanceReport", "getAcceptanceRun", "getAgenda", "listAcceptanceRuns"),
         *("getClock", "getCoverage", "getDelivery", "getInbox", "getLedger"),
         *("listEvents", "listFaults", "listRequests", "listScenarios", "listSnapshots"),
-        "listTransitions",
+        *("listTransitions", "listVerdicts"),
         *("getAcceptanceBundle", "streamRequests"),
     }
 

@@ -114,7 +114,7 @@ EXPECTED: dict[Use, dict[str, str]] = {
     new_key: {"idempotent-retry": "FAIL", **BROKEN},
     one_key: {"validation-errors": "PASS", **BROKEN},
     early: {"idempotent-retry": "PASS", "retry-after": "FAIL", **BROKEN},
-    no_backoff: {"idempotent-retry": "PASS", "backoff": "FAIL", **KEPT},
+    no_backoff: {"idempotent-retry": "PASS", "backoff": "FAIL", **BROKEN},
     same_mistake: {"validation-errors": "FAIL", **BROKEN},
 }
 

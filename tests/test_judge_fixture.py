@@ -116,7 +116,8 @@ def test_a_broken_invariant_names_the_exchanges(sandbox: InvoiceSandbox) -> None
     ids = [response.json()["error"]["requestId"] for response in sent]
     with pytest.raises(AssertionError) as error:
         sandbox.verdicts.assert_kept("rejected-once")
-    first, *exchanges = str(error.value).splitlines()
+    first, *exchanges, advice = str(error.value).splitlines()
+    assert advice.startswith("  Read the message of the error")
     assert first.startswith("rejected-once: The client does not repeat a request that was rejected")
     for line, request_id in zip(exchanges, ids, strict=True):
         pattern = rf"  20\S+Z POST /api/invoices: 400 \({request_id}\)"

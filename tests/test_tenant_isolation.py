@@ -243,6 +243,8 @@ WITHOUT_IDS = {
     "setScenario": "takes the name of a scenario",
     "addFault": "takes names of operations",
     "clearFaults": "takes nothing",
+    "listVerdicts": "shows ids of broken checks; a test is in tests/test_verdicts.py",
+    "provokeCheck": "takes the name of a check, which all workspaces have",
     "receiveWebhook": "takes a token, which is a credential",
     "receiveForListener": "takes a token, which is a credential",
     "streamRequests": "begins now; a test of its own is in tests/test_journal.py",

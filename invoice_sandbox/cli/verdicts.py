@@ -3,51 +3,108 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Final
 
 import click
 
-from invoice_sandbox.acceptance.live import State, live_verdicts
-from invoice_sandbox.cli.options import FAILED, FILE, client, print_data, with_connection
+from invoice_sandbox.cli.options import (
+    FAILED,
+    Commands,
+    client,
+    print_data,
+    print_row,
+    with_connection,
+)
 from invoice_sandbox.cli.output import Row, Table, print_lines, print_table
+from invoice_sandbox.control.client import path
 
-_WORDS: Final = {"broken": "broken", "kept": "kept", "notSeen": "not seen yet"}
+_PAUSE: Final = 1.0
+_BROKEN: Final = "broken"
+_WORDS: Final = {_BROKEN: _BROKEN, "kept": "kept", "not-seen": "not seen yet"}
 _VERDICTS: Final = Table(
     {
         "verdict": lambda row: _WORDS[row["verdict"]],
-        "check": "id",
+        "check": "check",
         "requirement": "requirement",
         "found": "found",
     },
-    empty="The plan has no invariants.",
+    empty="The project has no acceptance plan with invariants.",
 )
 
 
-@click.command()
-@click.option("--plan", type=FILE, help="Plan with the invariants; by default that of the project.")
+@click.group(cls=Commands, invoke_without_command=True)
+@click.option("--follow", "-f", is_flag=True, help="Print changes as they come, until Ctrl-C.")
 @with_connection
-def verdicts(plan: Path | None) -> None:
+@click.pass_context
+def verdicts(context: click.Context, follow: bool) -> None:
     """Judge the client by what it did in the workspace.
 
-    Prints the verdict on each invariant of the acceptance plan over the journal and the deliveries,
-    broken ones first, with the exchanges that prove it. Exits with status 1 if one is broken.
+    Without a command, it prints the verdict on each invariant of the acceptance plan, broken ones
+    first, with the exchanges that prove it and what to do. The status is 1 if one is broken.
 
     \b
     invoice-sandbox verdicts
-    invoice-sandbox verdicts --json
+    invoice-sandbox verdicts provoke retry-after
     """
-    order = [*State]
-    found = sorted(live_verdicts(client(), plan), key=lambda verdict: order.index(verdict.state))
-    print_data([verdict.shown() for verdict in found], _show)
-    if any(verdict.state is State.BROKEN for verdict in found):
+    if context.invoked_subcommand is not None:
+        if follow:
+            raise click.UsageError("--follow prints verdicts; leave out the command")
+        return
+    rows = client().ask("GET", "/verdicts")
+    if follow:
+        with suppress(KeyboardInterrupt):
+            _follow(rows := [])
+    else:
+        print_data(rows, _show)
+    if any(row["verdict"] == _BROKEN for row in rows):
         sys.exit(FAILED)
+
+
+def _follow(rows: list[Row]) -> None:
+    """Print all verdicts, then each that changes; ``rows`` has the present ones."""
+    while True:
+        last = {row["check"]: row for row in rows}
+        rows[:] = client().ask("GET", "/verdicts")
+        for row in rows:
+            if row != last.get(row["check"]):
+                print_row(row, _show_changed)
+        time.sleep(_PAUSE)
+
+
+def _show_changed(row: Row) -> None:
+    print_lines(_VERDICTS.cells(row))
+    _show_evidence(row)
 
 
 def _show(rows: Sequence[Row]) -> None:
     print_table(_VERDICTS, rows)
     for row in rows:
-        for exchange in row["exchanges"]:
-            name = exchange.get("requestId") or exchange["deliveryId"]
-            print_lines([row["id"], exchange["at"], exchange["line"], name])
+        if row["exchanges"]:
+            click.secho(f"\n{row['check']}", bold=True)
+            _show_evidence(row)
+
+
+def _show_evidence(row: Row) -> None:
+    for exchange in row["exchanges"]:
+        name = exchange.get("requestId") or exchange["deliveryId"]
+        print_lines([" ", exchange["at"], exchange["line"], name])
+    if row["advice"]:
+        print_lines([" ", row["advice"]])
+
+
+@verdicts.command()
+@click.argument("check", metavar="CHECK")
+@with_connection
+def provoke(check: str) -> None:
+    """Arm what shows if the client keeps a check.
+
+    Injects a fault, or sends a webhook again, and prints what the client has to do next.
+
+    \b
+    invoice-sandbox verdicts provoke retry-after
+    """
+    place = path("/verdicts/{id}/provoke", id=check)
+    print_data(client().ask("POST", place), lambda row: print_lines([row["armed"]], [row["next"]]))

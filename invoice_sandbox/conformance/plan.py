@@ -85,6 +85,8 @@ class Check:
 class Plan:
     """A plan; ``digest`` is the SHA-256 of its content.
 
+    ``advice`` is what to do about a broken invariant, ``provoke`` what shows if a client keeps one,
+    both by the names of invariants.
     ``search`` are the situations of a search, without ``$`` names of the plan. ``pointers`` are the
     places of operations and event types in the contract, by their names.
     """
@@ -97,6 +99,8 @@ class Plan:
     asks: Mapping[str, str] = field(default_factory=dict)
     probes: Mapping[str, Case] = field(default_factory=dict)
     invariants: Mapping[str, Rule] = field(default_factory=dict)
+    advice: Mapping[str, str] = field(default_factory=dict)
+    provoke: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     pointers: Mapping[str, str] = field(default_factory=dict)
     search: tuple[Mapping[str, Any], ...] = ()
     credentials: Mapping[str, Any] | None = None

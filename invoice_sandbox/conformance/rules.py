@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
@@ -31,6 +32,9 @@ _TOLERANCE: Final = timedelta(milliseconds=50)
 _GROWTH: Final = 1.25
 _LEAST_GROWTH: Final = timedelta(milliseconds=100)
 """A wait is longer if it is longer by both; smaller differences are those of any machine."""
+
+_FAILURES: Final = 4
+"""Failures one after the other that show if the waits between them grow."""
 
 _SILENCE: Final = 2
 """Of a client that doubles its waits, the next one is over after so many times the last one."""
@@ -260,11 +264,12 @@ def _sorted(value: Any) -> Any:
 def _repeats(rule: Rule, requests: list[Request], seen: Observations) -> Result:
     most = rule["repeatsAtMost"]
     expected = "no repetition" if most == 0 else f"at most {most} repetitions"
-    for sent in _by(requests, lambda request: (request.method, request.path, _plain(request))):
+    changes = _changes(seen)
+    for sent in _by(requests, _unchanged):
         repeated = [
             pair
             for pair in pairwise(sent)
-            if pair[1].began >= pair[0].ended and not _has_changed(seen, *pair)
+            if pair[1].began >= pair[0].ended and not _has_changed(changes, *pair)
         ]
         if len(repeated) > most:
             earlier, later = repeated[most]
@@ -274,20 +279,24 @@ def _repeats(rule: Rule, requests: list[Request], seen: Observations) -> Result:
     return _result(rule, Outcome.KEPT, expected, "Repeated nothing unchanged", requests)
 
 
-def _has_changed(seen: Observations, earlier: Request, later: Request) -> bool:
+def _changes(seen: Observations) -> list[datetime]:
+    """Return when the client changed something, or accepted an event, in order."""
+    made = [
+        request.ended
+        for request in seen.requests
+        if request.method != "GET" and is_status("2xx", request.status)
+    ]
+    accepted = [
+        parse_instant(attempt.at) for attempt in seen.attempts if is_status("2xx", attempt.status)
+    ]
+    return sorted([*made, *accepted])
+
+
+def _has_changed(changes: Sequence[datetime], earlier: Request, later: Request) -> bool:
     """True if the client did, was sent, or met something between two requests."""
-    return (
-        earlier.period != later.period
-        or any(
-            earlier.ended <= request.ended <= later.began
-            for request in seen.requests
-            if request.method != "GET" and is_status("2xx", request.status)
-        )
-        or any(
-            earlier.ended <= parse_instant(attempt.at) <= later.began
-            for attempt in seen.attempts
-            if is_status("2xx", attempt.status)
-        )
+    place = bisect_left(changes, earlier.ended)
+    return earlier.period != later.period or (
+        place < len(changes) and changes[place] <= later.began
     )
 
 
@@ -297,6 +306,11 @@ def _by(requests: Sequence[Request], key: Callable[[Request], Any]) -> Iterator[
     for request in requests:
         found.setdefault(key(request), []).append(request)
     yield from found.values()
+
+
+def _unchanged(request: Request) -> tuple[str, str, str | None]:
+    """Equal for a request and its repetitions."""
+    return request.method, request.path, _plain(request)
 
 
 def _distinct(rule: Rule, requests: list[Request], _: Observations) -> Result:
@@ -317,7 +331,7 @@ def _stable(rule: Rule, requests: list[Request], _: Observations) -> Result:
     expected = "the same Idempotency-Key in every repetition"
     pairs = [
         pair
-        for sent in _by(requests, lambda request: (request.method, request.path, _plain(request)))
+        for sent in _by(requests, _unchanged)
         for pair in pairwise(sent)
         if pair[0].has_failed and None not in {exchange.idempotency_key for exchange in pair}
     ]
@@ -353,23 +367,36 @@ def _revoked(rule: Rule, requests: list[Request], _: Observations) -> Result:
 
 
 def _leaves(rule: Rule, requests: list[Request], seen: Observations) -> Result:
-    statuses = rule["leaves"]
-    expected = f"no request that names a record shown as {' or '.join(listed(statuses))}"
-    shown = [
-        (request, statuses_shown(jsonio.parsed(request.response))) for request in seen.requests
+    statuses = listed(rule["leaves"])
+    expected = f"no request that names a record shown as {' or '.join(statuses)}"
+    shown = [statuses_shown(jsonio.parsed(request.response)) for request in seen.requests]
+    over = [
+        request
+        for request, records in zip(seen.requests, shown, strict=True)
+        if not set(statuses).isdisjoint(records.values())
     ]
-    for request in requests:
-        last: dict[str, tuple[Request, str]] = {}
-        for earlier, records in shown:
-            if earlier is request:
-                break
-            if earlier.ended <= request.began:
-                last |= {name: (earlier, status) for name, status in records.items()}
+    last: dict[str, tuple[Request, str]] = {}
+    read = 0
+    for end, request in _with_ends(requests, seen):
+        for earlier, records in zip(seen.requests[read:end], shown[read:end], strict=True):
+            last |= {name: (earlier, status) for name, status in records.items()}
+        read = max(read, end)
         for name, (earlier, status) in last.items():
-            if status in listed(statuses) and _names(request, name):
+            if status in statuses and _names(request, name):
                 actual = f"Sent a request that names {name}, which had been shown as {status}"
                 return _result(rule, Outcome.BROKEN, expected, actual, [earlier, request])
-    return _result(rule, Outcome.KEPT, expected, "Sent none", requests)
+    if not over:
+        return _unjudged(rule, "a record that is over", over)
+    return _result(rule, Outcome.KEPT, expected, "Sent none", over)
+
+
+def _with_ends(requests: Sequence[Request], seen: Observations) -> Iterator[tuple[int, Request]]:
+    """Yield requests with the number of all requests that had ended when they began, in its
+    order."""
+    ends = [request.ended for request in seen.requests]
+    places = {request.id: place for place, request in enumerate(seen.requests)}
+    found = [(min(places[sent.id], bisect_right(ends, sent.began)), sent) for sent in requests]
+    yield from sorted(found, key=lambda pair: pair[0])
 
 
 def _keys(rule: Rule, requests: list[Request], seen: Observations) -> Result:
@@ -438,6 +465,30 @@ def _grow(rule: Rule, requests: list[Request], _: Observations) -> Result:
     return _result(rule, Outcome.BROKEN, expected, f"{actual}; later waits must grow", requests)
 
 
+def _backoff(rule: Rule, requests: list[Request], seen: Observations) -> Result:
+    expected = "longer waits before later repetitions"
+    episodes = [
+        episode
+        for sent in _by(requests, _unchanged)
+        for is_failing, episode in _runs(sent)
+        if is_failing and len(episode) >= _FAILURES
+    ]
+    if not episodes:
+        return _unjudged(rule, expected, ())
+    results = [_grow(rule, episode, seen) for episode in episodes]
+    return next((result for result in results if not result.is_kept), results[-1])
+
+
+def _runs(sent: list[Request]) -> Iterator[tuple[bool, list[Request]]]:
+    """Yield requests one after the other that fail without Retry-After, and those between."""
+    for is_failing, run in groupby(sent, _leaves_the_wait_open):
+        yield is_failing, [*run]
+
+
+def _leaves_the_wait_open(request: Request) -> bool:
+    return request.has_failed and request.is_live and request.retry_after is None
+
+
 def _end(rule: Rule, requests: list[Request], seen: Observations) -> Result:
     expected = "no more requests"
     if seen.until is None:
@@ -477,15 +528,17 @@ def _pace(rule: Rule, requests: list[Request], _: Observations) -> Result:
 
 def _retry_after(rule: Rule, requests: list[Request], _: Observations) -> Result:
     expected = "no request before Retry-After is over"
-    pairs = [
-        (earlier, later, earlier.retry_after)
-        for place, earlier in enumerate(requests)
-        for later in requests[place + 1 :]
-        if earlier.retry_after is not None and earlier.is_live and later.began > earlier.ended
+    begun = sorted(requests, key=lambda request: request.began)
+    waits = [
+        (earlier, begun[place], earlier.retry_after)
+        for earlier in requests
+        if earlier.retry_after is not None and earlier.is_live
+        for place in [bisect_right(begun, earlier.ended, key=lambda request: request.began)]
+        if place < len(begun)
     ]
-    if not pairs:
+    if not waits:
         return _unjudged(rule, expected, requests)
-    for earlier, later, wanted in pairs:
+    for earlier, later, wanted in waits:
         gap = later.began - earlier.ended
         if gap < wanted - _TOLERANCE:
             required = f"Retry-After was {wanted.total_seconds():g} s"
@@ -496,7 +549,12 @@ def _retry_after(rule: Rule, requests: list[Request], _: Observations) -> Result
 
 _Judge = Callable[[Rule, list[Request], Observations], Result]
 
-_GAPS: Final[Mapping[str, _Judge]] = {"grow": _grow, "retryAfter": _retry_after, "end": _end}
+_GAPS: Final[Mapping[str, _Judge]] = {
+    "grow": _grow,
+    "retryAfter": _retry_after,
+    "backoff": _backoff,
+    "end": _end,
+}
 _KEYS: Final[Mapping[str, _Judge]] = {"distinct": _distinct, "stable": _stable}
 
 _JUDGES: Final[Mapping[str, _Judge]] = {

@@ -32,7 +32,7 @@ def acceptance() -> str:
     return render_template(
         "acceptance.html",
         page="acceptance",
-        plans=list(_plans(contents().plans)),
+        plans=list(_plans(contents().engine.project.plans)),
         runs=runs,
         progress={run["id"]: _progress(run) for run in runs.rows},
         server=contents().engine.url,

@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final, cast
 
 from invoice_sandbox.base.errors import reject
@@ -66,13 +65,9 @@ class Console:
         engine: Engine,
         inside: ASGIApplication,
         demo_key: Callable[[Request], str | None],
-        plans: Path | None = None,
     ) -> Console:
-        """The console of an engine, with the acceptance ``plans`` in a folder.
-
-        Raises ProjectError for what its project says of it.
-        """
-        return cls(engine, inside, demo_key, Contents.of(engine, plans))
+        """The console of an engine. Raises ProjectError for what its project says of it."""
+        return cls(engine, inside, demo_key, Contents.of(engine))
 
     def pages(self) -> list[Page]:
         """Return the stream of changes, and the pages."""

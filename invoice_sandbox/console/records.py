@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -116,16 +115,15 @@ _PAGING: Final = frozenset({"limit", "cursor"})
 @dataclass(frozen=True)
 class Contents:
     """The contents of the console of an engine: records, and by operationId the operations of the
-    project's contract and of the control API. ``plans`` is the folder of acceptance plans."""
+    project's contract and of the control API."""
 
     engine: Engine
     records: tuple[Records, ...]
     addresses: Mapping[str, Address]
     sign_in: tuple[Address, Sequence[str]] | None
-    plans: Path | None
 
     @classmethod
-    def of(cls, engine: Engine, plans: Path | None) -> Contents:
+    def of(cls, engine: Engine) -> Contents:
         """The contents for an engine. Raises ProjectError for an unknown operation or machine."""
         project = engine.project
         addresses = {
@@ -136,7 +134,7 @@ class Contents:
         records = [_records(row, addresses, project) for row in project.conventions.records]
         form = project.conventions.sign_in
         sign_in = None if form is None else (addresses[form["operation"]], form["fields"])
-        return cls(engine, tuple(records), addresses, sign_in, plans)
+        return cls(engine, tuple(records), addresses, sign_in)
 
 
 def _records(raw: Mapping[str, Any], addresses: Mapping[str, Address], project: Project) -> Records:

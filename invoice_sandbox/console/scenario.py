@@ -42,7 +42,7 @@ def scenario() -> str:
         snapshots=client().get("/sandbox/snapshots"),
         operations=sorted(contents().engine.project.contract.operations),
         fault_types=_fault_types(),
-        has_bundle=contents().plans is None,
+        has_bundle=contents().engine.project.plans is None,
     )
 
 

@@ -113,7 +113,7 @@ def _views(found: Contents) -> Iterator[tuple[str, str]]:
     if found.engine.project.conventions.deliveries_operation is not None:
         yield "webhooks", "Webhooks"
     yield "scenario", "Scenario and clock"
-    if found.plans is not None:
+    if found.engine.project.plans is not None:
         yield "acceptance", "Acceptance"
     yield "contract", "Contract"
 

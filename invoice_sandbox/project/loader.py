@@ -58,6 +58,7 @@ class Project:
     """Everything a server needs to know about what it serves.
 
     ``warnings`` are lines of text: what the contract declares and the sandbox does not support.
+    ``plans`` is the folder of its acceptance plans.
     """
 
     contract: Contract
@@ -70,6 +71,7 @@ class Project:
     scenarios: Mapping[str, Scenario] = field(default_factory=lambda: {_MANUAL.name: _MANUAL})
     warnings: tuple[str, ...] = ()
     conventions: Conventions = field(default_factory=Conventions)
+    plans: Path | None = None
 
     @cached_property
     def control_conventions(self) -> Conventions:
@@ -191,6 +193,7 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
             lifecycle=lifecycle,
             warnings=tuple(project_warnings(folder, read, contract, handlers)),
             conventions=conventions,
+            plans=folder / "acceptance",
         )
         return project, vocabulary
     except (ContractError, DocumentError) as error:

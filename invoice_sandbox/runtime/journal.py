@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -102,6 +102,11 @@ class Journal:
             entries = [entry for entry in entries if _shows(self._shown_entry(entry), text)]
         shown = [self._shown_entry(entry) for entry in entries[:limit]]
         return JournalPage(shown, len(entries), log.dropped)
+
+    def whole(self, workspace_id: str) -> Iterator[Record]:
+        """Yield every kept entry, oldest first, as a recording has it: with ``isListed``."""
+        for entry in self._store.log(workspace_id, REQUESTS_LOG).entries:
+            yield {**self._shown_entry(entry), "isListed": _is_listed(entry)}
 
     def shown(
         self, entry: JournalEntry | Record, matches: Callable[[Record], bool], text: str

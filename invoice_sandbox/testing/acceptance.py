@@ -10,7 +10,6 @@ from threading import Event, Thread
 from typing import Any, Final
 
 from invoice_sandbox.acceptance.clients import Assignment, Ending, LocalClient, without_secrets
-from invoice_sandbox.acceptance.live import LiveVerdict, State, live_verdicts
 from invoice_sandbox.acceptance.observer import Observer, served_vocabulary
 from invoice_sandbox.acceptance.passive import passive_check
 from invoice_sandbox.acceptance.process import listens
@@ -75,40 +74,6 @@ def judge(
     if report.verdict not in {*CONFORMANT, Verdict.REVIEW}:
         raise AssertionError(_text(report))
     return report
-
-
-class Verdicts:
-    """The invariants of the acceptance plan over what a workspace has recorded."""
-
-    def __init__(self, control: ControlClient) -> None:
-        self._control = control
-
-    def assert_kept(self, *checks: str, plan: Path | None = None) -> None:
-        """Raise AssertionError with the exchanges if the client broke an invariant.
-
-        With ``checks``, such as ``"retry-after"``, only those count, and each must have been seen.
-        Raises SandboxError for an unknown one.
-        """
-        __tracebackhide__ = True
-        found = {verdict.id: verdict for verdict in live_verdicts(self._control, plan)}
-        for check in checks:
-            if check not in found:
-                raise SandboxError(f"there is no check '{check}' ({suggestion(check, found)})")
-        bad = {State.BROKEN, State.NOT_SEEN} if checks else {State.BROKEN}
-        wrong = [found[check] for check in checks or found if found[check].state in bad]
-        if wrong:
-            raise AssertionError("\n".join(map(_live_text, wrong)))
-
-
-def _live_text(verdict: LiveVerdict) -> str:
-    """A verdict with the exchanges that break the invariant."""
-    if verdict.state is State.NOT_SEEN:
-        return f"{verdict.id} was not seen: {verdict.requirement}"
-    lines = [
-        f"  {entry['at']} {entry['line']} ({entry.get('requestId') or entry['deliveryId']})"
-        for entry in verdict.result.evidence
-    ]
-    return "\n".join([f"{verdict.id}: {verdict.requirement} {verdict.found}", *lines])
 
 
 def _recorded(check: Check, control: ControlClient) -> CheckReport:

@@ -21,6 +21,7 @@ from invoice_sandbox.control.client import (
     uses_proxy,
 )
 from invoice_sandbox.testing.server import ONLY_CLIENT
+from invoice_sandbox.testing.verdicts import Verdicts
 from invoice_sandbox.testing.webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import httpx
 
     from invoice_sandbox.acceptance.runner import CheckReport
-    from invoice_sandbox.testing.acceptance import ClientFunction, Verdicts
+    from invoice_sandbox.testing.acceptance import ClientFunction
 
 _DEFAULT_SCENARIO: Final = "auto-progress"
 _MAX_REQUESTS: Final = 1000
@@ -82,6 +83,7 @@ class InvoiceSandbox:
         self._choice = choice
         self.id = workspace_id
         self.webhooks = Webhooks(self._client)
+        self.verdicts = Verdicts(self._client)
 
     def __repr__(self) -> str:
         return f"InvoiceSandbox({self.id!r}, {self.url!r})"
@@ -229,16 +231,6 @@ class InvoiceSandbox:
         except ImportError:
             raise SandboxError(f"judge() needs the sandbox itself; {ONLY_CLIENT}") from None
         return judge(self._client, check, client, declare, plan)
-
-    @property
-    def verdicts(self) -> Verdicts:
-        """The invariants of the acceptance plan over what this workspace has recorded:
-        ``invoice_sandbox.verdicts.assert_kept()``. Raises SandboxError without the sandbox."""
-        try:
-            from invoice_sandbox.testing.acceptance import Verdicts
-        except ImportError:
-            raise SandboxError(f"verdicts need the sandbox itself; {ONLY_CLIENT}") from None
-        return Verdicts(self._client)
 
     @contextmanager
     def workspace(

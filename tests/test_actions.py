@@ -118,7 +118,7 @@ FOUND: dict[str, tuple[str, str, str]] = {
     "a failure": ("debtor_kyb", "Failed", "VerificationFailed"),
     "a failure that does not count": ("payment_details", "Failed", "Verified"),
     "a review": ("seller_kyb", "ManualReview", "OnHold"),
-    "a review that does not count": ("related_party", "ManualReview", "Verified"),
+    "a review that does not count": ("payment_details", "ManualReview", "Verified"),
     "a duplicate": ("duplicate_check", "ManualReview", "DuplicateSuspected"),
     "something missing": ("delivery_evidence", "ActionRequired", "VerificationPending"),
     "something that lasts": ("debtor_confirmation", "InProgress", "VerificationPending"),
@@ -150,7 +150,7 @@ def test_what_is_required_of_the_seller_is_asked_for_once(
 JUDGED: dict[str, tuple[dict[str, Any], str]] = {
     "past due": ({"dueDate": "2026-11-20"}, "VerificationFailed"),
     "nothing owed": ({"amount": 0}, "VerificationFailed"),
-    "its own debtor, which is not mandatory": ({"debtorId": DATED["sellerId"]}, "Verified"),
+    "its own debtor": ({"debtorId": DATED["sellerId"]}, "OnHold"),
 }
 
 

@@ -229,6 +229,23 @@ def test_the_overview_shows_what_is_due_and_the_last_deliveries(
     assert "2026-11-21 09:30:01 frozen" in page.replace("01frozen", "01 frozen")
 
 
+def test_the_overview_shows_verdicts_and_provokes_what_shows_them(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    page = visitor.get("/console").text
+    assert "not seen yet" in page
+    assert "Provoke" in page
+    path = "/sandbox/verdicts/rejected-once/provoke"
+    form = {"method": "POST", "path": path, "back": "/console"}
+    provoked = text_of(visitor.post("/console/call", data=form, follow_redirects=True))
+    assert "error 400, once. Register an invoice. It is rejected; do not send it again." in provoked
+    ids = [api.post("/api/invoices", json={}).headers["x-request-id"] for _ in range(2)]
+    shown = visitor.get("/console").text
+    assert re.search(r">2 broken</span>", shown)
+    links = re.findall(r'/console/requests/(\w+)">POST /api/invoices: 400', shown)
+    assert ids == links[:2]
+
+
 def test_the_contract_shows_responses_assumptions_and_coverage(
     visitor: httpx.Client, api: httpx.Client
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState, parse_instant
+from invoice_sandbox.conformance.live import State, live_verdicts
+from invoice_sandbox.conformance.observations import Observations, Request
+from invoice_sandbox.conformance.plan import Plan
 from tests.receivers import receiving, response
 from tests.scenario_run import INVOICE, data
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, Running, little_work, serving
 from tests.toy import contract, serving_contract
 
 
@@ -198,3 +202,34 @@ def test_a_document_without_a_project_has_no_verdicts(tmp_path: Path) -> None:
     with serving_contract(tmp_path, contract({})) as client:
         assert data(client.get("/sandbox/verdicts")) == []
         assert client.post("/sandbox/verdicts/retry-after/provoke").status_code == 404
+
+
+def test_a_thousand_requests_are_judged_in_no_time() -> None:
+    """Every second one fails, and every third one changes something."""
+    began = parse_instant("2026-11-21T09:30:00Z")
+    sent = [
+        Request(
+            f"req_{number}",
+            began + timedelta(seconds=number),
+            timedelta(milliseconds=1),
+            "createOrder",
+            "POST",
+            "/orders",
+            (429, 201, 400)[number % 3],
+            idempotency_key=str(number // 3),
+            retry_after=timedelta(seconds=1) if number % 3 == 0 else None,
+            body=f'{{"order": {number // 3}}}',
+            response=f'{{"data": {{"id": "o_{number}", "status": "Gone"}}}}',
+        )
+        for number in range(1000)
+    ]
+    rules: dict[str, dict[str, Any]] = {
+        "keys": {"that": "-", "request": "*", "keys": "stable"},
+        "rejected": {"that": "-", "request": "*", "status": [400], "repeatsAtMost": 0},
+        "retry-after": {"that": "-", "request": "*", "gaps": "retryAfter"},
+        "backoff": {"that": "-", "request": "*", "gaps": "backoff"},
+        "leaves": {"that": "-", "request": "*", "leaves": ["Gone"]},
+    }
+    with little_work(1):
+        found = live_verdicts(Plan("p", "", (), invariants=rules), Observations(sent))
+    assert {verdict.state for verdict in found} == {State.KEPT, State.NOT_SEEN}

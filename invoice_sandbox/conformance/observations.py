@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.runtime.named_secrets import SECRET
 
@@ -197,6 +198,19 @@ def statuses_shown(value: Any) -> dict[str, str]:
     if isinstance(record, str) and isinstance(status, str):
         found[record] = status
     return found
+
+
+def named_by(request: Request) -> set[str]:
+    """Return everything that a request names: steps and values of its path, texts of its body."""
+    return {*_ID.findall(request.path), *_texts(jsonio.parsed(request.body))}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)
 
 
 def path_names(path: str, wanted: str) -> bool:

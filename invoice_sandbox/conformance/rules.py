@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from invoice_sandbox.conformance.observations import (
     Observations,
     Request,
     contains,
+    named_by,
     path_names,
     statuses_shown,
 )
@@ -369,7 +371,7 @@ def _revoked(rule: Rule, requests: list[Request], _: Observations) -> Result:
 def _leaves(rule: Rule, requests: list[Request], seen: Observations) -> Result:
     statuses = listed(rule["leaves"])
     expected = f"no request that names a record shown as {' or '.join(statuses)}"
-    shown = [statuses_shown(jsonio.parsed(request.response)) for request in seen.requests]
+    shown = [_statuses(request.response) for request in seen.requests]
     over = [
         request
         for request, records in zip(seen.requests, shown, strict=True)
@@ -381,13 +383,19 @@ def _leaves(rule: Rule, requests: list[Request], seen: Observations) -> Result:
         for earlier, records in zip(seen.requests[read:end], shown[read:end], strict=True):
             last |= {name: (earlier, status) for name, status in records.items()}
         read = max(read, end)
-        for name, (earlier, status) in last.items():
-            if status in statuses and _names(request, name):
+        for name in sorted(last.keys() & named_by(request)):
+            earlier, status = last[name]
+            if status in statuses:
                 actual = f"Sent a request that names {name}, which had been shown as {status}"
                 return _result(rule, Outcome.BROKEN, expected, actual, [earlier, request])
     if not over:
         return _unjudged(rule, "a record that is over", over)
     return _result(rule, Outcome.KEPT, expected, "Sent none", over)
+
+
+@lru_cache(maxsize=1000)  # live verdicts look at the same responses again and again
+def _statuses(response: str | None) -> Mapping[str, str]:
+    return statuses_shown(jsonio.parsed(response))
 
 
 def _with_ends(requests: Sequence[Request], seen: Observations) -> Iterator[tuple[int, Request]]:

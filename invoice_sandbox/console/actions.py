@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from flask import g, redirect, render_template, request
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.console.client import is_repeated
+from invoice_sandbox.console.client import Received, is_repeated
 from invoice_sandbox.console.common import client, contents, page_url, pages
 from invoice_sandbox.console.visitor import COOKIE, Identity, cookie_text, session_cookie
 from invoice_sandbox.openapi.load.operations import CONSOLE
@@ -50,7 +50,15 @@ def call() -> Redirect:
     raw = form.get("raw", "").replace("\r\n", "\n")  # forms are sent with CRLF
     content = raw if "raw" in form else jsonio.dumps(body).decode() if body else ""
     received = client().with_headers(dict(_headers(form))).send(method, path, content.encode())
-    return back(str(received.status), received.problem or f"{method} {path}")
+    return back(str(received.status), received.problem or _done(received) or f"{method} {path}")
+
+
+def _done(received: Received) -> str:
+    """What was armed and what the client has to do next, if the response shows that."""
+    match received.data:
+        case {"armed": str(armed), "next": str(following)}:
+            return f"{armed} {following}"
+    return ""
 
 
 def _headers(form: Mapping[str, str]) -> Iterator[tuple[str, str]]:

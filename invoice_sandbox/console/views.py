@@ -123,7 +123,9 @@ def _views(found: Contents) -> Iterator[tuple[str, str]]:
 
 @pages.get("/")
 def overview() -> str:
-    """Clock, scenario, counts, errors by operation and reason, and the last deliveries."""
+    """Clock, scenario, counts, verdicts on the client, errors by operation and reason, and the last
+    deliveries."""
+    verdicts = client().get("/sandbox/verdicts")
     entries = client().get("/sandbox/requests", {"limit": JOURNAL})
     errors = Counter(
         (entry["operation"], entry["operation"] or entry["path"], entry["status"], _reason(entry))
@@ -141,6 +143,8 @@ def overview() -> str:
         page="overview",
         entries=entries,
         errors=errors.most_common(20),
+        verdicts=verdicts,
+        judged=Counter(verdict["verdict"] for verdict in verdicts.rows),
         counts=[
             (records, received.headers.get("x-total-count", "")) for records, received in listed
         ],

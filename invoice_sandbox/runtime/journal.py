@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -39,6 +39,9 @@ _OF_LISTENERS: Final = frozenset({CREATE_LISTENER, "deleteListener"})
 _LOGGED: Final = ("method", "path", "status", "operation", "durationMs")
 """Members of an entry that stand in a log of JSON objects."""
 
+_REMEMBERED: Final = 16
+"""Workspaces of which it is remembered what their entries show."""
+
 
 class Journal:
     """Keeps the requests of each workspace in its log."""
@@ -46,6 +49,7 @@ class Journal:
     def __init__(self, store: Store, contracts: Iterable[Contract], key_prefix: str) -> None:
         self._store = store
         self.redactor = Redactor(tuple(contracts), key_prefix)
+        self._remembered: dict[str, list[tuple[JournalEntry | Record, Record]]] = {}
 
     def record(self, workspace_id: str, entry: JournalEntry) -> None:
         """Add a request to the journal of a workspace."""
@@ -103,10 +107,21 @@ class Journal:
         shown = [self._shown_entry(entry) for entry in entries[:limit]]
         return JournalPage(shown, len(entries), log.dropped)
 
-    def whole(self, workspace_id: str) -> Iterator[Record]:
-        """Yield every kept entry, oldest first, as a recording has it: with ``isListed``."""
-        for entry in self._store.log(workspace_id, REQUESTS_LOG).entries:
-            yield {**self._shown_entry(entry), "isListed": _is_listed(entry)}
+    def whole(self, workspace_id: str) -> list[Record]:
+        """Return every kept entry, oldest first, as a recording has it: with ``isListed``.
+
+        What is shown of an entry is remembered, so that only new ones cost something.
+        """
+        log = self._store.log(workspace_id, REQUESTS_LOG)
+        known = {id(entry): shown for entry, shown in self._remembered.pop(workspace_id, ())}
+        whole = [(entry, known.get(id(entry)) or self._recorded(entry)) for entry in log.entries]
+        self._remembered[workspace_id] = whole
+        for oldest in [*self._remembered][:-_REMEMBERED]:
+            self._remembered.pop(oldest, None)
+        return [shown for _, shown in whole]
+
+    def _recorded(self, entry: JournalEntry | Record) -> Record:
+        return {**self._shown_entry(entry), "isListed": _is_listed(entry)}
 
     def shown(
         self, entry: JournalEntry | Record, matches: Callable[[Record], bool], text: str

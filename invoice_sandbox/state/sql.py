@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from invoice_sandbox.state import USERS
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version of the tables and of what is in them. A server uses no other."""
 
 LIVE: Final = ""

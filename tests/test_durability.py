@@ -276,7 +276,7 @@ def damaged(file: Path) -> None:
 UNUSABLE: dict[str, tuple[Callable[[Path], None], str]] = {
     "text": (of_text, "is not a SQLite database"),
     "another program": (of_another_program, "is a database of another program"),
-    "newer": (newer, "was written by another version: its schema is 99, this server uses 3"),
+    "newer": (newer, "was written by another version: its schema is 99, this server uses 4"),
     "damaged": (damaged, "is damaged"),
 }
 

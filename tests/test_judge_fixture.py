@@ -71,21 +71,22 @@ def test_an_unknown_capability_is_an_error_with_a_suggestion(sandbox: InvoiceSan
         sandbox.judge("webhook-order", listing, declare=["webhoks"])
 
 
-def test_without_a_function_the_recorded_requests_are_judged(sandbox: InvoiceSandbox) -> None:
+def test_repetitions_are_judged_by_their_keys(sandbox: InvoiceSandbox) -> None:
     def register(key: str) -> None:
         sandbox.client.post("/api/invoices", json=INVOICE, headers={"Idempotency-Key": key})
 
-    with pytest.raises(AssertionError, match="INCONCLUSIVE idempotent-retry"):
-        sandbox.judge("idempotent-retry")
+    with pytest.raises(AssertionError, match="stable-keys was not seen"):
+        sandbox.verdicts.assert_kept("stable-keys")
     sandbox.fault("createInvoice", "status", status=503)
     register("one")
     register("one")
-    assert sandbox.judge("idempotent-retry").verdict is Verdict.PASS
-    sandbox.fault("createInvoice", "status", status=503)
-    register("two")
+    sandbox.verdicts.assert_kept("stable-keys")
+    assert "reset" in sandbox.verdicts.provoke("stable-keys")["armed"]
+    with pytest.raises(httpx.TransportError):
+        register("two")
     register("three")
-    with pytest.raises(AssertionError, match="2 different values"):
-        sandbox.judge("idempotent-retry")
+    with pytest.raises(AssertionError, match="with another Idempotency-Key"):
+        sandbox.verdicts.assert_kept()
 
 
 def test_an_unknown_check_is_an_error_with_a_suggestion(sandbox: InvoiceSandbox) -> None:

@@ -161,7 +161,6 @@ def _check(report: CheckReport, pointers: Mapping[str, str]) -> dict[str, Any]:
         "contract": [] if decisive is None else contract_pointers(decisive, pointers),
         "evidence": [] if decisive is None else _evidence(decisive),
         "seconds": report.took,
-        "notVisible": list(report.not_visible),
         "cases": [_case(case, pointers) for case in report.worst_first],
     }
 

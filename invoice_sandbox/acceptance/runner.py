@@ -24,14 +24,10 @@ NOTHING: Final = CaseReport("", CaseVerdict(Verdict.NOT_APPLICABLE, ""))
 
 @dataclass(frozen=True)
 class CheckReport:
-    """A check with the reports of its cases; the worst verdict counts.
-
-    ``not_visible`` are its rules that a recording without the steps of a run shows nothing of.
-    """
+    """A check with the reports of its cases; the worst verdict counts."""
 
     check: Check
     cases: Sequence[CaseReport]
-    not_visible: Sequence[str] = ()
 
     @property
     def verdict(self) -> Verdict:

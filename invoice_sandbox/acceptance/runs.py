@@ -9,7 +9,7 @@ from typing import Any, Final
 from invoice_sandbox import __version__
 from invoice_sandbox.acceptance.cases import CaseRecord, CaseReport, case_report, with_probe
 from invoice_sandbox.acceptance.clients import Ending
-from invoice_sandbox.acceptance.passive import passive_report
+from invoice_sandbox.acceptance.recordings import recording_report
 from invoice_sandbox.acceptance.reports import Subject, contract_subject
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, attested
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict
@@ -92,7 +92,7 @@ def judged(bundle: Bundle, plan_text: tuple[str, bytes] | None) -> tuple[RunRepo
     """The verdicts on what a bundle recorded, the same whenever they are asked for.
 
     The bundle of an acceptance run is judged by its own plan, and every rule counts. Any other
-    needs a plan, given as its name and content; only its passive rules count. Raises BundleError
+    needs a plan, given as its name and content; only the invariants count. Raises BundleError
     and DocumentError.
     """
     contract = bundle.json(CONTRACT)
@@ -103,7 +103,7 @@ def judged(bundle: Bundle, plan_text: tuple[str, bytes] | None) -> tuple[RunRepo
     try:
         plan = read_plan(given[1], given[0], vocabulary_of(contract))
         if not is_run:
-            return passive_report(plan, bundle), contract_subject(contract, ())
+            return recording_report(plan, bundle), contract_subject(contract, ())
         run = bundle.json(_RUN)
         checks = [*_checks(bundle, plan, run)]
         report = RunReport(plan, checks, bool(run["isComplete"]), began=int(run["began"]))

@@ -87,8 +87,7 @@ def _violated(verdict: CaseVerdict, violation: Result) -> CaseVerdict:
     decisive = verdict.decisive
     if verdict.verdict is Verdict.FAIL and decisive and decisive.outcome is Outcome.BROKEN:
         return with_violation
-    exchanges = ", ".join(f"{entry['line']} at {entry['at']}" for entry in violation.evidence)
-    text = f"{as_sentence(violation)} {exchanges}."
+    text = with_exchanges(violation)
     return replace(with_violation, verdict=Verdict.FAIL, summary=text, decisive=violation)
 
 
@@ -210,6 +209,12 @@ def as_sentence(result: Result) -> str:
     """A rule that was not kept, and what the client did."""
     rule = result.rule.get("that") or "A rule was broken."
     return f"{rule} {as_text(result)}"
+
+
+def with_exchanges(violation: Result) -> str:
+    """A broken invariant, what the client did, and the exchanges with their times."""
+    exchanges = ", ".join(f"{entry['line']} at {entry['at']}" for entry in violation.evidence)
+    return f"{as_sentence(violation)} {exchanges}."
 
 
 def as_text(result: Result) -> str:

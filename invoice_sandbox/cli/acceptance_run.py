@@ -242,10 +242,8 @@ def known_checks(plan: Plan, option: str, names: Iterable[str]) -> None:
 
 
 def print_check(report: CheckReport) -> None:
-    """Print the verdict on a check on one line, and below what a recording does not show."""
+    """Print the verdict on a check on one line."""
     click.echo(f"{report.verdict.value:<14} {report.check.id}: {report.summary}")
-    if report.not_visible:
-        click.echo(f"{'':<14} not visible in a recording: {' '.join(report.not_visible)}")
 
 
 def write_reports(out: Path, report: RunReport, subject: Subject) -> str:

@@ -365,7 +365,8 @@ def _revoked(rule: Rule, requests: list[Request], _: Observations) -> Result:
                 gap = _seconds(request.began - rejected[0].ended)
                 actual = f"Used the {name} again {gap} after it had been rejected"
                 return _result(rule, Outcome.BROKEN, expected, actual, [rejected[0], request])
-    return _result(rule, Outcome.KEPT, expected, "Left each rejected credential", requests)
+    left = [request for request in requests if request.status == _UNAUTHORIZED]
+    return _result(rule, Outcome.KEPT, expected, "Left each rejected credential", left)
 
 
 def _leaves(rule: Rule, requests: list[Request], seen: Observations) -> Result:

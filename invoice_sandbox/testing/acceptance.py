@@ -10,8 +10,7 @@ from threading import Event, Thread
 from typing import Any, Final
 
 from invoice_sandbox.acceptance.clients import Assignment, Ending, LocalClient, without_secrets
-from invoice_sandbox.acceptance.observer import Observer, served_vocabulary
-from invoice_sandbox.acceptance.passive import passive_check
+from invoice_sandbox.acceptance.observer import served_vocabulary
 from invoice_sandbox.acceptance.process import listens
 from invoice_sandbox.acceptance.runner import CheckReport, run_plan
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
@@ -56,7 +55,7 @@ ClientFunction = Callable[[ClientTask], object]
 def judge(
     control: ControlClient,
     check_id: str,
-    client: ClientFunction | None,
+    client: ClientFunction,
     declare: Collection[str] | None,
     file: Path | None,
 ) -> CheckReport:
@@ -66,19 +65,10 @@ def judge(
     known = {check.id: check for check in plan.checks}
     if check_id not in known:
         raise SandboxError(f"there is no check '{check_id}' ({suggestion(check_id, known)})")
-    report = (
-        _recorded(known[check_id], control)
-        if client is None
-        else _run(plan, known[check_id], control, client, declare)
-    )
+    report = _run(plan, known[check_id], control, client, declare)
     if report.verdict not in {*CONFORMANT, Verdict.REVIEW}:
         raise AssertionError(_text(report))
     return report
-
-
-def _recorded(check: Check, control: ControlClient) -> CheckReport:
-    is_live = control.ask("GET", "/clock")["mode"] == "live"
-    return passive_check(check, Observer(control).observe(), is_live=is_live)
 
 
 def _run(
@@ -106,7 +96,6 @@ def _text(report: CheckReport) -> str:
             f"  {entry['line']} ({entry.get('requestId') or entry['deliveryId']})"
             for entry in decisive.evidence
         ]
-    lines += [f"  not visible in a recording: {rule}" for rule in report.not_visible]
     case = next(case for case in report.cases if case.verdict is report.decisive)
     return "\n".join([*lines, *case.ending.output.splitlines()])
 

@@ -211,16 +211,16 @@ class InvoiceSandbox:
     def judge(
         self,
         check: str,
-        client: ClientFunction | None = None,
+        client: ClientFunction,
         *,
         declare: Collection[str] | None = None,
         plan: Path | None = None,
     ) -> CheckReport:
         """Judge a client by a check of the acceptance plan, such as ``"idempotent-retry"``.
 
-        With ``client``, a function that does a ``ClientTask``, the whole check runs, in workspaces
-        of its own; ``declare`` are the capabilities of the client, by default all. Without it, what
-        this workspace has recorded is judged, by the rules that need no step of a run.
+        ``client`` is a function that does a ``ClientTask``. The whole check runs, in workspaces of
+        its own; ``declare`` are the capabilities of the client, by default all. What this workspace
+        has recorded is judged by ``verdicts``.
 
         Raises AssertionError with the evidence unless the verdict is PASS, WARN or REVIEW: a check
         that judged nothing is not a pass. Returns the report.

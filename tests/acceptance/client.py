@@ -311,6 +311,8 @@ class Messages:
         if fault("rejects-every-event") or not self._is_genuine(headers, body):
             if fault("remembers-before-it-verifies"):
                 self._processed.add(headers["webhook-id"])
+            if fault("acts-on-forgeries"):
+                self._act_early(headers["webhook-id"], body)
             return 401
         event = json.loads(body, parse_float=Decimal)
         if fault("rejects-unknown-events") and not event["type"].endswith(("verified", "received")):
@@ -330,6 +332,12 @@ class Messages:
         if not is_copy:
             self._tasks.process(event)
         return 200
+
+    def _act_early(self, message: str, body: bytes) -> None:
+        """Process a message that is not genuine, as if it were."""
+        if body and message not in self._processed:
+            self._processed.add(message)
+            self._tasks.process(json.loads(body, parse_float=Decimal))
 
     def _is_genuine(self, headers: Mapping[str, str], body: bytes) -> bool:
         if fault("accepts-unsigned-messages") and "webhook-signature" not in headers:

@@ -174,9 +174,9 @@ def pay_out(step: Step, *, percent: Percent = _ALL) -> None:
     payments.pay_out(step, load_invoice(step, step.subject), percent)
 
 
-@scenario_action(events=(payments.CREDIT_NOTE,))
+@scenario_action(events=(payments.CREDIT_NOTE, payments.SETTLED))
 def apply_credit_note(step: Step, *, percent: Percent) -> None:
-    """Lower the debt by a part of the invoice's amount. Raises ApiError."""
+    """Lower the debt by a part of the invoice's amount; settle if none is left. ApiError."""
     invoice = _invoice(step, *_CREDITABLE)
     payments.apply_credit_note(step, invoice, percent)
 

@@ -19,7 +19,7 @@ from .fingerprint import EXACT
 ENDS: Final = frozenset(
     {
         *("pay", "settle", "repurchase", "write-off", "withdraw-offer"),
-        *("reject", "uphold-dispute-before-funding"),
+        *("reject", "settle-by-dilution", "uphold-dispute-before-funding"),
     }
 )
 """Triggers of an invoice after which the partner is exposed to it no more."""

@@ -214,6 +214,11 @@ def settle(ledger: Ledger) -> Outcome:
     return Outcome(after, figures)
 
 
+def settle_by_dilution(ledger: Ledger) -> Outcome:
+    """Apply a credit note over all that the debtor owes, and settle."""
+    return settle(credit(ledger, WHOLE).ledger)
+
+
 def repurchase(ledger: Ledger) -> Outcome:
     """Sell the receivable back to the seller: outstanding advance, fees, credit notes, interest.
 

@@ -26,6 +26,8 @@ from .transitions import trigger_invoice
 CREDIT_NOTE: Final = "invoice.credit_note_applied"
 """The event that a credit note lowered the debt."""
 
+SETTLED: Final = "invoice.settled"
+
 _LEDGERS: Final = "ledgers"
 _POSTINGS: Final = "ledger_postings"
 _HALF: Final = 50
@@ -35,6 +37,7 @@ _STEPS: Final[Mapping[str, Callable[[Ledger], Outcome]]] = {
     "pay": books.receive,
     "pay-partially": partial(books.receive, percent=_HALF),
     "settle": books.settle,
+    "settle-by-dilution": books.settle_by_dilution,
     "repurchase": books.repurchase,
     "write-off": books.write_off,
 }
@@ -60,13 +63,18 @@ def pay_out(context: Context, invoice: Record, percent: int) -> None:
 
 
 def apply_credit_note(context: Context, invoice: Record, percent: int) -> None:
-    """Lower the debt by ``percent`` of the face value, at most to zero. Raises ApiError 409."""
+    """Lower the debt by ``percent`` of the face value, at most to zero. Raises ApiError 409.
+
+    No payment will settle a funded invoice without a debt, so it is settled now.
+    """
     offer = accepted_offer(context, invoice)
     outcome = books.credit(_load(context, invoice, offer), percent)
     figures = {**outcome.figures, "dilutionAmount": outcome.ledger.dilution}
     audit(context, CREDIT_NOTE, ("invoice", invoice["id"]), **figures)
     _store(context, invoice, outcome.ledger)
     context.emit(CREDIT_NOTE, public_invoice(invoice))
+    if is_funded(invoice) and not outcome.ledger["receivable"]:
+        trigger_payment(context, invoice, "settle-by-dilution")
 
 
 def receive_payment(context: Context, invoice: Record, percent: int) -> None:

@@ -24,7 +24,14 @@ from .financing import (
 )
 from .findings import pass_findings
 from .invoices import INVOICE, INVOICES, apply_invoice_trigger, emit_move, load_invoice
-from .lifecycle import allows_trigger, check_trigger, is_financed, is_fully_funded, is_funded
+from .lifecycle import (
+    allows_trigger,
+    check_trigger,
+    is_financed,
+    is_fully_funded,
+    is_funded,
+    undisputed_status,
+)
 from .offers import (
     OFFER,
     check_conditions,
@@ -65,6 +72,7 @@ FOLLOWING: Final = {
     "fund-partially": Following("fund-partially"),
     "fund": Following("fund"),
     "settle": Following("close"),
+    "settle-by-dilution": Following("close"),
     "repurchase": Following("close"),
     "write-off": Following("close"),
 }
@@ -148,12 +156,7 @@ def _suspended_steps(context: Context, invoice_id: str) -> list[Record]:
 
 
 def _end_dispute(context: Context, invoice: Record) -> None:
-    """Run the suspended steps of an invoice now, unless it has another scenario by now.
-
-    Its last offer may have expired during the dispute.
-    """
-    if invoice["status"] == "Offered" and not unfinished_offers(context, invoice["id"]):
-        _move_together(context, invoice, "expire-offers", [])
+    """Run the suspended steps of an invoice now, unless it has another scenario by now."""
     running = context.scenarios.running(context.state, invoice["id"])
     names = {scenario.name for scenario in running}
     for kept in _suspended_steps(context, invoice["id"]):
@@ -165,19 +168,28 @@ def _end_dispute(context: Context, invoice: Record) -> None:
 def expire_offer(context: Context, offer: Record) -> None:
     """Expire a live offer; the invoice moves too if no other live offer is left.
 
-    An invoice whose status does not allow that stays where it is.
+    A disputed invoice stays where it is, and returns to where it would be now.
     """
     if not allows_trigger(context, OFFER, offer, "expire"):
         return
     invoice = context.state.get(INVOICES, offer["invoiceId"] or "")
-    if (
-        invoice is None
-        or not allows_trigger(context, INVOICE, invoice, "expire-offers")
-        or len(unfinished_offers(context, invoice["id"])) > 1
-    ):
+    if invoice is None or len(unfinished_offers(context, invoice["id"])) > 1:
         _end_alone(context, offer, "expire", invoice)
-    else:
+    elif allows_trigger(context, INVOICE, invoice, "expire-offers"):
         _move_together(context, invoice, "expire-offers", [offer], offerId=offer["id"])
+    else:
+        _end_alone(context, offer, "expire", invoice)
+        if undisputed_status(invoice) == "Offered":
+            _return_without_offers(context, invoice)
+
+
+def _return_without_offers(context: Context, invoice: Record) -> None:
+    """Let a disputed invoice return to the status that it has without an offer."""
+    returning = {**invoice, "previousStatus": "FinancingRequested"}
+    context.state.put(INVOICES, invoice["id"], returning)
+    request = unfinished_request(context, invoice["id"])
+    if request is not None:
+        _follow_request(context, request, returning, FOLLOWING["expire-offers"])
 
 
 def _end_alone(context: Context, offer: Record, trigger: str, invoice: Record | None) -> Record:

@@ -7,7 +7,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.scenario_run import advance, data, move, recorded_events, register, status
+from tests.scenario_run import (
+    advance,
+    data,
+    financing_requests,
+    move,
+    recorded_events,
+    register,
+    status,
+)
 from tests.support import Running
 
 PARTNERS = ("ptn_sandbox_alder", "ptn_sandbox_fir", "ptn_sandbox_everest")
@@ -112,6 +120,24 @@ def test_an_accepted_offer_ends_with_a_dispute(server: Running, client: httpx.Cl
     invoice, made = offered(client, 1)
     move(client, invoice, "accept-offer", "dispute", "uphold-dispute-before-funding")
     assert ends(server, client, made) == [(made[0], "offer.withdrawn", "Withdrawn")]
+
+
+def test_an_offer_that_expires_during_a_dispute_ends_with_one_event(
+    server: Running, client: httpx.Client
+) -> None:
+    invoice, made = offered(client, 1)
+    move(client, invoice, "dispute")
+    advance(client, "P4D")
+    move(client, invoice, "resolve-dispute")
+    types = [one["type"] for one in recorded_events(server, client)]
+    assert types[-3:] == ["invoice.disputed", "offer.expired", "invoice.dispute_resolved"]
+    assert ends(server, client, made) == [(made[0], "offer.expired", "Expired")]
+    assert len(audited(client, "offer.expired")) == 1
+    assert status(client, invoice) == "FinancingRequested"
+    (request,) = financing_requests(client, invoice)
+    assert request["status"] == "Routed"
+    move(client, invoice, "receive-offer")
+    assert status(client, invoice) == "Offered"
 
 
 def test_an_offer_that_was_never_valid_ends_with_an_event(

@@ -402,6 +402,37 @@ def test_a_credit_note_beyond_the_reserve_leaves_the_seller_owing(client: httpx.
     assert (settled["released"], settled["sellerOwes"]) == (0, 1000)
 
 
+@pytest.mark.parametrize(
+    ("steps", "released", "owed"),
+    [((), 0, 8000), (("pay-partially",), 0, 3000), (("become-overdue",), 0, 8000)],
+)
+def test_a_funded_invoice_that_is_credited_in_full_is_settled(
+    server: Running, client: httpx.Client, steps: tuple[str, ...], released: int, owed: int
+) -> None:
+    choose(client, "partial-payment-dilution", creditNote=100, rest="P30D")
+    invoice = register(client)
+    advance(client, "PT3M")
+    move(client, invoice, *steps)
+    advance(client, "P11D")
+    happened = events_about(server, client, invoice)
+    assert [(one.type, one.status) for one in happened[-2:]] == [
+        ("invoice.credit_note_applied", happened[-3].status),
+        ("invoice.settled", "Settled"),
+    ]
+    assert [one[1] for one in audited(client, invoice["id"])[-2:]] == [
+        "invoice.credit_note_applied",
+        "invoice.settled",
+    ]
+    settled = figures(client, invoice, "invoice.settled")
+    assert (settled["released"], settled["sellerOwes"]) == (released, owed)
+    (request,) = financing_requests(client, invoice)
+    assert request["status"] == "Closed"
+    left = data(client.get(f"/sandbox/invoices/{invoice['id']}/ledger"))["balances"]
+    cash = left.pop("debtorPaid") + left.pop("sellerRepaid") - left.pop("sellerReceived")
+    assert cash == left.pop("result") == 200
+    assert not any(left.values())
+
+
 # Default
 
 

@@ -176,6 +176,14 @@ OWN = replace(shown(1, "Gone"), operation="createOrder", path="/orders/o_1", is_
         ({"keys": "stable"}, keyed(("a", 1), ("b", 1), fault="truncate"), BROKEN),
         ({"keys": "stable"}, keyed(("a", 1), ("b", 1)), UNJUDGED),  # the first had succeeded
         ({"keys": "stable"}, keyed((None, 1), (None, 1), status=503), UNJUDGED),
+        ({"gaps": "backoff"}, [request(at, 503) for at in (0, 1, 2, 3)], BROKEN),
+        ({"gaps": "backoff"}, [request(at, 503) for at in (0, 1, 3, 7)], KEPT),
+        ({"gaps": "backoff"}, [request(at, 503) for at in (0, 1, 2)], UNJUDGED),
+        (
+            {"gaps": "backoff"},
+            [request(at, 429, retry_after=timedelta(seconds=1)) for at in (0, 1, 2, 3)],
+            UNJUDGED,
+        ),
         ({"leaves": ["Gone"]}, [shown(0, "Gone"), request(1, body='{"a": ["o_1"]}')], BROKEN),
         ({"leaves": ["Gone"]}, [shown(0, "Gone"), request(1, path="/orders/o_1")], BROKEN),
         ({"leaves": ["Gone"]}, [shown(0, "Gone"), request(1, body='["o_2"]')], KEPT),

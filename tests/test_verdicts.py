@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 
 from invoice_sandbox.base.clock import ClockState, parse_instant
@@ -196,6 +197,43 @@ def test_what_nothing_shows_and_what_is_unknown_are_errors(api: httpx.Client) ->
         "valid-requests",
         "valid-credentials",
     ]
+
+
+def test_a_credential_may_be_rejected_once_like_every_other(
+    live: Running, api: httpx.Client
+) -> None:
+    keys = [data(api.post("/api/developer/api-keys", json={}), 201) for _ in "abc"]
+    for key in keys:
+        data(api.delete("/api/developer/api-keys", params={"id": key["id"]}))
+        with live.client(key["secret"]) as client:
+            assert client.get("/api/offers").status_code == 401
+    assert states(api, "valid-credentials") == ["kept"]
+    with live.client(keys[0]["secret"]) as client:
+        for _ in range(2):
+            client.get("/api/offers")
+    found = verdicts(api)["valid-credentials"]
+    assert found["verdict"] == "broken"
+    assert keys[0]["secret"] not in str(found)
+
+
+@pytest.mark.parametrize("plans", [["name: one"], ["", ""]])
+def test_a_plan_with_problems_and_several_plans_are_an_error(
+    tmp_path: Path, plans: list[str]
+) -> None:
+    for part in ("openapi", "acceptance"):
+        (tmp_path / part).mkdir()
+    (tmp_path / "openapi" / "openapi.yaml").write_bytes(orjson.dumps(contract({})))
+    for number, text in enumerate(plans):
+        (tmp_path / "acceptance" / f"{number}.yaml").write_text(text)
+    with serving(replace(FROZEN, project=tmp_path)) as server, server.client() as client:
+        for response in (
+            client.get("/sandbox/verdicts"),
+            client.post("/sandbox/verdicts/retry-after/provoke"),
+        ):
+            assert response.status_code == 409
+            assert "acceptance plan" in response.json()["error"]["message"]
+            assert str(tmp_path) not in response.text
+        assert client.get("/console").status_code == 200
 
 
 def test_a_document_without_a_project_has_no_verdicts(tmp_path: Path) -> None:

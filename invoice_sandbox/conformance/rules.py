@@ -352,7 +352,7 @@ def _revoked(rule: Rule, requests: list[Request], _: Observations) -> Result:
     expected = f"at most {_requests(most)} with a credential after it was rejected"
     for sent in _by(requests, lambda request: request.credential):
         rejected = [request for request in sent if request.status == _UNAUTHORIZED]
-        again = [request for request in rejected if request.began >= rejected[0].ended]
+        again = [request for request in rejected[1:] if request.began >= rejected[0].ended]
         others = [
             request
             for request in requests

@@ -15,6 +15,7 @@ from invoice_sandbox.control.faults import add_fault
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.runtime.named_secrets import named_secrets
 from invoice_sandbox.scenarios.descriptions import delivery_in_words, fault_in_words
 from invoice_sandbox.state import Record, Transaction
 from invoice_sandbox.webhooks.endpoints import ENABLED, all_endpoints
@@ -34,7 +35,9 @@ def list_verdicts(call: ControlCall) -> list[Record]:
     with call.engine.store.transaction(call.workspace.id) as state:
         page = state.page(DELIVERIES, limit=MAX_DELIVERIES, shared=True)
         inboxes = _inboxes(call, state)
-    journal = call.engine.journal.whole(call.workspace.id)
+    journal = call.engine.journal.whole(
+        call.workspace.id, lambda: named_secrets(call.engine, call.workspace).recorded
+    )
     seen = recorded(journal, reversed(page.records), inboxes)
     return [_shown(plan, verdict) for verdict in live_verdicts(plan, seen)]
 

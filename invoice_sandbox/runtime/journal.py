@@ -39,6 +39,12 @@ _OF_LISTENERS: Final = frozenset({CREATE_LISTENER, "deleteListener"})
 _LOGGED: Final = ("method", "path", "status", "operation", "durationMs")
 """Members of an entry that stand in a log of JSON objects."""
 
+Entry = JournalEntry | Record
+"""An entry; one of an earlier process is a record."""
+
+Recorder = Callable[[Entry], Record]
+"""Shows the entries of one workspace, with a name for each secret."""
+
 _REMEMBERED: Final = 16
 """Workspaces of which it is remembered what their entries show."""
 
@@ -49,7 +55,7 @@ class Journal:
     def __init__(self, store: Store, contracts: Iterable[Contract], key_prefix: str) -> None:
         self._store = store
         self.redactor = Redactor(tuple(contracts), key_prefix)
-        self._remembered: dict[str, list[tuple[JournalEntry | Record, Record]]] = {}
+        self._remembered: dict[str, tuple[Recorder, list[tuple[Entry, Record]]]] = {}
 
     def record(self, workspace_id: str, entry: JournalEntry) -> None:
         """Add a request to the journal of a workspace."""
@@ -107,21 +113,25 @@ class Journal:
         shown = [self._shown_entry(entry) for entry in entries[:limit]]
         return JournalPage(shown, len(entries), log.dropped)
 
-    def whole(self, workspace_id: str) -> list[Record]:
+    def whole(self, workspace_id: str, new_recorder: Callable[[], Recorder]) -> list[Record]:
         """Return every kept entry, oldest first, as a recording has it: with ``isListed``.
 
-        What is shown of an entry is remembered, so that only new ones cost something.
+        The recorder of a workspace and what it made of an entry are remembered, so that only new
+        entries cost something, and a secret keeps its name.
         """
         log = self._store.log(workspace_id, REQUESTS_LOG)
-        known = {id(entry): shown for entry, shown in self._remembered.pop(workspace_id, ())}
-        whole = [(entry, known.get(id(entry)) or self._recorded(entry)) for entry in log.entries]
-        self._remembered[workspace_id] = whole
+        remembered = self._remembered.get(workspace_id)
+        recorder, last = (new_recorder(), []) if remembered is None else remembered
+        known = {id(entry): shown for entry, shown in last}
+        whole = [
+            (entry, known.get(id(entry)) or {**recorder(entry), "isListed": _is_listed(entry)})
+            for entry in log.entries
+        ]
+        self._remembered.pop(workspace_id, None)  # the last one that was asked for is kept longest
+        self._remembered[workspace_id] = recorder, whole
         for oldest in [*self._remembered][:-_REMEMBERED]:
             self._remembered.pop(oldest, None)
         return [shown for _, shown in whole]
-
-    def _recorded(self, entry: JournalEntry | Record) -> Record:
-        return {**self._shown_entry(entry), "isListed": _is_listed(entry)}
 
     def shown(
         self, entry: JournalEntry | Record, matches: Callable[[Record], bool], text: str

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from invoice_sandbox.openapi.load.documents import pointer_text
-from invoice_sandbox.openapi.load.overlay import apply_overlay
+from tests.overlays import apply_overlay
 from tests.test_overlay import overlay, update
 from tests.test_published_contract import BASE
 

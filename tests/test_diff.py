@@ -3,40 +3,65 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from invoice_sandbox.cli import main
-from invoice_sandbox.openapi.diff import Difference, differences
+from invoice_sandbox.openapi.diff import BREAKS, CHANGES, MAY, Difference, differences
 from tests.cases import in_turn
 
-INT, TEXT = {"type": "integer"}, {"type": "string"}
+INT, TEXT, NUMBER = {"type": "integer"}, {"type": "string"}, {"type": "number"}
 CARD = {"type": "object", "properties": {"card": TEXT}, "required": ["card"]}
 IBAN = {"type": "object", "properties": {"iban": TEXT}, "required": ["iban"]}
+CLOSED: Final = {"additionalProperties": False}
+NULL: Final = {"type": ["string", "null"]}
 
 
 def obj(required: str = "", **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required.split()}
 
 
+def listed(items: Any, **keywords: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, **keywords}
+
+
+def api(operation: Any = None, **document: Any) -> dict[str, Any]:
+    """A contract of one operation, which is called by anyone and responds with 200."""
+    pay = {"operationId": "pay", "responses": {"200": {"description": "ok"}}, **(operation or {})}
+    info = {"title": "Pay", "version": "1"}
+    return {"openapi": "3.1.0", "info": info, "paths": {"/pay": {"post": pay}}, **document}
+
+
+def responds(*others: str, **ok: Any) -> dict[str, Any]:
+    """The members of an operation that responds with 200, and with ``others``."""
+    statuses = {status: {"description": "another"} for status in others}
+    return {"responses": {"200": {"description": "ok", **ok}, **statuses}}
+
+
+def content(schema: Any) -> dict[str, Any]:
+    return {"content": {"application/json": {"schema": schema}}}
+
+
+def event(**operation: Any) -> dict[str, Any]:
+    """A contract with a webhook."""
+    return api(webhooks={"paid": {"post": {"responses": {"200": {}}, **operation}}})
+
+
+def called(**operation: Any) -> dict[str, Any]:
+    """A contract with a callback."""
+    own = {"responses": {"200": {}}, **operation}
+    return api({"callbacks": {"done": {"{$request.body#/url}": {"post": own}}}})
+
+
 def document(schema: Any, *, request: bool, **components: Any) -> dict[str, Any]:
     """A contract whose only schema is that of a request body, or of a response."""
-    content = {"content": {"application/json": {"schema": schema}}}
-    operation: dict[str, Any] = {"operationId": "pay", "responses": {"200": {"description": "ok"}}}
-    if request:
-        operation["requestBody"] = content
-    else:
-        operation["responses"]["200"] |= content
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Pay", "version": "1"},
-        "paths": {"/pay": {"post": operation}},
-        "components": {"schemas": components},
-    }
+    key = {"requestBody": content(schema)} if request else responds(**content(schema))
+    return api(key, components={"schemas": components})
 
 
 def changes(old: Any, new: Any, *, request: bool, **components: Any) -> list[Difference]:
@@ -44,34 +69,72 @@ def changes(old: Any, new: Any, *, request: bool, **components: Any) -> list[Dif
     return list(differences(*both))
 
 
-# old, new, whether it breaks a request, whether it breaks a response, what is reported
-SAFE, BREAKS = False, True
-TABLE: Mapping[str, tuple[Any, Any, bool, bool, str]] = {
-    "maxLength widened": (
+# old, new, the verdict of oasdiff in a request, that in a response, what is reported
+TABLE: Mapping[str, tuple[Any, Any, str, str, str]] = {
+    "maxLength raised": (
         {**TEXT, "maxLength": 5},
         {**TEXT, "maxLength": 8},
-        *(SAFE, BREAKS, "the value changed: maxLength 5 → 8"),
+        *(CHANGES, BREAKS, "the value changed: maxLength 5 → 8"),
     ),
-    "maxLength narrowed": (
+    "maxLength lowered": (
         obj(a={**TEXT, "maxLength": 8}),
         obj(a={**TEXT, "maxLength": 5}),
-        *(BREAKS, SAFE, "member a changed: maxLength 8 → 5"),
+        *(BREAKS, CHANGES, "member a changed: maxLength 8 → 5"),
     ),
-    "maxLength dropped": (
-        {**TEXT, "maxLength": 8},
-        TEXT,
-        *(SAFE, BREAKS, "the value changed: maxLength 8 → none"),
+    "maxLength unset": ({**TEXT, "maxLength": 8}, TEXT, CHANGES, BREAKS, "maxLength 8 → none"),
+    "maxLength set": (TEXT, {**TEXT, "maxLength": 8}, BREAKS, CHANGES, "maxLength none → 8"),
+    "minLength raised": (
+        {**TEXT, "minLength": 1},
+        {**TEXT, "minLength": 2},
+        *(BREAKS, CHANGES, "minLength 1 → 2"),
     ),
-    "enum narrowed": (
+    "minLength lowered": (
+        {**TEXT, "minLength": 2},
+        {**TEXT, "minLength": 1},
+        *(CHANGES, BREAKS, "minLength 2 → 1"),
+    ),
+    "maximum lowered": (
+        {**INT, "maximum": 9},
+        {**INT, "maximum": 8},
+        *(BREAKS, CHANGES, "maximum 9 → 8"),
+    ),
+    "maximum unset": ({**INT, "maximum": 9}, INT, CHANGES, BREAKS, "maximum 9 → none"),
+    "minimum set": (INT, {**INT, "minimum": 1}, BREAKS, CHANGES, "minimum none → 1"),
+    "exclusiveMinimum set": (
+        INT,
+        {**INT, "exclusiveMinimum": 1},
+        *(BREAKS, CHANGES, "exclusiveMinimum none → 1"),
+    ),
+    "multipleOf set": (INT, {**INT, "multipleOf": 5}, BREAKS, CHANGES, "multipleOf none → 5"),
+    "maxItems lowered": (
+        listed(INT, maxItems=9),
+        listed(INT, maxItems=8),
+        *(BREAKS, CHANGES, "maxItems 9 → 8"),
+    ),
+    "minItems lowered": (
+        listed(INT, minItems=2),
+        listed(INT, minItems=1),
+        *(CHANGES, BREAKS, "minItems 2 → 1"),
+    ),
+    "uniqueItems set": (
+        listed(INT),
+        listed(INT, uniqueItems=True),
+        *(BREAKS, CHANGES, "uniqueItems none → true"),
+    ),
+    "enum value gone": (
         {"enum": ["A", "B"]},
         {"enum": ["A"]},
-        *(BREAKS, SAFE, "the value changed: enum without B"),
+        *(BREAKS, CHANGES, "the value changed: enum without B"),
     ),
-    "enum widened": (
+    "enum value new": (
         {"enum": ["A"]},
         {"enum": ["B", "A"]},
-        *(SAFE, BREAKS, "the value changed: enum with B"),
+        *(CHANGES, BREAKS, "the value changed: enum with B"),
     ),
+    "became an enum": (TEXT, {**TEXT, "enum": ["A"]}, BREAKS, CHANGES, "enum none → A"),
+    "no enum any more": ({**TEXT, "enum": ["A"]}, TEXT, CHANGES, BREAKS, "enum A → none"),
+    "const set": (TEXT, {"const": "A"}, BREAKS, CHANGES, "const none → A, type string → none"),
+    "another const": ({"const": "A"}, {"const": "B"}, BREAKS, BREAKS, "const A → B"),
     "another type": (
         obj(a=INT),
         obj(a=TEXT),
@@ -79,59 +142,357 @@ TABLE: Mapping[str, tuple[Any, Any, bool, bool, str]] = {
     ),
     "null allowed": (
         obj(a=TEXT),
-        obj(a={"type": ["string", "null"]}),
-        *(SAFE, BREAKS, "member a changed: type string → string or null"),
+        obj(a=NULL),
+        *(CHANGES, BREAKS, "member a changed: type string → string or null"),
     ),
-    "integer to number": (INT, {"type": "number"}, SAFE, BREAKS, "type integer → number"),
-    "alternative added": (
+    "null no longer allowed": (
+        NULL,
+        TEXT,
+        *(BREAKS, CHANGES, "type string or null → string"),
+    ),
+    "integer to number": (INT, NUMBER, CHANGES, BREAKS, "type integer → number"),
+    "number to integer": (NUMBER, INT, BREAKS, CHANGES, "type number → integer"),
+    "any type to one": ({}, TEXT, BREAKS, CHANGES, "type none → string"),
+    "one type to any": (TEXT, True, CHANGES, BREAKS, "type string → none"),
+    "alternative new": (
         {"anyOf": [CARD]},
         {"anyOf": [CARD, IBAN]},
-        *(SAFE, BREAKS, "the value changed: anyOf"),
+        *(CHANGES, BREAKS, "the value changed: anyOf"),
     ),
-    "member of an alternative added": (
+    "alternative gone": (
+        {"anyOf": [INT, TEXT]},
+        {"anyOf": [INT]},
+        *(BREAKS, CHANGES, "the value changed: anyOf"),
+    ),
+    "member of an alternative new": (
         {"oneOf": [CARD, IBAN]},
         {"oneOf": [{**CARD, "properties": {"card": TEXT, "cvc": INT}}, IBAN]},
-        *(SAFE, SAFE, "the value changed: oneOf"),
+        *(CHANGES, CHANGES, "the value changed: oneOf"),
     ),
-    "a pattern, which nobody can compare": (
+    "allOf part new": (
+        {"allOf": [TEXT]},
+        {"allOf": [TEXT, {"maxLength": 5}]},
+        *(BREAKS, CHANGES, "maxLength none → 5"),
+    ),
+    "another pattern": (
         {**TEXT, "pattern": "^a"},
         {**TEXT, "pattern": "^[ab]"},
-        *(BREAKS, BREAKS, "the value changed: pattern ^a → ^[ab]"),
+        *(MAY, MAY, "the value changed: pattern ^a → ^[ab]"),
     ),
-    "optional member added": (obj(), obj(a=INT), SAFE, SAFE, "member a is new"),
-    "required member added": (obj(), obj("a", a=INT), BREAKS, SAFE, "required member a is new"),
-    "member added to a closed object": (
-        {**obj(), "additionalProperties": False},
-        {**obj(a=INT), "additionalProperties": False},
-        *(SAFE, BREAKS, "member a is new"),
+    "pattern set": (TEXT, {**TEXT, "pattern": "^a"}, BREAKS, CHANGES, "pattern none → ^a"),
+    "pattern unset": ({**TEXT, "pattern": "^a"}, TEXT, CHANGES, BREAKS, "pattern ^a → none"),
+    "optional member new": (obj(), obj(a=INT), CHANGES, CHANGES, "member a is new"),
+    "required member new": (obj(), obj("a", a=INT), BREAKS, CHANGES, "required member a is new"),
+    "required member new, with a default": (
+        obj(),
+        obj("a", a={**INT, "default": 1}),
+        *(BREAKS, CHANGES, "required member a is new"),
     ),
-    "member gone": (obj(a=INT), obj(), SAFE, BREAKS, "member a is gone"),
+    "optional member new in a closed object": (
+        {**obj(), **CLOSED},
+        {**obj(a=INT), **CLOSED},
+        *(CHANGES, CHANGES, "member a is new"),
+    ),
+    "optional member gone": (obj(a=INT), obj(), MAY, CHANGES, "member a is gone"),
+    "required member gone": (obj("a", a=INT), obj(), MAY, BREAKS, "member a is gone"),
     "member gone from a closed object": (
-        {**obj(a=INT), "additionalProperties": False},
-        {**obj(), "additionalProperties": False},
-        *(BREAKS, BREAKS, "member a is gone"),
+        {**obj(a=INT), **CLOSED},
+        {**obj(), **CLOSED},
+        *(BREAKS, CHANGES, "member a is gone"),
     ),
-    "member now required": (obj(a=INT), obj("a", a=INT), BREAKS, SAFE, "a is now required"),
+    "member now required": (obj(a=INT), obj("a", a=INT), BREAKS, CHANGES, "a is now required"),
     "member no longer required": (
         obj("a", a=INT),
         obj(a=INT),
-        *(SAFE, BREAKS, "a is no longer required"),
+        *(CHANGES, BREAKS, "a is no longer required"),
+    ),
+    "required member below another": (
+        obj(a=obj()),
+        obj(a=obj("b", b=INT)),
+        *(BREAKS, CHANGES, "required member a.b is new"),
+    ),
+    "readOnly member now required": (
+        obj(a={**INT, "readOnly": True}),
+        obj("a", a={**INT, "readOnly": True}),
+        *(CHANGES, CHANGES, "member a is now required"),
+    ),
+    "writeOnly member gone": (
+        obj("a", a={**INT, "writeOnly": True}),
+        obj(),
+        *(MAY, CHANGES, "member a is gone"),
+    ),
+    "member deprecated": (
+        obj(a=INT),
+        obj(a={**INT, "deprecated": True}),
+        *(CHANGES, CHANGES, "member a is deprecated"),
     ),
     "items of a list": (
-        {"type": "array", "items": INT},
-        {"type": "array", "items": TEXT},
+        listed(INT),
+        listed(TEXT),
         *(BREAKS, BREAKS, "member [] changed: type integer → string"),
+    ),
+    "items of a list narrowed": (
+        listed(NUMBER),
+        listed(INT),
+        *(BREAKS, CHANGES, "member [] changed: type number → integer"),
     ),
 }
 
 
+PLACES: Final[
+    Mapping[str, tuple[Callable[[Any], dict[str, Any]], bool]]
+] = {  # of a body, and whether the client sends what is there
+    "request": (lambda schema: document(schema, request=True), True),
+    "response": (lambda schema: document(schema, request=False), False),
+    "webhook": (lambda schema: event(requestBody=content(schema)), False),
+    "response to a webhook": (lambda schema: event(responses={"200": content(schema)}), True),
+    "callback": (lambda schema: called(requestBody=content(schema)), False),
+    "response to a callback": (lambda schema: called(responses={"200": content(schema)}), True),
+}
+
+
 @in_turn("name", TABLE)
-@in_turn("request_side", [True, False], ids=["request", "response"])
-def test_a_request_may_allow_more_and_a_response_less(name: str, request_side: bool) -> None:
-    old, new, breaks_request, breaks_response, text = TABLE[name]
-    (found,) = changes(old, new, request=request_side)
+@in_turn("place", PLACES)
+def test_what_is_sent_may_be_more_and_what_is_received_less(name: str, place: str) -> None:
+    old, new, sent, received, text = TABLE[name]
+    contract, is_sent = PLACES[place]
+    (found,) = differences(contract(old), contract(new))
     assert found.text.endswith(text)
-    assert found.breaking == (breaks_request if request_side else breaks_response)
+    assert found.verdict == (sent if is_sent else received)
+
+
+def parameter(where: str = "query", name: str = "q", **members: Any) -> dict[str, Any]:
+    return {"parameters": [{"name": name, "in": where, "schema": TEXT, **members}]}
+
+
+def secured(*ways: Any) -> dict[str, Any]:
+    return api({"security": list(ways)})
+
+
+def scheme(**members: Any) -> dict[str, Any]:
+    own = {"type": "apiKey", "in": "header", "name": "X-Key", **members}
+    return api(components={"securitySchemes": {"key": own}})
+
+
+TOKEN: Final = {"headers": {"X-Token": {"schema": TEXT, "required": True}}}
+NOTE: Final = {"headers": {"X-Token": {"schema": TEXT}}}
+BODY: Final = content(TEXT)
+MUST: Final = {**BODY, "required": True}
+XML: Final = {"content": {**BODY["content"], "application/xml": {}}}
+KEY: Final[dict[str, list[str]]] = {"key": []}
+READ: Final = {"auth": ["read"]}
+ALL: Final = {"auth": ["read", "write"]}
+MOVED: Final = {"paths": {"/charge": api()["paths"]["/pay"]}}
+NONE: Final[dict[str, Any]] = {"paths": {}}
+
+# old, new, the verdict of oasdiff, what is reported
+OPERATIONS: Mapping[str, tuple[Any, Any, str, str]] = {
+    "operation gone": (api(), api(**NONE), BREAKS, "operation pay is gone"),
+    "operation new": (api(**NONE), api(), CHANGES, "operation pay is new: POST /pay"),
+    "operation moved": (api(), api(**MOVED), BREAKS, "moved from POST /pay to POST /charge"),
+    "operation renamed": (
+        api(),
+        api({"operationId": "charge"}),
+        *(CHANGES, "operation pay is now operation charge"),
+    ),
+    "operation deprecated": (api(), api({"deprecated": True}), CHANGES, "pay is deprecated"),
+    "operation reactivated": (
+        api({"deprecated": True}),
+        api(),
+        *(CHANGES, "operation pay is no longer deprecated"),
+    ),
+    "base path": (api(), api(servers=[{"url": "/v2"}]), BREAKS, "the base path is now '/v2'"),
+    "public to secured": (api(), secured(KEY), BREAKS, "who may call it changed (security)"),
+    "public by an empty list to secured": (secured(), secured(KEY), BREAKS, "(security)"),
+    "optional to secured": (secured({}, KEY), secured(KEY), BREAKS, "(security)"),
+    "secured to public": (secured(KEY), secured(), CHANGES, "(security)"),
+    "secured to optional": (secured(KEY), secured(KEY, {}), CHANGES, "(security)"),
+    "secured by the document": (api(), api(security=[KEY]), BREAKS, "(security)"),
+    "no longer secured by the document": (api(security=[KEY]), api(), CHANGES, "(security)"),
+    "public in a secured document": (
+        api({"security": []}, security=[KEY]),
+        api(security=[KEY]),
+        *(BREAKS, "(security)"),
+    ),
+    "another way": (secured(KEY), secured(KEY, READ), CHANGES, "(security)"),
+    "one way less": (secured(KEY, READ), secured(READ), BREAKS, "(security)"),
+    "two at once": (secured(KEY), secured({**KEY, **READ}), BREAKS, "(security)"),
+    "one of two at once": (secured({**KEY, **READ}), secured(KEY), CHANGES, "(security)"),
+    "scope new": (secured(READ), secured(ALL), BREAKS, "(security)"),
+    "scope gone": (secured(ALL), secured(READ), CHANGES, "(security)"),
+    "scheme sent otherwise": (scheme(), scheme(name="X-Other"), BREAKS, "sent otherwise"),
+    "scheme in another place": (scheme(), scheme(**{"in": "query"}), BREAKS, "sent otherwise"),
+    "scheme with a hint": (scheme(), scheme(bearerFormat="JWT"), CHANGES, "key changed"),
+    "scheme new": (api(), scheme(), CHANGES, "security scheme key is new"),
+    "scheme gone": (scheme(), api(), CHANGES, "security scheme key is gone"),
+    "optional parameter new": (api(), api(parameter()), CHANGES, "query parameter 'q' is new"),
+    "required parameter new": (
+        api(),
+        api(parameter(required=True)),
+        *(BREAKS, "pay: required query parameter 'q' is new"),
+    ),
+    "required header parameter new": (
+        api(),
+        api(parameter("header", required=True)),
+        *(BREAKS, "required header parameter 'q' is new"),
+    ),
+    "parameter gone": (api(parameter()), api(), MAY, "query parameter 'q' is gone"),
+    "parameter now required": (
+        api(parameter()),
+        api(parameter(required=True)),
+        *(BREAKS, "query parameter 'q' is now required"),
+    ),
+    "parameter no longer required": (
+        api(parameter(required=True)),
+        api(parameter()),
+        *(CHANGES, "query parameter 'q' is no longer required"),
+    ),
+    "parameter deprecated": (
+        api(parameter()),
+        api(parameter(deprecated=True)),
+        *(CHANGES, "query parameter 'q' is deprecated"),
+    ),
+    "parameter became an enum": (
+        api(parameter()),
+        api(parameter(schema={"enum": ["a"]})),
+        *(BREAKS, "parameter q: the value changed: enum none → a, type string → none"),
+    ),
+    "optional body new": (api(), api({"requestBody": BODY}), CHANGES, "request body is new"),
+    "required body new": (api(), api({"requestBody": MUST}), BREAKS, "required request body is"),
+    "body gone": (api({"requestBody": BODY}), api(), BREAKS, "pay: request body is gone"),
+    "body now required": (
+        api({"requestBody": BODY}),
+        api({"requestBody": MUST}),
+        *(BREAKS, "request body is now required"),
+    ),
+    "body no longer required": (
+        api({"requestBody": MUST}),
+        api({"requestBody": BODY}),
+        *(CHANGES, "request body is no longer required"),
+    ),
+    "media type of a request gone": (
+        api({"requestBody": XML}),
+        api({"requestBody": BODY}),
+        *(BREAKS, "media type application/xml is gone"),
+    ),
+    "media type of a request new": (
+        api({"requestBody": BODY}),
+        api({"requestBody": XML}),
+        *(CHANGES, "media type application/xml is new"),
+    ),
+    "media type of a response gone": (
+        api(responds(**XML)),
+        api(responds(**BODY)),
+        *(BREAKS, "media type application/xml is gone"),
+    ),
+    "media type of a response new": (
+        api(responds(**BODY)),
+        api(responds(**XML)),
+        *(CHANGES, "media type application/xml is new"),
+    ),
+    "success gone": (api(responds("201")), api(), BREAKS, "pay: response 201 is gone"),
+    "success new": (api(), api(responds("201")), CHANGES, "pay: response 201 is new"),
+    "error gone": (api(responds("404")), api(), CHANGES, "pay: response 404 is gone"),
+    "error new": (api(), api(responds("404")), CHANGES, "pay: response 404 is new"),
+    "required header of a response gone": (
+        api(responds(**TOKEN)),
+        api(),
+        *(BREAKS, "pay, response 200: header 'x-token' is gone"),
+    ),
+    "optional header of a response gone": (
+        api(responds(**NOTE)),
+        api(),
+        *(MAY, "pay, response 200: header 'x-token' is gone"),
+    ),
+    "header of a response new": (
+        api(),
+        api(responds(**TOKEN)),
+        *(CHANGES, "pay, response 200: required header 'x-token' is new"),
+    ),
+    "header of a response no longer required": (
+        api(responds(**TOKEN)),
+        api(responds(**NOTE)),
+        *(BREAKS, "header 'x-token' is no longer required"),
+    ),
+    "header of a response now required": (
+        api(responds(**NOTE)),
+        api(responds(**TOKEN)),
+        *(CHANGES, "header 'x-token' is now required"),
+    ),
+    "header of a response of another type": (
+        api(responds(**NOTE)),
+        api(responds(headers={"x-token": {"schema": INT}})),
+        *(BREAKS, "header x-token: the value changed: type string → integer"),
+    ),
+    "webhook gone": (event(), api(), BREAKS, "webhook paid is gone"),
+    "webhook new": (api(), event(), CHANGES, "webhook paid is new"),
+    "webhook deprecated": (event(), event(deprecated=True), CHANGES, "paid is deprecated"),
+    "webhook without a body": (
+        event(requestBody=MUST),
+        event(),
+        *(BREAKS, "webhook paid: request body is gone"),
+    ),
+    "body of a webhook new": (event(), event(requestBody=MUST), CHANGES, "request body is new"),
+    "body of a webhook no longer required": (
+        event(requestBody=MUST),
+        event(requestBody=BODY),
+        *(BREAKS, "webhook paid: request body is no longer required"),
+    ),
+    "required header of a webhook gone": (
+        event(**parameter("header", required=True)),
+        event(),
+        *(BREAKS, "webhook paid: header parameter 'q' is gone"),
+    ),
+    "required header of a webhook new": (
+        event(),
+        event(**parameter("header", required=True)),
+        *(CHANGES, "webhook paid: required header parameter 'q' is new"),
+    ),
+    "response to a webhook gone": (
+        event(**responds("204")),
+        event(),
+        *(BREAKS, "webhook paid: response 204 is gone"),
+    ),
+    "required header of a response to a webhook": (
+        event(),
+        event(responses={"200": TOKEN}),
+        *(BREAKS, "webhook paid, response 200: required header 'x-token' is new"),
+    ),
+    "callback gone": (called(), api(), BREAKS, "pay: callback done {$request.body#/url} is gone"),
+    "callback new": (api(), called(), CHANGES, "callback done {$request.body#/url} is new"),
+}
+
+
+@in_turn("name", OPERATIONS)
+def test_every_root_of_the_document_is_compared(name: str) -> None:
+    old, new, verdict, text = OPERATIONS[name]
+    (found,) = differences(old, new)
+    assert text in found.text
+    assert found.verdict == verdict
+
+
+def test_the_truth_table_has_eighty_rows() -> None:
+    assert len(TABLE) + len(OPERATIONS) >= 80
+
+
+def test_parameters_of_a_path_are_compared_by_place() -> None:
+    one = {"operationId": "pay", "responses": {"200": {}}}
+    old, new = (
+        api(paths={f"/{{{name}}}": {"post": one | parameter("path", name, required=True)}})
+        for name in ("id", "key")
+    )
+    assert list(differences(old, new)) == []
+
+
+def test_ways_to_authenticate_in_another_order_are_the_same() -> None:
+    assert list(differences(secured(KEY, READ), secured(READ, KEY))) == []
+
+
+def test_a_callback_that_contains_itself_is_compared() -> None:
+    item = {"$ref": "#/components/pathItems/Loop"}
+    loop = {"post": {"responses": {"200": {}}, "callbacks": {"again": {"{$url}": item}}}}
+    contract = api(webhooks={"paid": item}, components={"pathItems": {"Loop": loop}})
+    assert list(differences(contract, contract)) == []
 
 
 @in_turn(
@@ -172,28 +533,10 @@ def test_a_schema_that_contains_itself_is_compared_once() -> None:
         for one in (INT, {"type": "number"})
     )
     (found,) = differences(old, new)
-    assert (found.breaking, found.text) == (
-        False,
+    assert (found.verdict, found.text) == (
+        CHANGES,
         "pay, request body: member v changed: type integer → number",
     )
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "breaking"),
-    [
-        pytest.param([{"key": []}], [{"key": []}, {"token": []}], False, id="another way"),
-        pytest.param([{"key": []}, {"token": []}], [{"token": []}, {"key": []}], None, id="order"),
-        pytest.param([{"key": []}, {"token": []}], [{"token": []}], True, id="one way less"),
-    ],
-)
-def test_a_further_way_to_authenticate_breaks_nobody(
-    old: Any, new: Any, breaking: bool | None
-) -> None:
-    both = [document(True, request=True) for _ in range(2)]
-    for one, security in zip(both, (old, new), strict=True):
-        one["security"] = security
-    found = [one.breaking for one in differences(*both)]
-    assert found == ([] if breaking is None else [breaking])
 
 
 def test_the_name_of_a_header_is_the_same_in_other_capitals() -> None:
@@ -210,11 +553,80 @@ def test_the_name_of_a_header_is_the_same_in_other_capitals() -> None:
     assert found.text == "pay: header parameter 'x-t' is new"
 
 
-def test_the_command_prints_the_differences_as_json(tmp_path: Path) -> None:
-    file = tmp_path / "next.json"
-    file.write_text(json.dumps(document(TEXT, request=True)))
-    ran = CliRunner().invoke(main, ["contract", "--check", str(file), "--json"])
+ROOT: Final = Path(__file__).parents[1]
+
+
+def check(file: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["contract", "--check", str(file), *arguments])
+
+
+def suite_of(junit: Path) -> ElementTree.Element:
+    return ElementTree.fromstring(junit.read_text())  # noqa: S314 - our own file
+
+
+def next_version(folder: Path, *replaced: tuple[str, str]) -> Path:
+    """The published contract with other words."""
+    text = (ROOT / "openapi" / "openapi.yaml").read_text(encoding="utf-8")
+    for old, new in replaced:
+        assert old in text
+        text = text.replace(old, new)
+    file = folder / "next.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_the_command_prints_the_differences_as_json_and_as_junit(tmp_path: Path) -> None:
+    file, junit = tmp_path / "next.json", tmp_path / "junit.xml"
+    file.write_text(json.dumps(document(TEXT, request=False)))
+    ran = check(file, "--json", "--junit", str(junit))
     report = json.loads(ran.stdout)
     breaking = [one for one in report["differences"] if one["breaking"]]
     assert (ran.exit_code, report["breaking"]) == (1, len(breaking))
-    assert breaking[0].keys() == {"breaking", "place", "text"}
+    assert breaking[0].keys() == {"breaking", "verdict", "place", "text"}
+    suite = suite_of(junit)
+    assert suite.get("failures") == str(len(breaking)) == str(len(suite.findall("*/failure")))
+    assert suite.get("tests") == str(len(report["differences"]))
+
+
+def test_the_same_version_changes_nothing(tmp_path: Path) -> None:
+    junit = tmp_path / "junit.xml"
+    ran = check(next_version(tmp_path), "--junit", str(junit))
+    assert (ran.exit_code, ran.stdout) == (0, "0 differences, 0 of them breaking.\n")
+    assert suite_of(junit).get("failures") == "0"
+
+
+def test_all_that_no_longer_fits_is_listed_at_once(tmp_path: Path) -> None:
+    """The published contract without its operations and schemas fits nothing of the project."""
+    file = tmp_path / "next.json"
+    file.write_text(json.dumps(api()))
+    ran = check(file, "--json")
+    texts = [one["text"] for one in json.loads(ran.stdout)["differences"] if one["breaking"]]
+    assert sum("the target matches nothing" in text for text in texts) > 5
+    assert sum("has no operation any more" in text for text in texts) > 20
+    assert any("the contract has no schema" in text for text in texts)
+
+
+def test_a_renamed_operation_names_its_handler_and_its_scenarios(tmp_path: Path) -> None:
+    file = next_version(tmp_path, ("operationId: createInvoice", "operationId: addInvoice"))
+    ran = check(file)
+    assert ran.exit_code == 1
+    for text in (
+        "changes  ",
+        "operation createInvoice is now operation addInvoice",
+        "handler create_invoice has no operation any more",
+        "operation addInvoice has no handler add_invoice: it responds from the contract",
+    ):
+        assert text in ran.stdout
+    assert "is gone" not in ran.stdout
+
+
+@pytest.mark.parametrize("option", [["--json"], ["--junit", "x.xml"]])
+def test_a_report_needs_a_version_to_check(option: list[str]) -> None:
+    assert CliRunner().invoke(main, ["contract", *option]).exit_code == 2
+
+
+def test_a_file_that_is_no_contract_is_misuse(tmp_path: Path) -> None:
+    file = tmp_path / "next.yaml"
+    file.write_text("openapi: 3.1.0\n")
+    ran = CliRunner().invoke(main, ["contract", "--check", str(file)])
+    assert ran.exit_code == 2

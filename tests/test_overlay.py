@@ -10,13 +10,13 @@ import pytest
 
 from invoice_sandbox.openapi.load.overlay import (
     OverlayError,
-    apply_overlay,
     assumptions,
     overlay_problems,
 )
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.contracts import merged_document
 from tests.cases import in_turn
+from tests.overlays import apply_overlay
 
 Action = dict[str, Any]
 

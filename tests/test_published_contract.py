@@ -12,8 +12,8 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from invoice_sandbox.openapi.load.documents import load_document
-from invoice_sandbox.openapi.load.overlay import apply_overlay
 from tests.cases import in_turn
+from tests.overlays import apply_overlay
 
 OPENAPI: Final = Path(__file__).parents[1] / "openapi"
 BASE: Final[dict[str, Any]] = load_document(OPENAPI / "openapi.yaml")

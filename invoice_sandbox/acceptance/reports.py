@@ -99,8 +99,8 @@ def as_junit(run: RunReport) -> str:
         case = ElementTree.SubElement(suite, "testcase", names)
         if outcome:
             text = f"{report.verdict.value}: {report.summary}"
-            message = {"message": _printable(text)}
-            ElementTree.SubElement(case, outcome, message).text = _printable(_proof(report))
+            message = {"message": printable(text)}
+            ElementTree.SubElement(case, outcome, message).text = printable(_proof(report))
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
@@ -133,7 +133,7 @@ def _ctrf_test(report: CheckReport) -> dict[str, Any]:
     }
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     return _NOT_IN_XML.sub(lambda match: ascii(match.group())[1:-1], text)
 
 

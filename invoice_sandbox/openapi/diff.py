@@ -1,15 +1,16 @@
 """The changes of another version of a published contract, and which would break a client.
 
-A request may allow more than before, a response may allow less. Whether a schema does is decided by
-the canonical form of jsonschema-rs. The side that sends a value sends declared members only: a new
-optional member of a request breaks nobody. Whether overlay, handlers, fixtures and examples still
-fit is checked by the command that has them.
+Both documents are read into rows: the operations, webhooks and callbacks, and what each declares.
+``RULES`` has the verdict for each kind of change, in what a client sends and in what it receives.
+It follows the levels of oasdiff: error, warning and information. Whether a schema allows more is
+decided by the canonical form of jsonschema-rs. The side that sends a value sends declared members
+only: a new optional member of a request breaks nobody.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,61 +18,102 @@ import jsonschema_rs
 from jsonschema_rs.canonical import Containment
 
 from invoice_sandbox.openapi.load.documents import Note
-from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.model import METHODS, SCHEMA, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import (
     base_path,
     named_examples,
     named_operations,
     parameter_key,
+    path_names,
+    without_names,
 )
 from invoice_sandbox.openapi.load.pointers import ContractError, at_pointer, dereference, located
 from invoice_sandbox.openapi.schema.compile import Schemas
 
 Document = Mapping[str, Any]
 
+BREAKS: Final = "breaks"
+MAY: Final = "may break"
+CHANGES: Final = "changes"
+
+RULES: Final[Mapping[str, tuple[str, str]]] = {
+    "operation gone": (BREAKS, BREAKS),
+    "parameter gone": (MAY, MAY),
+    "required parameter gone": (MAY, BREAKS),
+    "body gone": (BREAKS, BREAKS),
+    "media type gone": (BREAKS, BREAKS),
+    "success gone": (BREAKS, BREAKS),
+    "error gone": (CHANGES, CHANGES),
+    "member gone": (MAY, CHANGES),
+    "required member gone": (MAY, BREAKS),
+    "closed member gone": (BREAKS, BREAKS),
+    "value gone": (CHANGES, BREAKS),
+    "required new": (BREAKS, CHANGES),
+    "new": (CHANGES, CHANGES),
+    "now required": (BREAKS, CHANGES),
+    "no longer required": (CHANGES, BREAKS),
+    "deprecated": (CHANGES, CHANGES),
+    "fits": (CHANGES, CHANGES),
+    "pattern changed": (MAY, MAY),
+    "does not fit": (BREAKS, BREAKS),
+}
+"""Verdicts: in what a client sends, and in what it receives. A webhook or callback is received, and
+its responses are sent; a header is a parameter. ``fits``: the side that takes a value takes all
+that the other side gives. A closed member is one of an object that allows no others."""
+
 
 @dataclass(frozen=True)
 class Difference:
     """One change. ``pointer`` is a place in the other version, or in ours if ``in_ours``."""
 
-    breaking: bool
+    verdict: str
     text: str
     pointer: Pointer
     in_ours: bool = False
 
 
 def differences(ours: Document, theirs: Document) -> Iterator[Difference]:
-    """Yield every operation, parameter, member, response and security that ``theirs`` changes."""
-    old, new = _operations(ours), _operations(theirs)
+    """Yield every change, of the whole document, then of each operation, webhook and callback."""
     yield from _everywhere(ours, theirs)
-    for name in _missing(old, new):
-        yield Difference(True, f"operation {name} is gone", old[name].pointer, in_ours=True)
-    for name in _missing(new, old):
-        where = _where(new[name])
-        yield Difference(False, f"operation {name} is new: {where}", new[name].pointer)
-    for name in [name for name in old if name in new]:
-        yield from _operation(name, old[name], new[name])
+    old, new = ({row.key: row for row in _rows(document)} for document in (ours, theirs))
+    moved = _moved(old, new)
+    old = {(moved.get(key[0], key[0]), *key[1:]): row for key, row in old.items()}
+    for key, row in old.items():
+        if key not in new and (len(key) == 1 or key[:-1] in new):
+            closed = row.is_sent and len(key) > 1 and new[key[:-1]].is_closed
+            yield row.change("gone", f"{row.title} is gone", closed=closed, in_ours=True)
+    for key, row in new.items():
+        if key in old:
+            yield from _changed(old[key], row)
+        elif len(key) == 1 or key[:-1] in old:
+            where = f": {_where(row)}" if row.label.startswith("operation ") else ""
+            required = "required " * row.required
+            yield row.change("new", f"{row.start}{required}{row.label} is new{where}")
 
 
-def _missing(names: Iterable[Any], others: Container[Any]) -> list[Any]:
-    """Return the names that are not among the others."""
-    return [name for name in names if name not in others]
+def _moved(old: Rows, new: Rows) -> dict[str, str]:
+    """Return the new key of each operation that is elsewhere under the same operationId."""
+    found = {row.label: key[0] for key, row in new.items() if len(key) == 1 and key not in old}
+    gone = [(key[0], row.label) for key, row in old.items() if len(key) == 1 and key not in new]
+    return {key: found[label] for key, label in gone if label in found}
 
 
 def _everywhere(ours: Document, theirs: Document) -> Iterator[Difference]:
     """Yield changes of where operations are served, and of how a caller authenticates."""
     if base_path(ours) != base_path(theirs):
         text = f"the base path is now '{base_path(theirs)}'"
-        yield Difference(True, text, ("servers",))
+        yield Difference(BREAKS, text, ("servers",))
     old, new = _schemes(ours), _schemes(theirs)
-    pointer = ("components", "securitySchemes")
-    for name in _missing(old, new):
-        yield Difference(True, f"security scheme {name} is gone", (*pointer, name), in_ours=True)
-    for name in new:
-        if name not in old:
-            yield Difference(False, f"security scheme {name} is new", (*pointer, name))
-        elif _without_prose(old[name]) != _without_prose(new[name]):
-            yield Difference(True, f"security scheme {name} changed", (*pointer, name))
+    for name in dict.fromkeys([*old, *new]):
+        pointer, start = ("components", "securitySchemes", name), f"security scheme {name}"
+        if name not in new:  # operations that need it change, too
+            yield Difference(CHANGES, f"{start} is gone", pointer, in_ours=True)
+        elif name not in old:
+            yield Difference(CHANGES, f"{start} is new", pointer)
+        elif _sent_as(old[name]) != _sent_as(new[name]):
+            yield Difference(BREAKS, f"{start} changed: credentials are sent otherwise", pointer)
+        elif {**old[name], "description": ""} != {**new[name], "description": ""}:
+            yield Difference(CHANGES, f"{start} changed", pointer)
 
 
 def _schemes(document: Document) -> Document:
@@ -79,74 +121,55 @@ def _schemes(document: Document) -> Document:
     return {name: dereference(document, raw) for name, raw in schemes.items()}
 
 
-def _without_prose(scheme: Document) -> Document:
-    return {key: value for key, value in scheme.items() if key != "description"}
-
-
-def _operations(document: Document) -> dict[str, Part]:
-    return {
-        name: Part(document, raw, ("paths", path, method))
-        for name, (path, method, raw) in named_operations(document).items()
-    }
-
-
-def _where(operation: Part) -> str:
-    _, path, method = operation.pointer
-    return f"{str(method).upper()} {path}"
-
-
-def _operation(name: str, old: Part, new: Part) -> Iterator[Difference]:
-    if old.pointer != new.pointer:
-        text = f"{name} moved from {_where(old)} to {_where(new)}"
-        yield Difference(True, text, new.pointer)
-    before, after = _security(old), _security(new)
-    if before != after:
-        breaking = not before <= after
-        yield Difference(breaking, f"{name}: who may call it changed (security)", new.pointer)
-    old_rows, new_rows = ({row.key: row for row in _rows(name, each)} for each in (old, new))
-    for key in _missing(old_rows, new_rows):
-        yield from _gone(old_rows[key], new_rows)
-    for key, row in new_rows.items():
-        yield from _changed(old_rows[key], row) if key in old_rows else _added(row, old_rows)
-
-
-def _security(operation: Part) -> frozenset[str]:
-    """Return the alternatives, of which a caller needs one."""
-    wanted = operation.value.get("security", operation.document.get("security", []))
-    return frozenset(json.dumps(requirement, sort_keys=True) for requirement in wanted)
+def _sent_as(scheme: Document) -> list[Any]:
+    name = scheme.get("name", "")
+    shown = name.lower() if scheme.get("in") == "header" else name
+    keys = [scheme.get(key) for key in ("type", "in", "openIdConnectUrl")]
+    return [*keys, shown, str(scheme.get("scheme")).lower()]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A parameter, body, media type or member of an operation, which two versions may both have.
+    """An operation, or a parameter, body, media type or member of one, which both versions may
+    have.
 
-    ``key`` has the labels from the outermost part on, such as ``("request body", "media type
+    ``key`` has steps from the operation on, such as ``("POST /pay", "request body", "media type
     text/plain", "the value")``. Of a member, and of the value it is in, ``schemas`` are all that
     apply to it.
     """
 
+    kind: str
     subject: str
+    label: str
     key: tuple[str, ...]
     pointer: Pointer
-    is_request: bool
+    is_sent: bool
     required: bool = False
+    deprecated: bool = False
+    operation: Part | None = None
     schemas: tuple[Part, ...] = ()
 
     @property
-    def label(self) -> str:
-        """Its own label."""
-        return self.key[-1]
+    def start(self) -> str:
+        """What its label stands after."""
+        return f"{self.subject}: " if self.subject else ""
 
     @property
-    def is_member(self) -> bool:
-        """True for a member of a value."""
-        return self.label.startswith("member ")
+    def title(self) -> str:
+        """Its label, and in which part of the contract it is."""
+        return self.start + self.label
 
     @property
     def is_closed(self) -> bool:
         """True if it takes no members but those declared."""
         keys = ("additionalProperties", "unevaluatedProperties")
         return any(part.value.get(key) is False for part in self.schemas for key in keys)
+
+    @property
+    def is_absent(self) -> bool:
+        """True for a member that is never there in this direction."""
+        keyword = "readOnly" if self.is_sent else "writeOnly"
+        return any(part.value.get(keyword) is True for part in self.schemas)
 
     @property
     def facets(self) -> dict[str, Any]:
@@ -157,6 +180,16 @@ class Row:
             for key, value in part.value.items()
             if key not in _NO_FACETS and not key.startswith("x-")
         }
+
+    def change(
+        self, event: str, text: str, *, closed: bool = False, in_ours: bool = False
+    ) -> Difference:
+        """Return what happened to it, with the verdict of the most specific rule."""
+        starts = [f"closed {self.kind} "] * closed + [f"required {self.kind} "] * self.required
+        starts += [f"{self.kind} ", *["required "] * self.required, ""]
+        rule = next(RULES[start + event] for start in starts if start + event in RULES)
+        verdict = CHANGES if self.is_absent else rule[0 if self.is_sent else 1]
+        return Difference(verdict, text, self.pointer, in_ours)
 
     def canonical(self, *, closed: bool) -> jsonschema_rs.CanonicalSchema:
         """Return the canonical form of the facets; ``closed``: with declared members only."""
@@ -169,96 +202,187 @@ class Row:
 Rows = Mapping[tuple[str, ...], Row]
 
 
-def _gone(row: Row, new: Rows) -> Iterator[Difference]:
-    """Yield that a row is gone, unless that around it is gone, too."""
-    around = new.get(row.key[:-1])
-    if around is not None or len(row.key) == 1:
-        may_be_sent = row.is_request and row.is_member
-        breaking = not may_be_sent or (around is not None and around.is_closed)
-        text = f"{row.subject}: {row.label} is gone"
-        yield Difference(breaking, text, row.pointer, in_ours=True)
+# --- the rows of a document
 
 
-def _added(row: Row, old: Rows) -> Iterator[Difference]:
-    """Yield that a row is new, unless that around it is new, too."""
-    around = old.get(row.key[:-1])
-    if around is not None or len(row.key) == 1:
-        was_closed = row.is_member and around is not None and around.is_closed
-        breaking = row.required if row.is_request else was_closed
-        text = f"{row.subject}: {'required ' * row.required}{row.label} is new"
-        yield Difference(breaking, text, row.pointer)
+def _rows(document: Document) -> Iterator[Row]:
+    """Yield all that a document declares, what is around a row before it."""
+    root = Part(document, document, ())
+    paths, webhooks = root.get("paths"), root.get("webhooks")
+    for name, (path, method, _) in named_operations(document).items():
+        item, key = paths.get(path), f"{method.upper()} {without_names(path)}"
+        own = Row("operation", "", f"operation {name}", (key,), ("paths", path, method), True)
+        yield from _operation(name, own, item, method, path)
+    for event in webhooks.value:
+        yield from _events(f"webhook {event}", "", (), webhooks.get(event), is_sent=False)
 
 
-def _rows(name: str, operation: Part) -> Iterator[Row]:
-    """Yield all that an operation declares of its requests and responses."""
-    for (location, lower_name), parameter in _declared(operation).items():
-        key = (f"{location} parameter '{lower_name}'",)
-        required = bool(parameter.value.get("required", False))
-        yield Row(name, key, parameter.pointer, True, required)
+def _events(
+    label: str, subject: str, above: tuple[str, ...], item: Part, *, is_sent: bool
+) -> Iterator[Row]:
+    """Yield the operations of the path item of a webhook or callback, and what they declare."""
+    for method in [method for method in METHODS if method in item.value]:
+        pointer, shown = (*item.pointer, method), label if method == "post" else f"{label} {method}"
+        own = Row("operation", subject, shown, (*above, f"{label} {method}"), pointer, is_sent)
+        yield from _operation(own.title.replace(": ", ", "), own, item, method, "")
+
+
+def _operation(name: str, own: Row, item: Part, method: str, path: str) -> Iterator[Row]:
+    """Yield an operation and all that it declares of its requests, responses and callbacks."""
+    operation = item.get(method)
+    yield replace(own, operation=operation, deprecated=operation.value.get("deprecated") is True)
+    for parameter in _declared(item, operation):
+        location, lower_name = parameter_key(parameter.value)
+        names = path_names(path)  # a path has its parameters by place, whatever their names
+        step = str(names.index(lower_name)) if lower_name in names else lower_name
+        key = (*own.key, f"{location} parameter {step if location == 'path' else lower_name}")
         subject = f"{name}, parameter {parameter.value['name']}"
-        if "schema" in parameter.value:
-            yield from _value(subject, key, parameter, is_request=True)
-        yield from _contents(subject, key, parameter, is_request=True)
+        label = f"{location} parameter '{lower_name}'"
+        yield from _parameter(
+            Row("parameter", name, label, key, (), own.is_sent), subject, parameter
+        )
     body = operation.get("requestBody")
     if body.value:
-        required = bool(body.value.get("required", False))
-        yield Row(name, ("request body",), body.pointer, True, required)
-        yield from _contents(f"{name}, request body", ("request body",), body, is_request=True)
+        row = _below(own, "body", name, "request body", body)
+        yield replace(row, required=body.value.get("required") is True)
+        yield from _contents(f"{name}, request body", row, body)
     responses = operation.get("responses")
-    for status in responses.value:
-        key = (f"response {status}",)
-        yield Row(name, key, (*responses.pointer, status), False)
-        subject = f"{name}, response {status}"
-        yield from _contents(subject, key, responses.get(status), is_request=False)
+    for status in [status for status in responses.value if not str(status).startswith("x-")]:
+        kind = "success" if str(status).startswith("2") else "error"
+        response, taken = responses.get(status), replace(own, is_sent=not own.is_sent)
+        row = _below(taken, kind, name, f"response {status}", response)
+        yield replace(row, pointer=(*responses.pointer, status))
+        yield from _contents(f"{name}, response {status}", row, response)
+        headers = response.get("headers")
+        for header in headers.value:
+            subject = f"{name}, response {status}"
+            declared = _below(row, "parameter", subject, f"header '{header.lower()}'", response)
+            yield from _parameter(declared, f"{subject}, header {header}", headers.get(header))
+    callbacks = operation.get("callbacks")
+    if len(own.key) < _MAX_CALLBACKS:
+        for label, item in _called(callbacks):
+            yield from _events(label, name, own.key, item, is_sent=not own.is_sent)
 
 
-def _contents(
-    subject: str, above: tuple[str, ...], holder: Part, *, is_request: bool
-) -> Iterator[Row]:
+_MAX_CALLBACKS: Final = 4
+"""Callbacks of callbacks that are compared; a path item may contain itself."""
+
+
+def _called(callbacks: Part) -> Iterator[tuple[str, Part]]:
+    """Yield the path items of the callbacks of an operation, by what they are called."""
+    for name in callbacks.value:
+        callback = callbacks.get(name)
+        for expression in callback.value:
+            if not expression.startswith("x-"):
+                yield f"callback {name} {expression}", callback.get(expression)
+
+
+def _below(row: Row, kind: str, subject: str, label: str, part: Part) -> Row:
+    """Return the row of a ``part`` of what another row is."""
+    return Row(kind, subject, label, (*row.key, label), part.pointer, row.is_sent)
+
+
+def _parameter(row: Row, subject: str, parameter: Part) -> Iterator[Row]:
+    """Yield a parameter or header, and the value that it has."""
+    yield replace(
+        row,
+        pointer=parameter.pointer,
+        required=parameter.value.get("required") is True,
+        deprecated=parameter.value.get("deprecated") is True,
+    )
+    if "schema" in parameter.value:
+        yield from _value(subject, row, parameter)
+    yield from _contents(subject, row, parameter)
+
+
+def _contents(subject: str, around: Row, holder: Part) -> Iterator[Row]:
     content = holder.get("content")
     for media_type in content.value:
-        media, key = content.get(media_type), (*above, f"media type {media_type}")
-        yield Row(subject, key, media.pointer, is_request)
-        yield from _value(subject, key, media, is_request=is_request)
+        media = content.get(media_type)
+        row = _below(around, "media type", subject, f"media type {media_type}", media)
+        yield row
+        yield from _value(subject, row, media)
 
 
-def _value(
-    subject: str, above: tuple[str, ...], holder: Part, *, is_request: bool
-) -> Iterator[Row]:
+def _value(subject: str, around: Row, holder: Part) -> Iterator[Row]:
     schema = holder.value.get("schema", {})
     pointer = (*holder.pointer, "schema") if "schema" in holder.value else holder.pointer
-    row = Row(subject, (*above, "the value"), pointer, is_request, True)
-    yield from _members(row, Part(holder.document, schema, pointer), "", frozenset())
+    part = Part(holder.document, schema, pointer)
+    row = replace(_below(around, "value", subject, "the value", part), required=True)
+    yield from _members(row, part, "", frozenset())
 
 
-def _declared(operation: Part) -> dict[tuple[str, str], Part]:
-    _, path, _ = operation.pointer
-    item = Part(operation.document, operation.document, ()).get("paths").get(path)
+def _declared(item: Part, operation: Part) -> Iterable[Part]:
     found = [
         owner.get("parameters").get(index)
         for owner in (item, operation)
         for index in range(len(owner.value.get("parameters", [])))
     ]
-    return {parameter_key(parameter.value): parameter for parameter in found}
+    return {parameter_key(parameter.value): parameter for parameter in found}.values()
+
+
+# --- a row of both versions
 
 
 def _changed(old: Row, new: Row) -> Iterator[Difference]:
-    start = f"{new.subject}: {new.label}"
-    if new.required and not old.required:
-        yield Difference(new.is_request, f"{start} is now required", new.pointer)
-    if old.required and not new.required:
-        yield Difference(not new.is_request, f"{start} is no longer required", new.pointer)
+    if old.operation is not None and new.operation is not None:
+        yield from _operation_changed(old, old.operation, new, new.operation)
+    if new.required != old.required:
+        event = "now required" if new.required else "no longer required"
+        yield new.change(event, f"{new.title} is {event}")
+    if new.deprecated != old.deprecated:
+        now = "deprecated" if new.deprecated else "no longer deprecated"
+        yield new.change("deprecated", f"{new.title} is {now}")
     if old.facets == new.facets and not _refers(old) and not _refers(new):
         return
-    taker, giver = (new, old) if new.is_request else (old, new)
+    taker, giver = (new, old) if new.is_sent else (old, new)
     try:
         if old.canonical(closed=False) == new.canonical(closed=False):
             return
         covered = taker.canonical(closed=False).covers(giver.canonical(closed=True))
     except ValueError:  # the canonical form does not support it
         covered = Containment.UNKNOWN
-    text = f"{start} changed: {', '.join(_changes(old.facets, new.facets))}"
-    yield Difference(covered != Containment.YES, text, new.pointer)
+    event = "fits" if covered == Containment.YES else _misfit(old.facets, new.facets)
+    text = f"{new.title} changed: {', '.join(_changes(old.facets, new.facets))}"
+    yield new.change(event, text)
+
+
+def _misfit(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Name the event: of two patterns, nobody knows which allows more."""
+    only_pattern = {**old, "pattern": ""} == {**new, "pattern": ""}
+    both = "pattern" in old and "pattern" in new
+    return "pattern changed" if only_pattern and both else "does not fit"
+
+
+def _operation_changed(old: Row, before: Part, new: Row, after: Part) -> Iterator[Difference]:
+    """Yield changes of where an operation is, its name, and who may call it."""
+    if len(old.key) == 1 and old.key != new.key:
+        text = f"{new.title} moved from {_where(old)} to {_where(new)}"
+        yield Difference(BREAKS, text, new.pointer)
+    elif old.title != new.title:
+        yield Difference(CHANGES, f"{old.title} is now {new.title}", new.pointer)
+    required, accepted = _security(before), _security(after)
+    if required != accepted:
+        admits = all(any(_admits(way, had) for way in accepted) for had in required)
+        text = f"{new.title}: who may call it changed (security)"
+        yield Difference(CHANGES if admits or not new.is_sent else BREAKS, text, new.pointer)
+
+
+def _where(operation: Row) -> str:
+    _, path, method = operation.pointer
+    return f"{str(method).upper()} {path}"
+
+
+def _security(operation: Part) -> list[Mapping[str, list[str]]]:
+    """Return the alternatives, of which a caller needs one; an empty one admits anyone."""
+    wanted = operation.value.get("security", operation.document.get("security"))
+    ways = {json.dumps(way, sort_keys=True): way for way in wanted or [{}]}
+    return [ways[text] for text in sorted(ways)]
+
+
+def _admits(way: Mapping[str, list[str]], had: Mapping[str, list[str]]) -> bool:
+    """True if a caller who ``had`` credentials has all that a ``way`` requires."""
+    return all(name in had and set(scopes) <= set(had[name]) for name, scopes in way.items())
 
 
 def _refers(row: Row) -> bool:
@@ -365,16 +489,21 @@ def _members(row: Row, schema: Part, name: str, above: frozenset[Pointer]) -> It
     ``above`` are the schemas that led here: a schema that contains itself is entered once.
     """
     target = schema.resolved()
+    if isinstance(target.value, bool):
+        schema = target = replace(target, value={} if target.value else {"not": {}})
     if not isinstance(target.value, Mapping) or target.pointer in above:
         return
     parts = _parts(schema, 0)
     inside = above | {part.pointer for part in parts}
-    yield replace(row, schemas=tuple(parts))
+    deprecated = any(part.value.get("deprecated") is True for part in parts)
+    yield replace(row, schemas=tuple(parts), deprecated=deprecated)
     demanded = {key: part for part in parts for key in part.value.get("required", [])}
     start, declared = f"{name}." if name else "", set[str]()
 
     def member(path: str, pointer: Pointer, *, required: bool) -> Row:
-        return Row(row.subject, (*row.key, f"member {path}"), pointer, row.is_request, required)
+        label = f"member {path}"
+        key = (*row.key, label)
+        return Row("member", row.subject, label, key, pointer, row.is_sent, required)
 
     for part in parts:
         properties = part.value.get("properties", {})

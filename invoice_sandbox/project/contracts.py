@@ -12,7 +12,7 @@ from invoice_sandbox.openapi.load.documents import Note, load_document, place_of
 from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import served_base_path
-from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
+from invoice_sandbox.openapi.load.overlay import overlay_problems
 from invoice_sandbox.openapi.load.reading import (
     ReadContract,
     check_openapi,
@@ -71,12 +71,19 @@ def read_project(folder: Path) -> ReadContract:
         return read_contract(_published(folder), folder)
     read = read_as_written(_published(folder), folder)
     file = folder / "openapi" / "overlay.yaml"
-    try:
-        merged = apply_overlay(read.document, overlay)
-    except OverlayError as error:
-        raise DocumentError(place_of(file, ("actions", error.action)), str(error)) from None
-    check_openapi(merged, file, partial(place_of, file))
-    return replace(read, document=as_31(merged))
+    reject_all(file, merge_errors(folder, read.document))
+    check_openapi(read.document, file, partial(place_of, file))
+    return replace(read, document=as_31(read.document))
+
+
+def merge_errors(folder: Path, document: dict[str, Any]) -> list[DocumentError]:
+    """Merge the overlay of a project into ``document``; return the actions that do not fit."""
+    file = folder / "openapi" / "overlay.yaml"
+    overlay = overlay_document(folder) or {"actions": []}
+    return [
+        DocumentError(place_of(file, ("actions", error.action)), str(error))
+        for error in overlay_problems(document, overlay)
+    ]
 
 
 def compile_apart(read: ReadContract) -> Contract:

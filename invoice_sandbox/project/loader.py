@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.base.errors import did_you_mean, reject, suggestion
+from invoice_sandbox.base.errors import UserError, did_you_mean, reject, suggestion
 from invoice_sandbox.base.ids import camel_case
 from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
-from invoice_sandbox.openapi.load.text import DocumentError
+from invoice_sandbox.openapi.load.text import DocumentError, reject_all
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.project.api import Handler
 from invoice_sandbox.project.code import (
@@ -36,7 +36,7 @@ from invoice_sandbox.project.contracts import (
 )
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
 from invoice_sandbox.project.conventions import Conventions, load_conventions, plain_conventions
-from invoice_sandbox.project.fixtures import load_fixtures
+from invoice_sandbox.project.fixtures import fixture_errors, load_fixtures
 from invoice_sandbox.project.inference import inferred
 from invoice_sandbox.project.stateful import Collection
 from invoice_sandbox.scenarios.actions import Action
@@ -166,7 +166,7 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
         read = read_project(folder)
         contract = compile_apart(read)
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
-        _check_kinds(folder, contract, lifecycle)
+        reject_all(folder, _kind_errors(folder, contract, lifecycle))
         actions = load_actions(folder / "domain")
         vocabulary = vocabulary_of(contract, lifecycle, actions)
         machine = vocabulary.machine
@@ -198,6 +198,26 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
         return project, vocabulary
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
+
+
+def project_errors(folder: Path, contract: Contract) -> Iterator[UserError]:
+    """Yield all that keeps a project from being served with another version of its contract."""
+    lifecycle, actions = Lifecycle({}, {}), dict[str, Action]()
+    try:
+        lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
+        actions = load_actions(folder / "domain")
+    except (ProjectError, DocumentError) as error:
+        yield error
+    yield from _kind_errors(folder, contract, lifecycle)
+    yield from fixture_errors(folder / "fixtures", contract.schemas)
+    try:
+        load_conventions(folder, contract)
+    except (ContractError, DocumentError) as error:
+        yield error
+    try:
+        _scenarios([folder / "scenarios"], None, vocabulary_of(contract, lifecycle, actions))
+    except DocumentError as error:
+        yield error
 
 
 def load_vocabulary(folder: Path) -> Vocabulary:
@@ -267,8 +287,8 @@ def _load_lifecycle(file: Path) -> Lifecycle:
     return load_lifecycle(file) if file.exists() else Lifecycle({}, {})
 
 
-def _check_kinds(folder: Path, contract: Contract, lifecycle: Lifecycle) -> None:
-    """Raise DocumentError unless contract and lifecycle declare the same kinds of events.
+def _kind_errors(folder: Path, contract: Contract, lifecycle: Lifecycle) -> Iterator[DocumentError]:
+    """Yield an error for each kind of event that only one of contract and lifecycle declares.
 
     A contract without webhooks promises none, and a lifecycle without events records none.
     """
@@ -278,12 +298,12 @@ def _check_kinds(folder: Path, contract: Contract, lifecycle: Lifecycle) -> None
         if kind not in lifecycle.events:
             advice = suggestion(kind, lifecycle.events, "declare it in scenarios/lifecycle.yaml")
             problem = f"the webhook '{kind}' is not an event of the lifecycle"
-            raise DocumentError(webhook_place(folder / "openapi", kind), problem, advice)
+            yield DocumentError(webhook_place(folder / "openapi", kind), problem, advice)
     for kind in lifecycle.events:
         if kind not in contract.webhooks:
             place = place_of(folder / "scenarios" / "lifecycle.yaml", ("events", kind))
             advice = suggestion(kind, contract.webhooks, "add it there")
-            raise DocumentError(place, f"'{kind}' is not a webhook of the contract", advice)
+            yield DocumentError(place, f"'{kind}' is not a webhook of the contract", advice)
 
 
 def _scenarios(folders: Sequence[Path], own: Path | None, vocabulary: Vocabulary) -> Library:

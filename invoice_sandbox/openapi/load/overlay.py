@@ -58,17 +58,6 @@ class Assumption:
     reason: str
 
 
-def apply_overlay(document: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
-    """Return a new document: ``document`` with every action of ``overlay`` applied in order.
-
-    Raises OverlayError for the first action that cannot be applied.
-    """
-    merged = copy.deepcopy(document)
-    for problem in overlay_problems(merged, overlay):
-        raise problem
-    return merged
-
-
 def overlay_problems(document: dict[str, Any], overlay: dict[str, Any]) -> Iterator[OverlayError]:
     """Yield every action that does not fit; those that do are applied to ``document``."""
     for index, action in enumerate(overlay["actions"]):

@@ -19,7 +19,7 @@ from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.cli.options import FAILED, FILE, OFFLINE
 from invoice_sandbox.cli.output import Table, print_json, print_table
 from invoice_sandbox.openapi.diff import BREAKS, CHANGES, MAY, bad_examples, differences
-from invoice_sandbox.openapi.load.documents import place_of
+from invoice_sandbox.openapi.load.documents import Places
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import named_operations
 from invoice_sandbox.openapi.load.overlay import assumptions
@@ -175,16 +175,17 @@ def _as_junit(file: Path, found: Sequence[Finding]) -> bytes:
         case = ElementTree.SubElement(suite, "testcase", names)
         if finding.verdict == BREAKS:
             ElementTree.SubElement(case, "failure", {"message": names["name"]})
-    return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+    text: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return text
 
 
 def compare(folder: Path, file: Path) -> Iterator[Finding]:
     """Everything that differs or no longer fits when ``file`` is the published contract."""
     read = read_as_written(file)
-    own_file = folder / "openapi" / "openapi.yaml"
+    own_file, places = folder / "openapi" / "openapi.yaml", Places()
     for difference in differences(base_document(folder), as_31(read.document)):
         pointer = difference.pointer
-        place = place_of(own_file, pointer) if difference.in_ours else read.place(pointer)
+        place = places.of(own_file, pointer) if difference.in_ours else read.place(pointer)
         yield Finding(difference.verdict, place, difference.text)
     published = replace(read, document=as_31(deepcopy(read.document)))
     for error in merge_errors(folder, read.document):

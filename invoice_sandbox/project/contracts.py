@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.openapi.load.documents import Note, load_document, place_of
+from invoice_sandbox.openapi.load.documents import Note, Places, load_document, place_of
 from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import served_base_path
@@ -79,9 +79,9 @@ def read_project(folder: Path) -> ReadContract:
 def merge_errors(folder: Path, document: dict[str, Any]) -> list[DocumentError]:
     """Merge the overlay of a project into ``document``; return the actions that do not fit."""
     file = folder / "openapi" / "overlay.yaml"
-    overlay = overlay_document(folder) or {"actions": []}
+    overlay, places = overlay_document(folder) or {"actions": []}, Places()
     return [
-        DocumentError(place_of(file, ("actions", error.action)), str(error))
+        DocumentError(places.of(file, ("actions", error.action)), str(error))
         for error in overlay_problems(document, overlay)
     ]
 

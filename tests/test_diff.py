@@ -337,6 +337,11 @@ OPERATIONS: Mapping[str, tuple[Any, Any, str, str]] = {
         *(BREAKS, "required header parameter 'q' is new"),
     ),
     "parameter gone": (api(parameter()), api(), MAY, "query parameter 'q' is gone"),
+    "required parameter gone": (
+        api(parameter(required=True)),
+        api(),
+        *(MAY, "query parameter 'q' is gone"),
+    ),
     "parameter now required": (
         api(parameter()),
         api(parameter(required=True)),
@@ -453,6 +458,11 @@ OPERATIONS: Mapping[str, tuple[Any, Any, str, str]] = {
         event(),
         *(BREAKS, "webhook paid: response 204 is gone"),
     ),
+    "error response to a webhook gone": (
+        event(**responds("410")),
+        event(**responds()),
+        *(CHANGES, "webhook paid: response 410 is gone"),
+    ),
     "required header of a response to a webhook": (
         event(),
         event(responses={"200": TOKEN}),
@@ -482,6 +492,17 @@ def test_parameters_of_a_path_are_compared_by_place() -> None:
         for name in ("id", "key")
     )
     assert list(differences(old, new)) == []
+
+
+@pytest.mark.parametrize("is_sent", [True, False], ids=["sent", "received"])
+def test_a_parameter_that_becomes_json_breaks(*, is_sent: bool) -> None:
+    old = {"name": "q", "in": "header", "schema": TEXT}
+    new = {"name": "q", "in": "header", **content(TEXT)}
+    both = ({"parameters": [each]} for each in (old, new))
+    first, second = (api(one) if is_sent else event(**one) for one in both)
+    texts = {found.verdict: found.text for found in differences(first, second)}
+    assert texts[BREAKS].endswith("parameter q: the value is gone")
+    assert texts[CHANGES].endswith("media type application/json is new")
 
 
 def test_ways_to_authenticate_in_another_order_are_the_same() -> None:

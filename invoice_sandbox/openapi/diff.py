@@ -47,7 +47,7 @@ RULES: Final[Mapping[str, tuple[str, str]]] = {
     "member gone": (MAY, CHANGES),
     "required member gone": (MAY, BREAKS),
     "closed member gone": (BREAKS, BREAKS),
-    "value gone": (CHANGES, BREAKS),
+    "value gone": (BREAKS, BREAKS),
     "required new": (BREAKS, CHANGES),
     "new": (CHANGES, CHANGES),
     "now required": (BREAKS, CHANGES),

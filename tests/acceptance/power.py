@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -20,28 +21,36 @@ from tests.acceptance.selftest import judging, known_clients
 
 POWER_PAGE: Final = PAGE.with_name("acceptance-power.md")
 _SAMPLE: Final = 60
-_BOUNDED: Final = 3
 _LEAST: Final = 0.85
 _LEAST_CAUGHT: Final = 28 / 30
 _SEED: Final = 37
 _BEHIND: Final = "Python"
-_FEW: Final = ("drops-keys", "hides-retry-after", "acknowledges-without-delivering")
+_FEW: Final = ("drops-keys", "acknowledges-without-delivering")
+_FEW_CHECKS: Final = ("idempotent-retry", "webhook-signature")
+_KILLED: Final = "'Idempotency-KeyI'"
+"""In the source of a mutant that must be killed: the misspelt name of a header."""
 
 
 @click.command()
 @click.option("--seed", default=_SEED, show_default=True, help="Seed of the sample of mutants.")
-@click.option("--bounded", is_flag=True, help="Three mutants and three faults; nothing is written.")
+@click.option("--bounded", is_flag=True, help="One mutant, two faults; nothing is written.")
 def main(seed: int, *, bounded: bool) -> None:
     """Mutants of the reference clients, and the faults of the proxy.
 
     Status 1 if the plan kills less than 85 % of the mutants, or catches less than 28 of 30 faults.
     """
-    number = _BOUNDED if bounded else _SAMPLE
+    number = 1 if bounded else _SAMPLE
     faults = [fault for fault in FAULTS if not bounded or fault.name in _FEW]
     client = known_clients()[_BEHIND]
-    chosen = [one for one in all_mutants() if not bounded or one.client == _BEHIND]
+    chosen = [
+        mutant
+        for mutant in all_mutants()
+        if not bounded or (mutant.client == _BEHIND and _KILLED in mutant.source)
+    ]
     click.echo(f"seed {seed}, {len(chosen)} mutants")
-    with judging() as (plan, control), TemporaryDirectory() as folder:
+    with judging() as (whole, control), TemporaryDirectory() as folder:
+        few = [check for check in whole.checks if check.id in _FEW_CHECKS]
+        plan = replace(whole, checks=tuple(few)) if bounded else whole
         results = tried(chosen, seed, number, plan, control, Path(folder), _print_tried)
         found = findings(faults, plan, client.command, client.declared, control, print_finding)
     for line in (score(results), conclusion_of(found)):
@@ -50,16 +59,15 @@ def main(seed: int, *, bounded: bool) -> None:
         page = with_part(POWER_PAGE.read_text(), "faults", _faults(found))
         page = with_part(page, "mutants", _mutants(seed, results))
         POWER_PAGE.write_text(page)
-    sys.exit(0 if is_enough(results, found, bounded=bounded) else 1)
+    sys.exit(0 if is_enough(results, found) else 1)
 
 
-def is_enough(results: Sequence[Tried], found: Sequence[Finding], *, bounded: bool) -> bool:
-    """True if the plan notices what it must; of a few mutants anything is enough, as chance says
-    which they are."""
+def is_enough(results: Sequence[Tried], found: Sequence[Finding]) -> bool:
+    """True if the plan notices what it must."""
     changed = [result for result in results if result.counts]
     killed = sum(result.fate is Fate.KILLED for result in changed)
     caught = sum(bool(finding.caught_by) for finding in found)
-    enough = bool(changed) if bounded else killed >= _LEAST * len(changed)
+    enough = bool(changed) and killed >= _LEAST * len(changed)
     return enough and caught >= _LEAST_CAUGHT * len(found)
 
 

@@ -36,6 +36,9 @@ class Fate(Enum):
     """What became of a mutant; of those that changed nothing the reason."""
 
     KILLED = "killed"
+    IDLE = (
+        "not judged (the client does nothing): its receiver never answers, or never has an effect"
+    )
     UNCLEAR = "not failed, but INCONCLUSIVE, or for review beyond the original"
     SURVIVED = "survived"
     EQUAL = "equivalent: the journals of a run show what those of the original show"
@@ -150,7 +153,14 @@ def _fate(mutant: Mutant, original: Original, report: RunReport) -> Tried:
         for check in report.checks
         if check.verdict in {Verdict.INCONCLUSIVE, Verdict.REVIEW}
     } - original.reviewed
-    return Tried(mutant, Fate.UNCLEAR if unclear else Fate.SURVIVED, sorted(unclear))
+    unjudged = Fate.IDLE if _is_idle(report) else Fate.UNCLEAR
+    return Tried(mutant, unjudged if unclear else Fate.SURVIVED, sorted(unclear))
+
+
+def _is_idle(report: RunReport) -> bool:
+    """True if a client that was sent webhooks changed nothing at all."""
+    received = [case for case in _cases(report) if case.seen.attempts]
+    return all(request.method == "GET" for case in received for request in case.seen.requests)
 
 
 def _did_something(case: CaseReport) -> bool:

@@ -30,6 +30,15 @@ _FEW_CHECKS: Final = ("idempotent-retry", "webhook-signature")
 _KILLED: Final = "'Idempotency-KeyI'"
 """In the source of a mutant that must be killed: the misspelt name of a header."""
 
+_HEADS: Final = {
+    Fate.KILLED: "Killed",
+    Fate.IDLE: "Not judged (does nothing)",
+    Fate.UNCLEAR: "Inconclusive",
+    Fate.SURVIVED: "Survived",
+    Fate.EQUAL: "Equivalent",
+    Fate.CRASHED: "Crashes at once",
+}
+
 
 @click.command()
 @click.option("--seed", default=_SEED, show_default=True, help="Seed of the sample of mutants.")
@@ -75,12 +84,17 @@ def score(results: Sequence[Tried]) -> str:
     """How many mutants the plan killed, of those whose behaviour is another one."""
     counts = Counter(result.fate for result in results)
     changed = sum(result.counts for result in results)
-    share = 100 * counts[Fate.KILLED] / max(1, changed)
+    killed, idle = counts[Fate.KILLED], counts[Fate.IDLE]
     return (
-        f"{counts[Fate.KILLED]} of {changed} mutants killed ({share:.0f} %); "
-        f"{counts[Fate.SURVIVED]} survived, {counts[Fate.UNCLEAR]} inconclusive; apart from these "
+        f"{_share(killed, changed)} mutants killed; {counts[Fate.SURVIVED]} survived, "
+        f"{counts[Fate.UNCLEAR]} inconclusive, {idle} not judged (the client does nothing), "
+        f"without which {_share(killed, changed - idle)} are killed; apart from these "
         f"{counts[Fate.EQUAL]} equivalent, {counts[Fate.CRASHED]} crash at once"
     )
+
+
+def _share(number: int, total: int) -> str:
+    return f"{number} of {total} ({100 * number / max(1, total):.0f} %)"
 
 
 def _print_tried(result: Tried) -> None:
@@ -107,9 +121,9 @@ def _mutants(seed: int, results: Sequence[Tried]) -> str:
     """The score, the kinds of change, and the mutants that were not killed."""
     kinds = sorted({result.mutant.kind for result in results})
     rows = [(kind, *(str(_number(results, kind, fate)) for fate in Fate)) for kind in kinds]
-    heads = ("Change", "Killed", "Inconclusive", "Survived", "Equivalent", "Crashes at once")
+    heads = ("Change", *(_HEADS[fate] for fate in Fate))
     parts = [f"Seed {seed}: {score(results)}.\n", table(heads, rows)]
-    for fate in (Fate.SURVIVED, Fate.UNCLEAR, Fate.EQUAL, Fate.CRASHED):
+    for fate in (Fate.SURVIVED, Fate.IDLE, Fate.UNCLEAR, Fate.EQUAL, Fate.CRASHED):
         lines = [line for one in results if one.fate is fate for line in _shown(one)]
         if lines:
             text = "\n".join(lines)

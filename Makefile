@@ -13,10 +13,12 @@ SEEDS ?= $(shell od -An -v -tu4 -N$$((4 * $(COUNT))) /dev/urandom)
 SECONDS ?= 5
 SHARE ?= 1
 RUNS ?= 10
+WALKS ?= 500
+FIRST ?= 0
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate help install run test test-fast test-stores check format fuzz fuzz-seeds acceptance acceptance-power bench attack keywords foreign console-shots chaos interop image build constraints clean
+.PHONY: gate help install run test test-fast test-stores check format walks fuzz fuzz-seeds acceptance acceptance-power bench attack keywords foreign console-shots chaos interop image build constraints clean
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -73,6 +75,9 @@ check: $(READY)  ## lint, types and the direction of imports
 format: $(READY)  ## let the formatter and the lint fixes write
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+walks: $(READY)  ## 500 random walks over HTTP: money is kept, each move has one event; WALKS=1 FIRST=7 repeats seed 7
+	$(BIN)/python -m tests.walks $(WALKS) --first $(FIRST)
 
 fuzz: $(READY)  ## schemathesis on both contracts, all phases and checks, EXAMPLES an operation
 	$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES)

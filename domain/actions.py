@@ -176,7 +176,10 @@ def pay_out(step: Step, *, percent: Percent = _ALL) -> None:
 
 @scenario_action(events=(payments.CREDIT_NOTE, payments.SETTLED))
 def apply_credit_note(step: Step, *, percent: Percent) -> None:
-    """Lower the debt by a part of the invoice's amount; settle if none is left. ApiError."""
+    """Lower the debt by a part of the invoice's amount; without a debt the invoice ends.
+
+    Raises ApiError.
+    """
     invoice = _invoice(step, *_CREDITABLE)
     payments.apply_credit_note(step, invoice, percent)
 

@@ -51,6 +51,8 @@ def trigger_payment(context: Context, invoice: Record, trigger: str) -> Record:
     if trigger not in _STEPS or offer is None:  # some fixtures have no offer
         return trigger_invoice(context, invoice, trigger)
     outcome = _STEPS[trigger](_load(context, invoice, offer))
+    if trigger == "pay-partially" and not outcome.ledger["receivable"]:
+        trigger = "pay"  # half of the smallest unit is rounded up to all of it
     return _move(context, invoice, trigger, offer, outcome)
 
 
@@ -65,7 +67,8 @@ def pay_out(context: Context, invoice: Record, percent: int) -> None:
 def apply_credit_note(context: Context, invoice: Record, percent: int) -> None:
     """Lower the debt by ``percent`` of the face value, at most to zero. Raises ApiError 409.
 
-    No payment will settle a funded invoice without a debt, so it is settled now.
+    Without a debt a funded invoice is settled now, for no payment will do it; another one is
+    withdrawn by its partner and its seller.
     """
     offer = accepted_offer(context, invoice)
     outcome = books.credit(_load(context, invoice, offer), percent)
@@ -73,8 +76,15 @@ def apply_credit_note(context: Context, invoice: Record, percent: int) -> None:
     audit(context, CREDIT_NOTE, ("invoice", invoice["id"]), **figures)
     _store(context, invoice, outcome.ledger)
     context.emit(CREDIT_NOTE, public_invoice(invoice))
-    if is_funded(invoice) and not outcome.ledger["receivable"]:
+    if not outcome.ledger["receivable"]:
+        _end_without_debt(context, invoice)
+
+
+def _end_without_debt(context: Context, invoice: Record) -> None:
+    if is_funded(invoice):
         trigger_payment(context, invoice, "settle-by-dilution")
+    else:
+        trigger_invoice(context, trigger_invoice(context, invoice, "withdraw-offer"), "withdraw")
 
 
 def receive_payment(context: Context, invoice: Record, percent: int) -> None:

@@ -41,6 +41,17 @@ OWED: Final = {"OfferAccepted", "Defaulted", "Recourse"} | {
 }
 """The statuses of an invoice that the debtor owes."""
 
+LIVE: Final[dict[str, set[str]]] = {
+    "FinancingRequested": set(),
+    "Offered": {"Received"},
+    "OfferAccepted": {"Accepted"},
+    "Funded": {"Accepted"},
+    "Withdrawn": set(),
+    "Expired": set(),
+    "Rejected": set(),
+}
+"""The statuses of the live offers on an invoice, by the status of the invoice."""
+
 CURRENCIES: Final = ("EUR", "JPY", "KWD", "shells")
 SELLERS: Final = ("docs_missing", "financed_elsewhere", "kyb_declined", "kyb_hold")
 DEBTORS: Final = (*("disputes", "default", "dispute_resolved", "late", "sanctions", "unknown"),)
@@ -64,6 +75,8 @@ SELDOM: Final = frozenset(
 
 READY: Final = ("start-verification", "verify", "request-financing", "receive-offer")
 """What is often done to a new invoice, so that a walk gets far."""
+
+FUNDED: Final = ("accept-offer", "fund")
 
 IN_PART: Final = {
     "credit": "apply-credit-note",
@@ -146,7 +159,7 @@ def register(walk: Walk) -> None:
         "sellerId": seller,
         "debtorId": debtor,
         "invoiceNumber": f"W-{chance.choice([len(walk.invoices), chance.randrange(10**6)])}",
-        "amount": Decimal(chance.randint(1, 10 ** chance.randint(3, 9))).scaleb(-2),
+        "amount": Decimal(chance.randint(1, 10 ** chance.choice([1, 2, 4, 6, 9]))).scaleb(-2),
         "currency": chance.choice(CURRENCIES),
         "dueDate": f"2026-{chance.choice(['11-25', '12-10', '12-24', '12-31'])}",
     }
@@ -155,18 +168,19 @@ def register(walk: Walk) -> None:
     made = walk.send("POST", "/api/invoices", body)
     if made is not None:
         walk.invoices.append(made["id"])
-        for name in chance.choice([(), READY[:2], READY, READY]):
+        for name in chance.choice([(), READY[:2], READY, (*READY, *FUNDED[:1]), (*READY, *FUNDED)]):
             walk.send("POST", f"/sandbox/invoices/{made['id']}/transition", {"trigger": name})
 
 
 def trigger(walk: Walk) -> None:
     """Trigger what the status of an invoice allows, or now and then anything."""
-    path = f"/sandbox/invoices/{walk.invoice()}/transition"
+    path = f"/sandbox/invoices/{(invoice := walk.invoice())}/transition"
     legal = walk.send("GET", path)["triggers"]
     usual = [name for name in legal if name not in SELDOM]
     choices = [*usual * 6, *legal] if walk.chance.random() < 0.97 else MACHINE.legal["Funded"]
     if choices:
         walk.send("POST", path, {"trigger": walk.chance.choice(choices)})
+        check_owed(walk, invoice)
 
 
 def request(walk: Walk) -> None:
@@ -206,17 +220,28 @@ def move_a_part(walk: Walk) -> None:
     status = walk.send("GET", f"/api/invoices/{(invoice := walk.invoice())}")["status"]
     possible = [name for name in IN_PART if status in NEEDS[name]]
     if possible:
-        percent = walk.chance.choice([1, 30, 50, 99, 100])
+        percent = walk.chance.choice([1, 30, 99, 100, 100])
         name = walk.chance.choice(possible)
         body = {"name": name, "invoiceId": invoice, "with": {"percent": percent}}
         walk.send("PUT", "/sandbox/scenario", body)
         walk.send("POST", "/sandbox/clock/advance", {"by": "PT1S"})
+        check_owed(walk, invoice)
 
 
 def advance(walk: Walk) -> None:
     """Let days pass."""
     days = walk.chance.choice([0, 0, 1, 1, 4, 4, 30, 100])
     walk.send("POST", "/sandbox/clock/advance", {"by": f"P{days}DT{walk.chance.randrange(60)}M"})
+
+
+def argue(walk: Walk) -> None:
+    """Dispute an invoice, and mostly decide the dispute some days later."""
+    path = f"/sandbox/invoices/{walk.invoice()}/transition"
+    if walk.send("POST", path, {"trigger": "dispute"}) is not None:
+        walk.send("POST", "/sandbox/clock/advance", {"by": walk.chance.choice(["P1D", "P4D"])})
+        usual = ["resolve-dispute"] * 4
+        ways = [*usual, "uphold-dispute-before-funding", "uphold-dispute-after-funding"]
+        walk.send("POST", path, {"trigger": walk.chance.choice(ways)})
 
 
 MOVES: Final[dict[Callable[[Walk], None], int]] = {
@@ -226,6 +251,7 @@ MOVES: Final[dict[Callable[[Walk], None], int]] = {
     offer: 3,
     decide: 2,
     move_a_part: 5,
+    argue: 1,
     advance: 2,
 }
 """Each move with how often it comes."""
@@ -246,15 +272,15 @@ def walk_once(server: Running, seed: int) -> tuple[Walk, set[str]]:
         log = list(reversed(walk.send("GET", "/api/audit-log")[: -before or None]))
         events = recorded_events(server, client)
         for invoice in walk.invoices:
-            check_ledger(walk, invoice)
+            check_ledger(walk, invoice, log)
             check_chain(walk, invoice, log)
         check_events(walk, log, events)
         check_offers(walk, events)
         return walk, {event["type"] for event in events}
 
 
-def check_ledger(walk: Walk, invoice: str) -> None:
-    """Check the equation of docs/domain.md, each posting, and what is left at the end."""
+def check_ledger(walk: Walk, invoice: str, log: list[Any]) -> None:
+    """Check the equation of docs/domain.md, each posting, and what is owed or left at the end."""
     found = walk.send("GET", f"/sandbox/invoices/{invoice}/ledger")
     balances = found["balances"]
     debit, credit = (sum(balances[name] for name in side) for side in (DEBITS, CREDITS))
@@ -272,10 +298,31 @@ def check_ledger(walk: Walk, invoice: str) -> None:
     walk.check(times == sorted(times), f"{invoice}: order of postings {times}")
     status = walk.send("GET", f"/api/invoices/{invoice}")["status"]
     if status in OWED:
-        walk.check(balances["receivable"] > 0, f"{invoice} is {status}, and nothing is owed")
+        owed = check_owed(walk, invoice)
+        audited = _owed(invoice, log)
+        walk.check(audited in {None, owed}, f"{invoice}: {owed} is owed, audited {audited}")
     if status in MACHINE.terminal:
         open_ = {name for name, amount in balances.items() if amount} - CASH_AND_RESULT
         walk.check(not open_, f"{invoice}: ended with {open_}")
+
+
+def check_owed(walk: Walk, invoice: str) -> Decimal:
+    """Check that something is owed where a debtor has to pay, and return it."""
+    status = walk.send("GET", f"/api/invoices/{invoice}")["status"]
+    ledger = walk.send("GET", f"/sandbox/invoices/{invoice}/ledger")
+    owed: Decimal = ledger["balances"]["receivable"]
+    walk.check(owed > 0 or status not in OWED, f"{invoice} is {status}, and nothing is owed")
+    return owed
+
+
+def _owed(invoice: str, log: list[Any]) -> Any:
+    """What the debtor owed after the last payment or credit note of the accepted offer."""
+    owed = None
+    for entry in log:
+        if any(target["id"] == invoice for target in entry["targets"]):
+            accepted = entry["action"] == "offer.accepted"
+            owed = None if accepted else entry["metadata"].get("owed", owed)
+    return owed
 
 
 def _posted(entry: Any) -> Decimal:
@@ -322,7 +369,11 @@ def check_offers(walk: Walk, events: list[Any]) -> None:
     )
     ended = {about for about, _ in ends}
     for invoice in walk.invoices:
-        for made in walk.send("GET", f"/api/offers?invoiceId={invoice}"):
+        offers = walk.send("GET", f"/api/offers?invoiceId={invoice}")
+        live = {one["status"] for one in offers} & {"Received", "Accepted"}
+        status = walk.send("GET", f"/api/invoices/{invoice}")["status"]
+        walk.check(LIVE.get(status, live) == live, f"{invoice} is {status}, its offers {live}")
+        for made in offers:
             found = {type_: n for (about, type_), n in ends.items() if about == made["id"]}
             end = END_EVENTS.get(made["status"])
             wanted = {} if end is None else {end: 1}

@@ -356,13 +356,13 @@ BREAKS: dict[str, Change] = {
         PO,
     ),
     "security changed": Change(
-        put(*INVOICES, "get", "security", []),
+        put(*INVOICES, "get", "security", [{"bearerAuth": ["invoices:all"]}]),
         "listInvoices: who may call it changed (security)",
         (*INVOICES, "get"),
     ),
     "schema changed, so that a fixture no longer fits": Change(
         put("components", "schemas", "Invoice", "properties", "status", "enum", ["Verified"]),
-        "fixture: status must be one of",
+        "status must be one of",
         ("records", 1),
         default_project() / "fixtures" / "invoices.yaml",
     ),

@@ -37,7 +37,7 @@ class Fate(Enum):
 
     KILLED = "killed"
     IDLE = (
-        "not judged (the client does nothing): its receiver never answers, or never has an effect"
+        "not judged (the client does nothing): its receiver never responds, or never has an effect"
     )
     UNCLEAR = "not failed, but INCONCLUSIVE, or for review beyond the original"
     SURVIVED = "survived"

@@ -17,7 +17,7 @@ from invoice_sandbox.acceptance.clients import Assignment, Ending, LocalClient, 
 _SECONDS_TO_STOP: Final = 3.0
 _SHOWN: Final = 4_000
 _LISTENS: Final = "0A"
-"""How Linux writes the state of a socket that accepts connections."""
+"""The way Linux writes the state of a socket that accepts connections."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -298,7 +298,7 @@ class ProxiedClient(LocalClient):
 
     @property
     def effects(self) -> int:
-        """How many messages the fault has changed."""
+        """The number of messages that the fault has changed."""
         return sum(work.effects for work in self.works)
 
     def start(self, assignment: Assignment) -> ProxiedSession:

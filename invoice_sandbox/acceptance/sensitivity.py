@@ -26,7 +26,7 @@ NO_FAULT: Final = Fault(name="no-fault", that="The proxy passes everything on.")
 
 @dataclass(frozen=True)
 class Finding:
-    """What the plan says about the client behind a fault: the checks that FAIL because of it, and
+    """The result of the plan for the client behind a fault: the checks that FAIL because of it, and
     the summary of the first; otherwise the checks that came to no PASS.
 
     ``missing`` are capabilities that the client does not declare; ``effects`` is how many messages

@@ -218,7 +218,7 @@ def with_exchanges(violation: Result) -> str:
 
 
 def as_text(result: Result) -> str:
-    """What the client did, as a sentence."""
+    """The deeds of the client, as a sentence."""
     if result.outcome is Outcome.UNJUDGED:
         return f"There was nothing to see of {result.expected}."
     return f"{result.actual}."

@@ -110,7 +110,7 @@ def print_finding(finding: Finding) -> None:
 
 
 def conclusion_of(found: Sequence[Finding]) -> str:
-    """How many faults that apply are caught."""
+    """The number of faults that apply, and of those that are caught, as a sentence."""
     applying = [finding for finding in found if finding.applies]
     caught = sum(not finding.is_missed for finding in applying)
     others = len(found) - len(applying)

@@ -1,1 +1,1 @@
-"""What a client must do: acceptance plans, their rules, and what a client did."""
+"""Conformance of a client: acceptance plans, their rules, and observations of a client."""

@@ -40,7 +40,7 @@ class LiveVerdict:
 
     @property
     def found(self) -> str | None:
-        """What the client did, as a sentence; None if nothing was seen."""
+        """The deeds of the client, as a sentence; None if nothing was seen."""
         nothing = self.state is State.NOT_SEEN and self.result.outcome is not Outcome.ABSENT
         return None if nothing else f"{self.result.actual}."
 

@@ -1,4 +1,4 @@
-"""What a client did in a workspace: its requests, and its responses to webhooks."""
+"""Observations of a client in a workspace: its requests, and its responses to webhooks."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.webhooks.attempts import NO_HTTP, TIMEOUT
 
 _TOLERANCE: Final = timedelta(milliseconds=50)
-"""How much earlier than Retry-After a request may arrive: clocks differ, and timers round."""
+"""The time by which a request may precede Retry-After: clocks differ, and timers round."""
 
 _GROWTH: Final = 1.25
 _LEAST_GROWTH: Final = timedelta(milliseconds=100)
@@ -360,7 +360,8 @@ def _revoked(rule: Rule, requests: list[Request], _: Observations) -> Result:
         ]
         for place, request in enumerate(again, start=1):
             if place > most or any(other.ended <= request.began for other in others):
-                was = "revoked" if any(is_status("2xx", one.status) for one in sent) else "invalid"
+                was_valid = any(is_status("2xx", request.status) for request in sent)
+                was = "revoked" if was_valid else "invalid"
                 name = f"{was} credential {request.credential or ''}".strip()
                 gap = _seconds(request.began - rejected[0].ended)
                 actual = f"Used the {name} again {gap} after it had been rejected"

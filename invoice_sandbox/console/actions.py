@@ -54,7 +54,7 @@ def call() -> Redirect:
 
 
 def _done(received: Received) -> str:
-    """What was armed and what the client has to do next, if the response shows that."""
+    """The fault that was armed, and the next thing for the client to do, if the response has it."""
     match received.data:
         case {"armed": str(armed), "next": str(following)}:
             return f"{armed} {following}"

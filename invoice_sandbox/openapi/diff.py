@@ -151,7 +151,7 @@ class Row:
 
     @property
     def start(self) -> str:
-        """What its label stands after."""
+        """The word before its label."""
         return f"{self.subject}: " if self.subject else ""
 
     @property

@@ -49,7 +49,7 @@ class Scheme:
 
     @property
     def advice(self) -> str:
-        """How to send a credential, in words for people."""
+        """The way to send a credential, in words for people."""
         words = {
             BEARER: "'Authorization: Bearer <token>'",
             BASIC: "'Authorization: Basic <base64 of user:password>'",

@@ -10,7 +10,7 @@ from invoice_sandbox.base.coverage import Report, lines, merged, shortfall
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 
 _MAX_LINES: Final = 12
-"""How many missing items the terminal shows."""
+"""The most missing items that the terminal shows."""
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from invoice_sandbox.control.client import ControlClient, SandboxError, path
 
 
 class Verdicts:
-    """What the client of a workspace kept, and what it broke."""
+    """The verdicts on the client of a workspace."""
 
     def __init__(self, control: ControlClient) -> None:
         self._control = control

@@ -46,7 +46,7 @@ class MediaType:
 
     @property
     def rank(self) -> tuple[int, int, int]:
-        """How specific it is: the larger, the more."""
+        """Its rank among others: the larger, the more specific."""
         return (2 - self.name.count("*"), "*+" in self.name, len(self.parameters))
 
 

@@ -1,4 +1,4 @@
-"""How lists and objects are written in a parameter (OpenAPI 3.1, Style Values; RFC 6570).
+"""Styles: the texts of lists and objects in a parameter (OpenAPI 3.1, Style Values; RFC 6570).
 
 Delimiters are looked for in the text as it was sent. What they separate is decoded afterwards, so
 that an encoded delimiter is part of a value.
@@ -37,7 +37,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Style:
-    """How the parameter ``name`` is written. ``decode`` undoes the encoding of one value."""
+    """The style of the parameter ``name``. ``decode`` undoes the encoding of one value."""
 
     name: str
     style: str

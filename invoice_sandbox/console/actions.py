@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +12,15 @@ from flask import g, redirect, render_template, request
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.console.client import Received, is_repeated
 from invoice_sandbox.console.common import client, contents, page_url, pages
-from invoice_sandbox.console.visitor import COOKIE, Identity, cookie_text, session_cookie
+from invoice_sandbox.console.visitor import (
+    COOKIE,
+    Identity,
+    cookie_of,
+    cookie_text,
+    is_secret,
+    pairs_of,
+    session_cookie,
+)
 from invoice_sandbox.openapi.load.operations import CONSOLE
 
 if TYPE_CHECKING:
@@ -26,6 +32,8 @@ NOTICE: Final = "ils_console_notice"
 """The cookie with the outcome of an action, which the next page shows."""
 
 _MAX_NOTICE: Final = 600
+_MOST_NAMES: Final = 8
+_SHOWN: Final = 60
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _FIELD: Final = "field."
 _HEADER: Final = "header."
@@ -46,7 +54,8 @@ def call() -> Redirect:
     if method not in _METHODS or not is_own or not isinstance(body, dict):
         return back("400", "This form is incomplete. Nothing was sent.")
     for names, text in _fields(form):
-        _set(body, names, _typed(text))
+        if not _set(body, names, _typed(text)):
+            return back("400", f"There is no field {'.'.join(names)[:_SHOWN]}. Nothing was sent.")
     raw = form.get("raw", "").replace("\r\n", "\n")  # forms are sent with CRLF
     content = raw if "raw" in form else jsonio.dumps(body).decode() if body else ""
     received = client().with_headers(dict(_headers(form))).send(method, path, content.encode())
@@ -74,11 +83,16 @@ def _fields(form: Mapping[str, str]) -> Iterator[tuple[list[str], str]]:
             yield name.removeprefix(_FIELD).split("."), text
 
 
-def _set(body: dict[str, Any], names: Sequence[str], value: Any) -> None:
+def _set(body: dict[str, Any], names: Sequence[str], value: Any) -> bool:
+    """Set a member of a member; False: something in between is no object, or it is too deep."""
     *outer, last = names
+    inner: Any = body
     for name in outer:
-        body = body.setdefault(name, {})
-    body[last] = value
+        inner = inner.setdefault(name, {})
+        if not isinstance(inner, dict):
+            return False
+    inner[last] = value
+    return len(names) <= _MOST_NAMES
 
 
 def _typed(text: str) -> Any:
@@ -90,8 +104,9 @@ def _typed(text: str) -> Any:
 def back(status: str, text: str) -> Redirect:
     """Return to the page of the form, which shows the outcome once."""
     target = request.form.get("back", "")
-    response = redirect(target if target.startswith(page_url()) else page_url(), 303)
-    notice = base64.urlsafe_b64encode(json.dumps([status, text[:_MAX_NOTICE]]).encode()).decode()
+    is_ours = target.startswith(page_url()) and target.isprintable()
+    response = redirect(target if is_ours else page_url(), 303)
+    notice = cookie_of([(status, text[:_MAX_NOTICE])])
     response.set_cookie(
         NOTICE, notice, max_age=60, path=page_url(), httponly=True, samesite="Strict"
     )
@@ -100,11 +115,7 @@ def back(status: str, text: str) -> Redirect:
 
 def notice() -> tuple[str, str] | None:
     """The outcome of the last action, with its status; None if there was none."""
-    try:
-        status, text = json.loads(base64.urlsafe_b64decode(request.cookies.get(NOTICE, "")))
-    except ValueError:
-        return None
-    return str(status), str(text)
+    return next(iter(pairs_of(request.cookies.get(NOTICE, ""))), None)
 
 
 # Who visits
@@ -123,7 +134,7 @@ def sign_in() -> str | Redirect:
     if "key" not in request.form and form is not None:
         return _as_user(*form)
     key = request.form.get("key", "").strip()
-    if not key.isascii() or not key.isprintable() or not key:
+    if not is_secret(key):
         return sign_in_page("This is not a key.")
     return _holding((Identity("key", key), *_others(key)))
 
@@ -145,7 +156,7 @@ def switch() -> Redirect:
     """Use another of the visitor's keys."""
     held = list(g.visitor.held)
     wanted = request.form.get("identity", "")
-    if wanted.isdecimal() and int(wanted) < len(held):
+    if wanted in map(str, range(len(held))):
         held.insert(0, held.pop(int(wanted)))
     return _holding(held)
 

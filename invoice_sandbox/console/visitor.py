@@ -25,6 +25,7 @@ MOST: Final = 8
 """Keys and sessions that a visitor may hold; the oldest is dropped first."""
 
 _SHOWN: Final = 4
+_LONGEST_SECRET: Final = 512
 _SHORTEST: Final = 12
 
 Type = Literal["key", "session", "demo", "nobody"]
@@ -94,8 +95,9 @@ def session_cookie(engine: Engine) -> str | None:
 
 def _held(request: Request) -> Iterator[Identity]:
     for text in _cookies(request, COOKIE)[:1]:
-        for type_, secret in _decoded(text)[:MOST]:
-            yield Identity(type_, secret)
+        for type_, secret in pairs_of(text)[:MOST]:
+            if type_ in {"key", "session"} and is_secret(secret):
+                yield Identity(cast("Type", type_), secret)
 
 
 def _cookies(request: Request, name: str) -> list[str]:
@@ -112,18 +114,32 @@ def _known(engine: Engine, identity: Identity) -> Identity:
 
 def cookie_text(held: Sequence[Identity]) -> str:
     """The value of the cookie, the identity in use first."""
-    pairs = [[identity.type, identity.secret] for identity in held[:MOST]]
+    return cookie_of([(identity.type, identity.secret) for identity in held[:MOST]])
+
+
+def is_secret(text: str) -> bool:
+    """True if a text may be a key or the secret of a session: visible ASCII, not too long."""
+    return text.isascii() and text.isprintable() and 0 < len(text) <= _LONGEST_SECRET
+
+
+def cookie_of(pairs: Sequence[tuple[str, str]]) -> str:
+    """The value of a cookie of the console that holds pairs of texts."""
     return base64.urlsafe_b64encode(jsonio.dumps(pairs)).decode().rstrip("=")
 
 
-def _decoded(text: str) -> list[tuple[Type, str]]:
+def pairs_of(cookie: str) -> list[tuple[str, str]]:
+    """The pairs of texts that a cookie of the console holds; none if the console did not make it.
+
+    Any program on another port of the host may have set it.
+    """
     try:
-        pairs = jsonio.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        identities = [(type_, secret) for type_, secret in pairs]
-    except (ValueError, TypeError):
+        value = jsonio.loads(
+            base64.urlsafe_b64decode(cookie + "=" * (-len(cookie) % 4)), jsonio.MAX_SENT_DEPTH
+        )
+    except ValueError:
         return []
     return [
-        (cast("Type", type_), secret)
-        for type_, secret in identities
-        if type_ in {"key", "session"} and isinstance(secret, str)
+        (pair[0], pair[1])
+        for pair in (value if isinstance(value, list) else ())
+        if isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)
     ]

@@ -45,8 +45,9 @@ TRIED: Final = 4
 CONNECT_TIMEOUT: Final = 3.0
 """Seconds for a connection to one address while there is another one to try."""
 
-IDLE: Final = 5.0
-"""Seconds that an idle connection is kept for the next delivery to the same receiver."""
+IDLE: Final = 2.0
+"""Seconds that an idle connection is kept for the next delivery to the same receiver. Many servers
+close one after 5 seconds, so that a delivery just then would be reset."""
 
 KEPT: Final = 32
 """The most idle connections: the pool searches all of them for every request."""

@@ -371,6 +371,7 @@ def test_a_connection_that_is_cut_in_a_commit_loses_and_repeats_nothing(proxy: P
         for one in numbers:
             proxy.cut_at = lambda content: b"COMMIT" in content
             until(partial(is_created, client, one), "the invoice is created")
+        proxy.cut_at = lambda _content: False
         until(lambda: client.get("/api/invoices").is_success, "the database is back")
         found = [one["invoiceNumber"] for one in data(client.get("/api/invoices?limit=100"))]
     assert [found.count(one) for one in numbers] == [1] * 6

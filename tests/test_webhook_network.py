@@ -681,9 +681,13 @@ async def proxying(receiver: Receiver) -> AsyncIterator[tuple[str, list[bytes]]]
     got: list[bytes] = []
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while piece := await reader.read(65_536):
-            writer.write(piece)
-        writer.close()
+        try:
+            while piece := await reader.read(65_536):
+                writer.write(piece)
+        except ConnectionError:
+            return
+        finally:
+            writer.close()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         got.append(await reader.readuntil(b"\r\n\r\n"))

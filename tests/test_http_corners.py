@@ -9,6 +9,7 @@ import select
 import socket
 from asyncio.selector_events import _SelectorSocketTransport  # type: ignore[attr-defined]
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -23,6 +24,7 @@ from tests.attack import wire
 from tests.cases import in_turn
 from tests.scenario_run import until
 from tests.support import PATIENCE, Running, serving
+from tests.toy import contract, serving_contract
 
 pytestmark = pytest.mark.slow
 
@@ -407,6 +409,18 @@ def test_a_header_that_is_none_is_not_repeated(client: httpx.Client) -> None:
     asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "a; b"}
     response = client.options("/api/invoices", headers={"Origin": "http://localhost"} | asked)
     assert "access-control-allow-headers" not in response.headers
+
+
+def test_a_preflight_is_not_asked_of_a_document_that_declares_options(tmp_path: Path) -> None:
+    document = contract({})
+    declared = {"operationId": "opts", "responses": {"200": {"description": "declared"}}}
+    document["paths"]["/check"]["options"] = declared
+    page = {"Origin": "http://localhost:3000"}
+    with serving_contract(tmp_path, document) as client:
+        asked = page | {"Access-Control-Request-Method": "PUT"}
+        preflight = client.options("/check", headers=asked)
+        assert preflight.headers["access-control-allow-methods"] == "PUT"
+        assert client.options("/check", headers=page).status_code == 200
 
 
 def test_only_a_preflight_names_methods_and_headers(client: httpx.Client) -> None:

@@ -86,9 +86,8 @@ class Console:
 
     async def _respond(self, request: Request) -> Reply:
         if FROM_CONSOLE in request.scope.get("extensions", {}):
-            raise reject(
-                "unknown_path", meant=""
-            )  # a page that asks for a page would wait for itself
+            # a page that asks for a page would wait for itself
+            raise reject("unknown_path", meant="")
         check_site(request, self.engine.url)
         client = request.scope[CLIENT] = await self._client(request)
         position = await self.engine.call(self._position, client.identity.workspace)

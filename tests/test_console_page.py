@@ -327,4 +327,25 @@ def test_the_keyboard_is_enough(browser: Browser, lively: Place) -> None:
         page.goto("/console/scenario")
         page.get_by_role("button", name="+1 minute").focus()
         page.keyboard.press("Enter")
-        expect(page.get_by_role("status")).to_contain_text("200 POST /sandbox/clock/advance")
+        expect(page.get_by_label("Result")).to_contain_text("Moved to 20")
+
+
+def test_an_action_shows_its_effect_on_the_page_it_was_made_on(
+    browser: Browser, lively: Place
+) -> None:
+    with visiting(browser, lively) as page:
+        page.goto("/console/scenario")
+        page.get_by_label("by", exact=True).fill("soon")
+        page.get_by_role("button", name="Advance").click()
+        panel = page.get_by_label("Result")
+        expect(panel.get_by_role("textbox", name="by")).to_have_value("soon")
+        expect(panel.get_by_role("textbox")).to_have_accessible_description(re.compile("must look"))
+        expect(page.get_by_label("by", exact=True).last).to_have_value("soon")
+        found = Axe().run(page, options=ONLY_VIOLATIONS).response["violations"]
+        assert [one["id"] for one in found] == []
+        panel.get_by_role("textbox").fill("PT1M")
+        panel.get_by_role("button", name="Send again").click()
+        expect(panel).to_contain_text("Moved to 20")
+        assert page.url.endswith("/console/scenario")
+        page.get_by_role("button", name="Close").click()
+        expect(panel).to_have_count(0)

@@ -1,4 +1,4 @@
-"""The actions of the console: send a request and return; sign in, switch and sign out."""
+"""The actions of the console: send a request and show its effect; sign in, switch and sign out."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from flask import g, redirect, render_template, request
+from flask import Response, g, redirect, render_template, request
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.console.client import Received, is_repeated
-from invoice_sandbox.console.common import client, contents, page_url, pages
+from invoice_sandbox.console.client import is_repeated
+from invoice_sandbox.console.common import client, contents, curl, page_url, pages
+from invoice_sandbox.console.effects import Effect, effect_of
 from invoice_sandbox.console.visitor import (
     COOKIE,
     Identity,
-    cookie_of,
     cookie_text,
     is_secret,
-    pairs_of,
     session_cookie,
 )
 from invoice_sandbox.openapi.load.operations import CONSOLE
@@ -28,10 +27,6 @@ if TYPE_CHECKING:
 
     from invoice_sandbox.console.records import Address
 
-NOTICE: Final = "ils_console_notice"
-"""The cookie with the outcome of an action, which the next page shows."""
-
-_MAX_NOTICE: Final = 600
 _MOST_NAMES: Final = 8
 _SHOWN: Final = 60
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
@@ -40,8 +35,8 @@ _HEADER: Final = "header."
 
 
 @pages.post("/call")
-def call() -> Redirect:
-    """Send the request of a form to the API, and return to its page.
+def call() -> Response:
+    """Send the request of a form to the API, and show its effect.
 
     ``body`` is JSON; each ``field.NAME`` that is not empty sets a member of it, ``field.with.NAME``
     a member of its member ``with``. ``raw`` is a body that is sent as it is, and
@@ -52,22 +47,41 @@ def call() -> Redirect:
     body = jsonio.parsed(form.get("body") or "{}")
     is_own = path.startswith("/") and not unquote(path).startswith(CONSOLE)
     if method not in _METHODS or not is_own or not isinstance(body, dict):
-        return back("400", "This form is incomplete. Nothing was sent.")
+        return _not_sent("This form is incomplete. Nothing was sent.")
     for names, text in _fields(form):
         if not _set(body, names, _typed(text)):
-            return back("400", f"There is no field {'.'.join(names)[:_SHOWN]}. Nothing was sent.")
+            return _not_sent(f"There is no field {'.'.join(names)[:_SHOWN]}. Nothing was sent.")
     raw = form.get("raw", "").replace("\r\n", "\n")  # forms are sent with CRLF
     content = raw if "raw" in form else jsonio.dumps(body).decode() if body else ""
-    received = client().with_headers(dict(_headers(form))).send(method, path, content.encode())
-    return back(str(received.status), received.problem or _done(received) or f"{method} {path}")
+    headers = dict(_headers(form))
+    received = client().with_headers(headers).send(method, path, content.encode())
+    if content:
+        headers.setdefault("content-type", "application/json")
+    return _shown(
+        effect=effect_of(method, path, received),
+        received=received,
+        method=method,
+        path=path,
+        command=curl(method, path, headers, content or None),
+    )
 
 
-def _done(received: Received) -> str:
-    """The fault that was armed, and the next thing for the client to do, if the response has it."""
-    match received.data:
-        case {"armed": str(armed), "next": str(following)}:
-            return f"{armed} {following}"
-    return ""
+def _not_sent(text: str) -> Response:
+    return _shown(400, effect=Effect("bad", text))
+
+
+def _shown(status: int = 200, **found: Any) -> Response:
+    """The panel with the effect of an action; without JavaScript, a page with it."""
+    template = "panel.html" if "HX-Request" in request.headers else "result.html"
+    typed = {name: text for name, text in request.form.items() if name.startswith(_FIELD)}
+    return Response(render_template(template, typed=typed, back=_back(), page="", **found), status)
+
+
+def _back() -> str:
+    """The page of the form."""
+    target = request.form.get("back", "")
+    is_ours = target.startswith(page_url()) and target.isprintable()
+    return target if is_ours else page_url()
 
 
 def _headers(form: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -99,23 +113,6 @@ def _typed(text: str) -> Any:
     """Numbers, ``true``, ``false`` and ``null`` as JSON, all else as text."""
     value = jsonio.parsed(text)
     return value if isinstance(value, (int, float)) or text == "null" else text
-
-
-def back(status: str, text: str) -> Redirect:
-    """Return to the page of the form, which shows the outcome once."""
-    target = request.form.get("back", "")
-    is_ours = target.startswith(page_url()) and target.isprintable()
-    response = redirect(target if is_ours else page_url(), 303)
-    notice = cookie_of([(status, text[:_MAX_NOTICE])])
-    response.set_cookie(
-        NOTICE, notice, max_age=60, path=page_url(), httponly=True, samesite="Strict"
-    )
-    return response
-
-
-def notice() -> tuple[str, str] | None:
-    """The outcome of the last action, with its status; None if there was none."""
-    return next(iter(pairs_of(request.cookies.get(NOTICE, ""))), None)
 
 
 # Who visits

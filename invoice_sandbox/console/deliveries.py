@@ -82,16 +82,23 @@ def diagnosis(delivery: Mapping[str, Any]) -> str:
         return "Nothing was sent yet."
     last = delivery["attempts"][-1]
     if delivery["status"] == "Delivered":
-        return "The receiver accepted it."
+        return "Your receiver accepted it."
     if delivery["status"] == "Pending":
         return "It waits until it is sent again."
     status = last["responseStatus"]
     if last["variation"] is not None:
-        return f"The last attempt was altered on purpose: {last['variation']}."
+        return f"Modified by you: {last['variation']}. {_result(status, last)}"
+    return _result(status, last)
+
+
+def _result(status: int | None, last: Mapping[str, Any]) -> str:
     if status is None:
-        return f"The receiver did not respond: {last['error']}. Check that it runs at the URL."
+        url = (last.get("request") or {}).get("url", "its URL")
+        return f"No response: {last['error']}. Is your receiver running at {url}?"
     if status in {401, 403}:
-        return f"The receiver rejected it with {status}. Compare how it checks the signature."
+        return f"Your receiver returned {status}. Compare its signature check with the bytes below."
     if status >= 500:
-        return f"The receiver failed with {status}. Its own log has the reason."
-    return f"The receiver returned {status}. Only 2xx counts as delivered."
+        return f"Your receiver failed with {status}. See its own log for the reason."
+    if status >= 300:
+        return f"Your receiver returned {status}. Only 2xx counts as delivered."
+    return f"Your receiver returned {status}."

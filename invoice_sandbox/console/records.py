@@ -19,10 +19,11 @@ from invoice_sandbox.scenarios.lifecycle import Machine
 
 @dataclass(frozen=True)
 class Address:
-    """An operation with the base path of its contract."""
+    """An operation with the base path of its contract, and the document of that."""
 
     base_path: str
     operation: Operation
+    document: Mapping[str, Any]
 
     @property
     def method(self) -> str:
@@ -34,6 +35,17 @@ class Address:
         """The action on the record in its path, such as ``accept``."""
         last = self.operation.path.rpartition("/")[2]
         return self.method.lower() if last.startswith("{") else last.replace("-", " ")
+
+    @property
+    def declared(self) -> Mapping[str, Any]:
+        """The operation as the document declares it."""
+        found: Mapping[str, Any] = self.document["paths"][self.operation.path][self.method.lower()]
+        return found
+
+    def fits(self, method: str, path: str) -> bool:
+        """True if a request to that path is one to the operation."""
+        pattern = re.sub(r"\\{.*?\\}", "[^/]+", re.escape(self.base_path + self.operation.path))
+        return self.method == method and re.fullmatch(pattern, path) is not None
 
     def path(self, record_id: str = "") -> str:
         """The path with ``record_id`` as its parameter."""
@@ -127,7 +139,7 @@ class Contents:
         """The contents for an engine. Raises ProjectError for an unknown operation or machine."""
         project = engine.project
         addresses = {
-            operation.id: Address(contract.base_path, operation)
+            operation.id: Address(contract.base_path, operation, contract.document)
             for contract in (project.control, project.contract)
             for operation in contract.operations.values()
         }

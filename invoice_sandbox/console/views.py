@@ -87,8 +87,6 @@ def _open() -> str | None:
 def _close(response: Response) -> Response:
     protect(response, _POLICY)
     response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
-    if response.mimetype == "text/html" and actions.NOTICE in request.cookies:
-        response.delete_cookie(actions.NOTICE, path=page_url())
     return response
 
 
@@ -102,7 +100,6 @@ def _common() -> dict[str, Any]:
         "clock": g.get("clock"),
         "visitor": g.visitor,
         "position": g.position,
-        "notice": actions.notice(),
         "title_of_api": console.engine.project.contract.document["info"]["title"],
     }
 

@@ -3,6 +3,7 @@
 // Copy buttons are there for those whose browser can copy.
 // A drawing that is too wide shows the present state.
 const prepare = () => {
+  document.querySelectorAll("button.close").forEach((one) => (one.hidden = false));
   if (navigator.clipboard) {
     document.querySelectorAll("button.copy").forEach((one) => (one.hidden = false));
   }
@@ -35,4 +36,27 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     const all = document.querySelectorAll("#live :is(a, button, input, select, summary, [tabindex])");
     if (focused) [...all].find((one) => one.outerHTML === focused)?.focus({ preventScroll: true });
   }, { once: true });
+});
+
+// An action shows its effect above the page, which stays as it is. Without JavaScript, or on a
+// browser that cannot load htmx, the form is sent as any other and leads to a page with it.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!window.htmx || !form.matches('form.call[action$="/call"]')) return;
+  event.preventDefault();
+  const working = document.getElementById("working");
+  const started = Date.now();
+  const seconds = () => (working.lastElementChild.textContent = `Working, ${Math.round((Date.now() - started) / 1000)} s`);
+  const ticking = setInterval(() => { working.hidden = false; seconds(); }, 500);
+  const buttons = form.querySelectorAll("button");
+  buttons.forEach((one) => one.setAttribute("aria-disabled", "true"));
+  htmx.ajax("POST", form.action, { source: form, target: "#result", swap: "innerHTML" }).finally(() => {
+    clearInterval(ticking);
+    working.hidden = true;
+    buttons.forEach((one) => one.removeAttribute("aria-disabled"));
+  });
+});
+document.addEventListener("click", (event) => {
+  if (event.target.closest('[aria-disabled="true"]')) event.preventDefault();
+  if (event.target.matches("button.close")) event.target.parentElement.remove();
 });

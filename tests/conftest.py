@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
@@ -107,11 +107,30 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     """In CI everything is installed that tests need, so a test that is skipped fails there."""
     report = yield
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
-        *_, reason = report.longrepr if isinstance(report.longrepr, tuple) else (report.longrepr,)
-        if not str(reason).removeprefix("Skipped: ").startswith(OPTIONAL):
+        reason = _reason(report)
+        if not reason.startswith(OPTIONAL):
             report.outcome = "failed"
             report.longrepr = f"not in CI: {reason}"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The last lines: what did not run, and which command brings what it needs."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(_reason(report) for report in skipped)
+    for reason, count in reasons.most_common():
+        tests = "1 test did" if count == 1 else f"{count} tests did"
+        terminalreporter.write_line(
+            f"{tests} not run, {reason.removeprefix(OPTIONAL).strip()}", yellow=True
+        )
+    if terminalreporter.stats.get("passed") and not skipped:
+        terminalreporter.write_line("Nothing was left out.")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """The reason why a test was skipped."""
+    *_, reason = report.longrepr if isinstance(report.longrepr, tuple) else (report.longrepr,)
+    return str(reason).removeprefix("Skipped: ")
 
 
 class _Worker:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from invoice_sandbox.acceptance.cases import CaseReport
 from invoice_sandbox.acceptance.page import as_html, timeline
@@ -20,12 +19,12 @@ from invoice_sandbox.acceptance.runner import CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict
 from invoice_sandbox.conformance.plan import Check, Plan
 from invoice_sandbox.conformance.rules import Outcome, Result
+from tests.browser import browsing
 from tests.support import PATIENCE, Running
 from tests.test_acceptance_command import CLIENT, run
 
 pytestmark = pytest.mark.process
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 AT = "2026-11-21T09:30:00Z"
 HOSTILE = "<script>alert(1)</script>"
 
@@ -47,12 +46,8 @@ def report(server: Running, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def browser(report: Path) -> Iterator[Browser]:
     """Headless Chromium. Its driver keeps a loop running: the report must be there before."""
     _ = report
-    if BROWSER is None:
-        pytest.skip("neither chromium nor google-chrome is on PATH; see .ci/install-browser")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER)
+    with browsing() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1200, "light")])

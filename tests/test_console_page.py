@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect
 
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.console.workspace import BROWSER, filled, run_of
+from tests.browser import browsing
+from tests.console.workspace import filled, run_of
 from tests.receivers import receiving, response
 from tests.scenario_run import data, register_new
 from tests.support import FROZEN, PATIENCE, Running, serving
@@ -82,12 +83,8 @@ def lively() -> Iterator[Place]:
 def browser(lively: Place) -> Iterator[Browser]:
     """Headless Chromium. Its driver keeps a loop running: the server must be there before."""
     _ = lively
-    if BROWSER is None:
-        pytest.skip("neither chromium nor google-chrome is on PATH; see .ci/install-browser")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--disable-quic"])
+    with browsing("--disable-quic") as browser:
         yield browser
-        browser.close()
 
 
 @contextmanager

@@ -535,6 +535,14 @@ def signed() -> Iterator[tuple[Message, str, dict[str, str]]]:
         yield message, secret, {language: unescape(code) for language, code in shown}
 
 
+_MISSING = {
+    "Python": "needs Python: make install",
+    "JavaScript": "needs Node.js: make interop",
+    "Java": f"{OPTIONAL} needs Java: install a JDK",
+    "Go": f"{OPTIONAL} needs Go: install it",
+}
+
+
 @pytest.mark.parametrize(
     "language",
     [
@@ -542,7 +550,7 @@ def signed() -> Iterator[tuple[Message, str, dict[str, str]]]:
             one,
             marks=pytest.mark.skipif(
                 shutil.which(PROGRAMS[one][2][0]) is None,
-                reason=f"{OPTIONAL if one in {'Go', 'Java'} else ''} {one} is not installed",
+                reason=_MISSING[one],
             ),
         )
         for one in PROGRAMS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,15 +12,15 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page
 
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.browser import browsing
 from tests.cases import in_turn
 from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.toy import contract, serving_contract
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 PAGES = ["/docs", "/docs/", "/docs/index.html"]
 ASSETS = {
     "/docs/swagger-ui.css": "text/css",
@@ -158,12 +157,8 @@ def test_the_demo_key_is_shown_only_where_it_works(
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Headless Chromium."""
-    if BROWSER is None:
-        pytest.skip("neither chromium nor google-chrome is on PATH; see .ci/install-browser")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--disable-quic"])
+    with browsing("--disable-quic") as browser:
         yield browser
-        browser.close()
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def test_the_versions_of_all_plugins_are_those_that_were_tried() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.skipif(NODE is None, reason="needs Node, which make interop installs")
+@pytest.mark.skipif(NODE is None, reason="needs Node.js: make interop")
 def test_the_test_in_javascript_passes(server: Running, tmp_path: Path) -> None:
     name, text = file_in("js")
     (tmp_path / name).write_text(text)

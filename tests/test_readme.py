@@ -12,7 +12,7 @@ from tests.readme import PAGES, PICTURE, README, commands, picture, played, with
 
 
 @pytest.mark.skipif(
-    not (shutil.which("curl") and shutil.which("bash")), reason="the session needs curl and bash"
+    not (shutil.which("curl") and shutil.which("bash")), reason="needs curl and bash: install them"
 )
 @pytest.mark.parametrize("file", PAGES, ids=lambda one: one.stem)
 @pytest.mark.process

@@ -54,7 +54,7 @@ def test_the_generated_parts_are_those_of_the_files(page: str) -> None:
 
 
 @pytest.mark.skipif(
-    not (shutil.which("curl") and shutil.which("bash")), reason="the session needs curl and bash"
+    not (shutil.which("curl") and shutil.which("bash")), reason="needs curl and bash: install them"
 )
 @pytest.mark.process
 def test_the_commands_of_the_tutorial_print_what_it_shows() -> None:

@@ -36,9 +36,7 @@ from tests.webhook_docs import (
 
 pytestmark = pytest.mark.process
 
-needs_node = pytest.mark.skipif(
-    not has_javascript(), reason="needs what make interop installs, which runs it as well"
-)
+needs_node = pytest.mark.skipif(not has_javascript(), reason="needs Node.js: make interop")
 RECEIVERS = [PYTHON, pytest.param(JAVASCRIPT, marks=needs_node)]
 FAILURES = [
     "webhook-bad-signature",

@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "serve": _Place("serve", "Serve the sandbox until it is stopped."),
     "contract": _Place("contract", "Print the served contract, or compare the next version."),
     "key": _Place("workspace", "Print a new API key for 'serve --key'."),
+    "doctor": _Place("doctor", "Check what the sandbox needs on this machine."),
     "init": _Place("init", "Create a project for a contract in DIR."),
     "scenarios": _Place("scenarios", "List, choose and validate scenarios."),
     "clock": _Place("clock", "Show or move the clock of the workspace."),

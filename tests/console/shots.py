@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.console.workspace import BROWSER, registered, shown
+from tests.browser import browsing
+from tests.console.workspace import registered, shown
 from tests.support import Running
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "pictures" / "console"
@@ -25,14 +26,12 @@ _FRAME: Final = (900, 620)
 def take_all() -> list[str]:
     """Write the pictures and the recording; their sizes in words."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with shown() as (running, ids), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER)
+    with shown() as (running, ids), browsing() as browser:
         for name, path in views(ids).items():
             take(browser, running, name, path, (1400, 900), "light")
         take(browser, running, "overview-dark", "", (1400, 900), "dark")
         take(browser, running, "invoice-phone", f"/records/invoices/{ids['invoice']}", (390, 844))
         seconds = record(browser, running)
-        browser.close()
     sizes = [f"{one.name} {one.stat().st_size // 1024} KB" for one in sorted(FOLDER.iterdir())]
     return [*sizes, f"the recording takes {seconds:.0f} seconds"]
 

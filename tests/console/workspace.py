@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,8 +13,6 @@ from invoice_sandbox.base.ids import new_key
 from tests.receivers import receiving, response
 from tests.scenario_run import INVOICE, data
 from tests.support import FROZEN, Running, serving
-
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 CHECKS: list[dict[str, Any]] = [
     {

@@ -19,7 +19,7 @@ from invoice_sandbox.base.jsonio import dumps
 from invoice_sandbox.project.api import EVENTS
 from tests.support import FROZEN, PATIENCE, Running
 
-START: Final = "2026-11-21T09:30:00Z"
+START: Final = "2026-11-23T09:30:00Z"
 """Where the frozen clock of a new workspace stands."""
 
 START_INSTANT: Final = parse_instant(START)
@@ -37,7 +37,7 @@ INVOICE: Final[Mapping[str, Any]] = {
 }
 """The body of an invoice: what is required, and nothing else."""
 
-DATED: Final = {**INVOICE, "issueDate": "2026-11-01", "dueDate": "2027-01-20"}
+DATED: Final = {**INVOICE, "issueDate": "2026-11-03", "dueDate": "2027-01-22"}
 """With both dates, which most scenarios need."""
 
 _NUMBERS: Final = itertools.count(1)

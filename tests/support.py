@@ -81,7 +81,7 @@ def little_work(seconds: float = 10) -> Iterator[None]:
 class ManualSystemClock:
     """Real time that only moves when a test says so."""
 
-    instant: datetime = field(default=datetime(2026, 11, 21, 9, 30, tzinfo=UTC))
+    instant: datetime = field(default=datetime(2026, 11, 23, 9, 30, tzinfo=UTC))
     seconds: float = 1000.0
 
     def now(self) -> datetime:

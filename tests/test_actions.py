@@ -148,7 +148,7 @@ def test_what_is_required_of_the_seller_is_asked_for_once(
 
 
 JUDGED: dict[str, tuple[dict[str, Any], str]] = {
-    "past due": ({"dueDate": "2026-11-20"}, "VerificationFailed"),
+    "past due": ({"dueDate": "2026-11-22"}, "VerificationFailed"),
     "nothing owed": ({"amount": 0}, "VerificationFailed"),
     "its own debtor": ({"debtorId": DATED["sellerId"]}, "OnHold"),
 }
@@ -166,7 +166,7 @@ def test_verification_ends_as_the_checklist_says(
 def test_verification_ends_even_if_it_failed_the_same_way_before(
     server: Running, client: httpx.Client
 ) -> None:
-    invoice = registered(client, "start-verification", dueDate="2026-11-20")
+    invoice = registered(client, "start-verification", dueDate="2026-11-22")
     for _ in range(2):
         assert act(server, client, "finish-verification", invoice)["outcome"] == "done"
         assert status(client, invoice) == "VerificationFailed"
@@ -177,10 +177,10 @@ def test_verification_ends_even_if_it_failed_the_same_way_before(
 def test_no_financing_is_asked_for_when_the_invoice_is_past_due(
     server: Running, client: httpx.Client
 ) -> None:
-    invoice = registered(client, *TO_REQUEST[:2], dueDate="2026-11-20")
+    invoice = registered(client, *TO_REQUEST[:2], dueDate="2026-11-22")
     done = act(server, client, "request-financing", invoice)
     assert done["outcome"] == "skipped"
-    assert "was due on 2026-11-20" in done["reason"]
+    assert "was due on 2026-11-22" in done["reason"]
 
 
 @pytest.mark.parametrize(

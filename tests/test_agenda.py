@@ -183,7 +183,7 @@ def test_an_advance_by_nothing_does_what_is_due_now(notes: Running) -> None:
         assert (moved["from"], moved["now"], moved["nextDue"]) == (
             START,
             START,
-            "2026-11-21T09:30:05Z",
+            "2026-11-23T09:30:05Z",
         )
         assert bells(client) == [("09:30:00", "now")]
         assert advance(client, by="PT0S")["happened"] == []
@@ -205,7 +205,7 @@ def test_a_control_endpoint_sees_what_is_due_now_as_done(project: Any) -> None:
             steps = (await client.get("/sandbox/agenda")).json()["data"]
         return clock["nextDue"], [one["at"] for one in steps["due"]], len(steps["done"])
 
-    later = "2026-11-21T09:30:05Z"
+    later = "2026-11-23T09:30:05Z"
     assert asyncio.run(ask()) == (later, [later], 1)
 
 
@@ -221,7 +221,7 @@ def test_the_agenda_lists_what_is_due_in_order_and_what_was_done_latest_first(
         reported = agenda(client)
         assert reported["due"] == [
             {
-                "at": "2026-11-21T09:30:06Z",
+                "at": "2026-11-23T09:30:06Z",
                 "do": "ring",
                 "with": {"word": "last"},
                 "scenario": "chain",
@@ -229,12 +229,12 @@ def test_the_agenda_lists_what_is_due_in_order_and_what_was_done_latest_first(
             }
         ]
         assert [(one["at"], one["do"]) for one in reported["done"]] == [
-            ("2026-11-21T09:30:05Z", "ring"),
-            ("2026-11-21T09:30:05Z", "ring"),
-            ("2026-11-21T09:30:02Z", "echo"),
+            ("2026-11-23T09:30:05Z", "ring"),
+            ("2026-11-23T09:30:05Z", "ring"),
+            ("2026-11-23T09:30:02Z", "echo"),
         ]
         assert reported["done"][2] == {
-            "at": "2026-11-21T09:30:02Z",
+            "at": "2026-11-23T09:30:02Z",
             "do": "echo",
             "with": {"word": "first"},
             "scenario": "chain",
@@ -258,8 +258,8 @@ def test_next_due_is_the_first_step_or_null(notes: Running) -> None:
     with in_scenario(notes, "in-turn") as client:
         assert clock(client)["nextDue"] is None
         write_note(client)
-        assert clock(client)["nextDue"] == "2026-11-21T09:30:01Z"
-        assert advance(client, by="PT1S")["nextDue"] == "2026-11-21T09:30:02Z"
+        assert clock(client)["nextDue"] == "2026-11-23T09:30:01Z"
+        assert advance(client, by="PT1S")["nextDue"] == "2026-11-23T09:30:02Z"
         assert advance(client, by="PT2S")["nextDue"] is None
 
 
@@ -340,11 +340,11 @@ def test_two_advances_at_once_lose_no_step_and_move_the_clock_by_their_sum(notes
     with in_scenario(notes, "slow") as client, ThreadPoolExecutor(4) as pool:
         write_note(client)
         moves = list(pool.map(lambda _: advance(client, by="PT25S"), range(4)))
-        assert now(client) == "2026-11-21T09:31:40Z"
+        assert now(client) == "2026-11-23T09:31:40Z"
         steps = [one["at"] for moved in sorted(moves, key=_start) for one in moved["happened"]]
         assert len(steps) == len(set(steps)) == 100
         assert steps == sorted(steps)
-        assert sorted(map(_start, moves)) == [f"2026-11-21T09:{at}Z" for at in _QUARTERS]
+        assert sorted(map(_start, moves)) == [f"2026-11-23T09:{at}Z" for at in _QUARTERS]
 
 
 _QUARTERS = ["30:00", "30:25", "30:50", "31:15"]

@@ -44,7 +44,7 @@ def test_an_event_says_who_did_what_to_what_when_and_with_which_result(
     assert event.pop("id").startswith("aud_sandbox_")
     assert event == {
         "action": "invoice.registered",
-        "occurredAt": "2026-11-21T09:30:00Z",
+        "occurredAt": "2026-11-23T09:30:00Z",
         "actor": {"type": "api_key", "id": key},
         "targets": [{"type": "invoice", "id": invoice}],
         "outcome": "Success",
@@ -214,13 +214,13 @@ def test_events_are_looked_for_by_action_actor_and_target(client: httpx.Client) 
 
 
 PERIODS: dict[str, tuple[dict[str, str], bool]] = {
-    "from that instant": ({"from": "2026-11-21T09:30:00Z"}, True),
-    "from the next second": ({"from": "2026-11-21T09:30:01Z"}, False),
-    "to that instant": ({"to": "2026-11-21T09:30:00Z"}, True),
-    "to the second before": ({"to": "2026-11-21T09:29:59Z"}, False),
-    "in another zone": ({"from": "2026-11-21T10:30:00+01:00"}, True),
-    "that day": ({"from": "2026-11-21", "to": "2026-11-21"}, True),
-    "the day before": ({"to": "2026-11-20"}, False),
+    "from that instant": ({"from": "2026-11-23T09:30:00Z"}, True),
+    "from the next second": ({"from": "2026-11-23T09:30:01Z"}, False),
+    "to that instant": ({"to": "2026-11-23T09:30:00Z"}, True),
+    "to the second before": ({"to": "2026-11-23T09:29:59Z"}, False),
+    "in another zone": ({"from": "2026-11-23T10:30:00+01:00"}, True),
+    "that day": ({"from": "2026-11-23", "to": "2026-11-23"}, True),
+    "the day before": ({"to": "2026-11-22"}, False),
 }
 
 

@@ -11,7 +11,7 @@ from tests.scenario_run import INVOICE, data, error, financing_requests, move, o
 
 REQUESTS = "/api/financing-requests"
 ALDER, EVEREST = "ptn_sandbox_alder", "ptn_sandbox_everest"
-DUE = {"dueDate": "2027-01-20"}
+DUE = {"dueDate": "2027-01-22"}
 
 
 def verified(client: httpx.Client, number: str, **members: Any) -> Any:
@@ -62,7 +62,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], int]] = {
 def test_all_or_none(client: httpx.Client, body: dict[str, Any], code: int) -> None:
     one, two = pair(client)
     new = data(client.post("/api/invoices", json={**INVOICE, "invoiceNumber": "B-3"}), 201)
-    late = verified(client, "B-4", dueDate="2026-11-20")
+    late = verified(client, "B-4", dueDate="2026-11-22")
     names = {f"${number}": made["id"] for number, made in enumerate((one, two, new, late), 1)}
     sent = {
         member: [names.get(each, each) for each in value]
@@ -235,7 +235,7 @@ OUTSIDE: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = {
     "amount": ({"amount": 250000.01}, {}, {"amount": "AMOUNT_OUT_OF_RANGE"}),
     "currency": ({"currency": "USD"}, {}, {"currency": "CURRENCY_NOT_ELIGIBLE"}),
     "shorter than its shortest": (
-        {"dueDate": "2026-11-25"},
+        {"dueDate": "2026-11-27"},
         {},
         {"tenor": "TENOR_OUT_OF_RANGE"},
     ),

@@ -78,7 +78,7 @@ def test_a_live_clock_shows_real_time_until_it_is_changed(flowing: Running) -> N
 def test_a_server_starts_its_clock_at_the_given_time() -> None:
     begins = ClockState("frozen", FROZEN.clock.at.replace(year=2030))
     with serving(replace(FROZEN, clock=begins)) as running, running.client() as client:
-        assert now(client) == "2030-11-21T09:30:00Z"
+        assert now(client) == "2030-11-23T09:30:00Z"
 
 
 def test_freezing_and_releasing_keep_the_instant(flowing: Running, live: httpx.Client) -> None:
@@ -123,7 +123,7 @@ def test_a_shifted_live_clock_flows_on(flowing: Running, live: httpx.Client) -> 
 def test_setting_the_clock_does_what_falls_due_on_the_way(client: httpx.Client) -> None:
     choose(client, "auto-progress")
     invoice_id = register_new(client)
-    assert happened(set_clock(client, now="2026-11-21T09:30:02Z")) == [
+    assert happened(set_clock(client, now="2026-11-23T09:30:02Z")) == [
         ("09:30:01", "start-verification", "done"),
         ("09:30:02", "finish-verification", "done"),
     ]
@@ -133,12 +133,12 @@ def test_setting_the_clock_does_what_falls_due_on_the_way(client: httpx.Client) 
 # Advancing
 
 SPANS = {
-    "PT0S": "2026-11-21T09:30:00Z",
-    "PT1.5S": "2026-11-21T09:30:01.500Z",
-    "PT90M": "2026-11-21T11:00:00Z",
-    "P3D": "2026-11-24T09:30:00Z",
-    "P1DT12H30M": "2026-11-22T22:00:00Z",
-    "P999999D": "4764-10-17T09:30:00Z",
+    "PT0S": "2026-11-23T09:30:00Z",
+    "PT1.5S": "2026-11-23T09:30:01.500Z",
+    "PT90M": "2026-11-23T11:00:00Z",
+    "P3D": "2026-11-26T09:30:00Z",
+    "P1DT12H30M": "2026-11-24T22:00:00Z",
+    "P999999D": "4764-10-19T09:30:00Z",
 }
 
 
@@ -150,9 +150,9 @@ def test_the_clock_is_advanced_by_a_time(client: httpx.Client, span: str, end: s
 
 
 ENDS = {
-    "2026-11-21T09:30:00Z": "2026-11-21T09:30:00Z",
-    "2026-12-24T18:00:00Z": "2026-12-24T18:00:00Z",
-    "2026-12-24T18:00:00.25+01:00": "2026-12-24T17:00:00.250Z",
+    "2026-11-23T09:30:00Z": "2026-11-23T09:30:00Z",
+    "2026-12-26T18:00:00Z": "2026-12-26T18:00:00Z",
+    "2026-12-26T18:00:00.25+01:00": "2026-12-26T17:00:00.250Z",
     "9000-01-01T00:00:00Z": "9000-01-01T00:00:00Z",
 }
 
@@ -164,8 +164,8 @@ def test_the_clock_is_advanced_to_an_instant(client: httpx.Client, to: str, end:
 
 
 BACKWARDS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "set": ("PUT", "/sandbox/clock", {"now": "2026-11-21T09:29:59.999Z"}),
-    "advance": ("POST", "/sandbox/clock/advance", {"to": "2026-11-21T09:29:59.999Z"}),
+    "set": ("PUT", "/sandbox/clock", {"now": "2026-11-23T09:29:59.999Z"}),
+    "advance": ("POST", "/sandbox/clock/advance", {"to": "2026-11-23T09:29:59.999Z"}),
 }
 
 
@@ -208,8 +208,8 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "a fraction of a minute": ("by", "PT1.5M", "by"),
     "too many digits": ("by", "P1000000D", "by"),
     "a number": ("by", 10, "by"),
-    "a date": ("to", "2026-12-24", "to"),
-    "no zone": ("to", "2026-12-24T18:00:00", "to"),
+    "a date": ("to", "2026-12-26", "to"),
+    "no zone": ("to", "2026-12-26T18:00:00", "to"),
 }
 
 
@@ -224,7 +224,7 @@ def test_a_time_that_is_none_is_400_and_named(
 
 
 NOT_ONE_WAY: dict[str, Any] = {
-    "both": {"by": "PT1S", "to": "2026-12-24T18:00:00Z"},
+    "both": {"by": "PT1S", "to": "2026-12-26T18:00:00Z"},
     "neither": {},
     "something more": {"by": "PT1S", "hurry": False},
     "a wait that is none": {"by": "PT1S", "wait": "yes"},
@@ -254,14 +254,14 @@ def test_a_clock_is_set_by_mode_and_instant_only(client: httpx.Client, body: Any
 
 
 def test_what_is_made_shows_the_instant_of_its_making(client: httpx.Client) -> None:
-    advance(client, to="2027-03-01T08:00:00.125Z")
+    advance(client, to="2027-03-03T08:00:00.125Z")
     register_new(client)
     (event, *_) = data(client.get("/api/audit-log"))
-    assert event["occurredAt"] == "2027-03-01T08:00:00.125Z"
+    assert event["occurredAt"] == "2027-03-03T08:00:00.125Z"
     key = data(client.post("/api/developer/api-keys", json={}))
-    assert key["createdAt"] == "2027-03-01T08:00:00.125Z"
+    assert key["createdAt"] == "2027-03-03T08:00:00.125Z"
     signed = data(client.post("/api/webhooks/test", json={}))["request"]
-    assert "2027-03-01T08:00:00.125Z" in str(signed)
+    assert "2027-03-03T08:00:00.125Z" in str(signed)
 
 
 def test_requests_and_offers_show_the_instant_of_the_step_that_made_them(
@@ -273,10 +273,10 @@ def test_requests_and_offers_show_the_instant_of_the_step_that_made_them(
     advance(client, by="P1D")
     (request, *_) = data(client.get("/api/financing-requests"))
     (offer,) = offers(client, invoice_id)
-    assert request["createdAt"] == "2026-11-21T09:30:04Z"
+    assert request["createdAt"] == "2026-11-23T09:30:04Z"
     assert (offer["createdAt"], offer["validUntil"]) == (
-        "2026-11-21T09:30:06Z",
-        "2026-11-24T09:30:06Z",
+        "2026-11-23T09:30:06Z",
+        "2026-11-26T09:30:06Z",
     )
 
 
@@ -285,11 +285,11 @@ def test_the_audit_log_shows_the_instant_of_every_step(client: httpx.Client) -> 
     invoice_id = register_new(client)
     advance(client, by="PT10S")
     assert audited(client, invoice_id) == [
-        ("2026-11-21T09:30:00Z", "invoice.registered"),
-        ("2026-11-21T09:30:01Z", "invoice.verification_started"),
-        ("2026-11-21T09:30:02Z", "invoice.verified"),
-        ("2026-11-21T09:30:04Z", "financing_request.created"),
-        ("2026-11-21T09:30:06Z", "offer.received"),
+        ("2026-11-23T09:30:00Z", "invoice.registered"),
+        ("2026-11-23T09:30:01Z", "invoice.verification_started"),
+        ("2026-11-23T09:30:02Z", "invoice.verified"),
+        ("2026-11-23T09:30:04Z", "financing_request.created"),
+        ("2026-11-23T09:30:06Z", "offer.received"),
     ]
 
 
@@ -300,12 +300,12 @@ def test_the_last_use_of_a_key_is_in_this_time(client: httpx.Client) -> None:
 
 
 def test_a_key_ends_at_its_instant(server: Running, client: httpx.Client) -> None:
-    expires = {"expiresAt": "2026-11-21T10:00:00Z"}
+    expires = {"expiresAt": "2026-11-23T10:00:00Z"}
     secret = data(client.post("/api/developer/api-keys", json=expires))["secret"]
     with server.client(secret) as other:
-        advance(client, to="2026-11-21T09:59:59.999Z")
+        advance(client, to="2026-11-23T09:59:59.999Z")
         assert other.get("/api/invoices").status_code == 200
-        advance(client, to="2026-11-21T10:00:00Z")
+        advance(client, to="2026-11-23T10:00:00Z")
         assert error(other.get("/api/invoices")) == (401, "authentication_required")
 
 
@@ -314,7 +314,7 @@ def test_a_session_ends_after_eight_hours_to_the_millisecond(
 ) -> None:
     login = {"email": "seller@demo.example", "password": "demo-password"}
     opened = client.post("/api/auth/login", json=login)
-    assert data(opened)["expiresAt"] == "2026-11-21T17:30:00Z"
+    assert data(opened)["expiresAt"] == "2026-11-23T17:30:00Z"
     cookie = {"Cookie": opened.headers["Set-Cookie"].partition(";")[0]}
     client.cookies.clear()
     with server.client(None) as browser:
@@ -328,7 +328,7 @@ def test_an_upload_address_ends_after_a_quarter_of_an_hour_to_the_millisecond(
     client: httpx.Client,
 ) -> None:
     urls = [data(client.post("/api/storage/invoices/upload-url", json={})) for _ in range(2)]
-    assert urls[0]["expiresAt"] == "2026-11-21T09:45:00Z"
+    assert urls[0]["expiresAt"] == "2026-11-23T09:45:00Z"
     file: dict[str, Any] = {"content": b"%PDF", "headers": {"Content-Type": "application/pdf"}}
     advance(client, by="PT899.999S")
     assert httpx.put(urls[0]["url"], **file, timeout=PATIENCE).status_code == 200
@@ -370,8 +370,8 @@ ANY = {
     "all the money": {"amount": 1e300},
     "all the money in yen": {"amount": 1e300, "currency": "JPY"},
     "a large integer": {"amount": 10**40},
-    "due today": {"dueDate": "2026-11-21"},
-    "with both dates": {"issueDate": "2026-11-01", "dueDate": "2027-01-20"},
+    "due today": {"dueDate": "2026-11-23"},
+    "with both dates": {"issueDate": "2026-11-03", "dueDate": "2027-01-22"},
     "unknown parties": {"sellerId": "somebody", "debtorId": "nobody"},
 }
 
@@ -435,7 +435,7 @@ def test_no_offer_is_made_that_pays_the_seller_nothing(
 NONE: dict[str, dict[str, Any]] = {
     "nothing": {"amount": 0},
     "a debt": {"amount": -1},
-    "past due": {"dueDate": "2026-11-20"},
+    "past due": {"dueDate": "2026-11-22"},
 }
 
 
@@ -555,7 +555,7 @@ def test_manual_drops_what_auto_progress_had_in_store(partner: httpx.Client) -> 
 def test_an_invoice_that_is_never_paid_is_bought_back_ninety_days_after_it_was_due(
     client: httpx.Client,
 ) -> None:
-    due_date = "2027-01-20"
+    due_date = "2027-01-22"
     invoice_id = register_new(client, dueDate=due_date)
     move(client, invoice_id, "start-verification", "verify", "request-financing", "receive-offer")
     advance(client, by="PT1H")
@@ -570,17 +570,17 @@ def test_an_invoice_that_is_never_paid_is_bought_back_ninety_days_after_it_was_d
     move(client, invoice_id, "repurchase")
     assert status(client, invoice_id) == "Repurchased"
     assert audited(client, invoice_id) == [
-        ("2026-11-21T09:30:00Z", "invoice.registered"),
-        ("2026-11-21T09:30:00Z", "invoice.verification_started"),
-        ("2026-11-21T09:30:00Z", "invoice.verified"),
-        ("2026-11-21T09:30:00Z", "financing_request.created"),
-        ("2026-11-21T09:30:00Z", "offer.received"),
-        ("2026-11-21T10:30:00Z", "offer.accepted"),
-        ("2026-11-22T10:30:00Z", "invoice.funded"),
-        ("2027-01-20T00:00:00Z", "invoice.overdue"),
-        ("2027-04-20T00:00:00Z", "invoice.defaulted"),
-        ("2027-04-20T00:00:00Z", "invoice.recourse_invoked"),
-        ("2027-04-20T00:00:00.500Z", "invoice.repurchased"),
+        ("2026-11-23T09:30:00Z", "invoice.registered"),
+        ("2026-11-23T09:30:00Z", "invoice.verification_started"),
+        ("2026-11-23T09:30:00Z", "invoice.verified"),
+        ("2026-11-23T09:30:00Z", "financing_request.created"),
+        ("2026-11-23T09:30:00Z", "offer.received"),
+        ("2026-11-23T10:30:00Z", "offer.accepted"),
+        ("2026-11-24T10:30:00Z", "invoice.funded"),
+        ("2027-01-22T00:00:00Z", "invoice.overdue"),
+        ("2027-04-22T00:00:00Z", "invoice.defaulted"),
+        ("2027-04-22T00:00:00Z", "invoice.recourse_invoked"),
+        ("2027-04-22T00:00:00.500Z", "invoice.repurchased"),
     ]
     (request,) = [
         one

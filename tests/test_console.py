@@ -229,8 +229,8 @@ def test_the_legal_transitions_are_buttons(visitor: httpx.Client, api: httpx.Cli
 
 def test_fields_of_a_form_are_members_of_the_body(visitor: httpx.Client, api: httpx.Client) -> None:
     page = act(visitor, "POST", "/sandbox/clock/advance", **{"field.by": "P1D"})
-    assert "Moved to 2026-11-22 09:30:00. Nothing was due." in page.text
-    assert data(api.get("/sandbox/clock"))["now"] == "2026-11-22T09:30:00Z"
+    assert "Moved to 2026-11-24 09:30:00. Nothing was due." in page.text
+    assert data(api.get("/sandbox/clock"))["now"] == "2026-11-24T09:30:00Z"
     fault = {"field.kind": "status", "field.status": "503", "field.operation": ""}
     assert status_of(act(visitor, "POST", "/sandbox/faults", **fault)) == 201
     [found] = data(api.get("/sandbox/faults"))
@@ -268,7 +268,7 @@ def test_a_form_that_the_console_did_not_make_does_no_harm(
     assert response.status_code == (200 if was_sent else 400)
     assert ("Nothing was sent" in response.text) is not was_sent
     assert 'href="/console">Back' in response.text
-    assert data(api.get("/sandbox/clock"))["now"] == "2026-11-21T09:30:00Z"
+    assert data(api.get("/sandbox/clock"))["now"] == "2026-11-23T09:30:00Z"
 
 
 def test_a_form_that_is_too_large_is_413(visitor: httpx.Client) -> None:

@@ -67,7 +67,7 @@ def test_an_advance_shows_what_happened(visitor: httpx.Client, api: httpx.Client
         page = act(visitor, "POST", "/sandbox/clock/advance", body='{"by": "PT2S"}')
     tone, text = panel(page)
     assert tone == "warn"
-    assert text.startswith("Moved to 2026-11-21 09:30:02. 2 steps ran: 1 start-verification, ")
+    assert text.startswith("Moved to 2026-11-23 09:30:02. 2 steps ran: 1 start-verification, ")
     assert re.search(r"\d deliver\w+ failed\.$", text)
     assert "times deliver: HTTP 500" in page.text
 
@@ -91,7 +91,7 @@ def test_what_was_typed_survives_a_rejection(visitor: httpx.Client) -> None:
             "PUT",
             "/sandbox/clock",
             {"mode": "frozen"},
-            "The clock is frozen at 2026-11-21 09:30:00.",
+            "The clock is frozen at 2026-11-23 09:30:00.",
         ),
         ("POST", "/sandbox/faults", {"kind": "error"}, "Inject a fault: done. flt_"),
         ("DELETE", "/sandbox/faults", {}, "Remove all faults: done."),

@@ -221,12 +221,12 @@ def test_the_overview_shows_what_is_due_and_the_last_deliveries(
     invoice = register_new(api)
     advance(api, "PT1S")
     page = text_of(visitor.get("/console"))
-    due = f"Due next 2026-11-21 09:30:02 finish-verification {invoice} auto-progress"
+    due = f"Due next 2026-11-23 09:30:02 finish-verification {invoice} auto-progress"
     assert due in page.replace("Due next2", "Due next 2")
     names = ("invoice.verification_started", "invoice.registered")
     last = page[page.index("Last deliveries") :]
     assert last.index(names[0]) < last.index(names[1])
-    assert "2026-11-21 09:30:01 frozen" in page.replace("01frozen", "01 frozen")
+    assert "2026-11-23 09:30:01 frozen" in page.replace("01frozen", "01 frozen")
 
 
 def test_the_overview_shows_verdicts_and_provokes_what_shows_them(
@@ -589,7 +589,7 @@ def test_a_scenario_is_drawn_and_used_with_conditions(
     advance(api, "PT2S")
     due = data(api.get("/sandbox/agenda"))["due"]
     decided = [one["at"] for one in due if one["do"] != "pass-date"]
-    assert decided == ["2026-11-24T09:30:02Z"], invoice
+    assert decided == ["2026-11-26T09:30:02Z"], invoice
 
 
 def test_the_next_step_is_run(visitor: httpx.Client, api: httpx.Client) -> None:

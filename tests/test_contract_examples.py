@@ -26,11 +26,11 @@ def test_the_server_responds_as_the_example_says(example: str, server: Running) 
     assert not wrong, "run python -m tests.contract_examples"
 
 
-SHOWN = {"data": [{"id": "inv_sandbox_0001", "at": "2026-11-21T09:30:00Z", "amount": 10}]}
+SHOWN = {"data": [{"id": "inv_sandbox_0001", "at": "2026-11-23T09:30:00Z", "amount": 10}]}
 
 
 def test_ids_and_instants_of_a_response_may_be_others() -> None:
-    sent = {"data": [{"id": "inv_sandbox_k2v5_0007", "at": "2026-11-22T00:00:00Z", "amount": 10}]}
+    sent = {"data": [{"id": "inv_sandbox_k2v5_0007", "at": "2026-11-24T00:00:00Z", "amount": 10}]}
     assert list(differences(SHOWN, sent)) == []
 
 

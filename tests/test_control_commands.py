@@ -35,7 +35,7 @@ from tests.support import PATIENCE, Running
 
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")
-NOW = "2026-11-21T09:30:00Z"
+NOW = "2026-11-23T09:30:00Z"
 START = f"frozen at {NOW}, nothing due"
 TYPED = "correct horse battery\n"
 Run = Callable[[str], Result]
@@ -228,7 +228,7 @@ READING = {
     "transition inv_sandbox_0006": "/invoices/inv_sandbox_0006/transition",
 }
 CHANGING: dict[str, dict[str, Any]] = {
-    "clock advance PT1S": {"from": NOW, "now": "2026-11-21T09:30:01Z", "happened": []},
+    "clock advance PT1S": {"from": NOW, "now": "2026-11-23T09:30:01Z", "happened": []},
     "clock freeze": {"mode": "frozen"},
     "clock release": {"mode": "live"},
     "workspace new --seed 9": {"seed": 9, "current": False},
@@ -324,8 +324,8 @@ def test_json_is_indented_and_ends_in_a_newline(at: Run) -> None:
         ("clock", START),
         ("clock freeze", START),
         ("clock release", f"live at {NOW}, nothing due"),
-        ("clock advance P3D", "frozen at 2026-11-24T09:30:00Z, nothing due"),
-        ("clock advance --to 2026-12-24T18:00:00Z", "frozen at 2026-12-24T18:00:00Z, nothing due"),
+        ("clock advance P3D", "frozen at 2026-11-26T09:30:00Z, nothing due"),
+        ("clock advance --to 2026-12-26T18:00:00Z", "frozen at 2026-12-26T18:00:00Z, nothing due"),
     ],
 )
 def test_the_clock_is_one_line(at: Run, line: str, shown: str) -> None:
@@ -340,7 +340,7 @@ def test_an_advance_lists_what_happened_a_line_for_each_step(
     due = data(at("agenda --json"))["due"]
     *lines, clock = at("clock advance PT1H").stdout.splitlines()
     done = data(at("agenda --json"))["done"][::-1]
-    assert clock.startswith("frozen at 2026-11-21T10:30:00Z, ")
+    assert clock.startswith("frozen at 2026-11-23T10:30:00Z, ")
     assert len(lines) == len(done) == len([one for one in due if one["do"] != "pass-date"]) > 0
     for line, step in zip(lines, done, strict=True):
         events = ", ".join(step["events"]) or "-"
@@ -805,9 +805,9 @@ def silent() -> Iterator[tuple[str, socket.socket]]:
 
 def test_a_line_feed_makes_no_row_of_its_own(at: Run, server: Running, key: str) -> None:
     with server.client(key) as client:
-        client.get("/api/invoices/a%0A2026-11-21T09:30:00Z  POST")
+        client.get("/api/invoices/a%0A2026-11-23T09:30:00Z  POST")
     (_, row) = at("requests").stdout.splitlines()
-    assert "  /api/invoices/a\\n2026-11-21T09:30:00Z  POST  404  " in row
+    assert "  /api/invoices/a\\n2026-11-23T09:30:00Z  POST  404  " in row
 
 
 # --- real processes
@@ -828,7 +828,7 @@ def test_a_process_moves_the_clock_and_warns_of_nothing(server: Running, key: st
         check=False,
         env=environment(server, INVOICE_SANDBOX_KEY=key),
     )
-    shown = "frozen at 2026-11-24T09:30:00Z, nothing due\n"
+    shown = "frozen at 2026-11-26T09:30:00Z, nothing due\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
 
 

@@ -57,7 +57,7 @@ def test_an_invalid_key_does_not_hinder_a_valid_authorization(server: Running) -
 def test_a_key_that_has_expired_does_not_hinder_another(
     server: Running, client: httpx.Client
 ) -> None:
-    expired = create(client, expiresAt="2026-11-21T09:30:00Z")["secret"]
+    expired = create(client, expiresAt="2026-11-23T09:30:00Z")["secret"]
     assert status(server, Authorization=f"Bearer {expired}") == 401
     assert status(server, Authorization=f"Bearer {expired}", X_API_Key=DEMO_KEY) == 200
 
@@ -220,8 +220,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "scopes as text": {"scopes": "invoices:read"},
     "a scope that is no text": {"scopes": [1]},
     "scopes null": {"scopes": None},
-    "expiresAt a date": {"expiresAt": "2026-11-21"},
-    "expiresAt without an offset": {"expiresAt": "2026-11-21T09:30:00"},
+    "expiresAt a date": {"expiresAt": "2026-11-23"},
+    "expiresAt without an offset": {"expiresAt": "2026-11-23T09:30:00"},
 }
 
 
@@ -293,9 +293,9 @@ def test_revoking_needs_an_id_and_a_known_one(client: httpx.Client) -> None:
 @in_turn(
     ("expires_at", "response"),
     [
-        ("2026-11-21T09:30:01Z", 200),
-        ("2026-11-21T10:30:00+01:00", 401),
-        ("2026-11-21T09:30:00Z", 401),
+        ("2026-11-23T09:30:01Z", 200),
+        ("2026-11-23T10:30:00+01:00", 401),
+        ("2026-11-23T09:30:00Z", 401),
         ("1990-12-31T23:59:60Z", 401),
         ("9999-12-31T23:59:59-23:59", 200),
         ("0000-01-01T00:00:00Z", 401),
@@ -315,8 +315,8 @@ TRANSITION = "/sandbox/invoices/inv_sandbox_0001/transition"
 @pytest.mark.parametrize(
     ("path", "body", "used_at"),
     [
-        ("/api/invoices", None, "2026-11-21T09:30:00Z"),
-        (TRANSITION, {"trigger": "request-financing"}, "2026-11-21T09:30:00Z"),
+        ("/api/invoices", None, "2026-11-23T09:30:00Z"),
+        (TRANSITION, {"trigger": "request-financing"}, "2026-11-23T09:30:00Z"),
         (TRANSITION, None, None),
     ],
 )

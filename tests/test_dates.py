@@ -21,7 +21,7 @@ from tests.scenario_run import (
     transition,
 )
 
-DUE = "2026-12-10"
+DUE = "2026-12-12"
 BEFORE = ["start-verification", "verify", "request-financing", "receive-offer"]
 
 
@@ -46,8 +46,8 @@ def test_a_funded_invoice_is_overdue_and_then_in_default(client: httpx.Client) -
     assert status(client, invoice) == "Funded"
     advance(client, "P180D")
     assert moves(client, invoice)[-2:] == [
-        ("2026-12-11", "invoice.overdue"),
-        ("2027-03-11", "invoice.defaulted"),
+        ("2026-12-13", "invoice.overdue"),
+        ("2027-03-13", "invoice.defaulted"),
     ]
 
 
@@ -60,16 +60,16 @@ def test_the_default_follows_the_recourse_period_of_the_offer(client: httpx.Clie
     move(client, invoice, "accept-offer", "fund", "pay-partially")
     advance(client, "P60D")
     assert moves(client, invoice)[-2:] == [
-        ("2026-12-11", "invoice.overdue"),
-        ("2026-12-21", "invoice.defaulted"),
+        ("2026-12-13", "invoice.overdue"),
+        ("2026-12-23", "invoice.defaulted"),
     ]
 
 
 def test_a_part_paid_after_the_due_date_changes_no_date(client: httpx.Client) -> None:
     invoice = driven(client, "accept-offer", "fund")
-    advance(client, to="2026-12-20T00:00:00Z")
+    advance(client, to="2026-12-22T00:00:00Z")
     move(client, invoice, "pay-partially")
-    advance(client, to="2027-03-10T23:59:59Z")
+    advance(client, to="2027-03-12T23:59:59Z")
     assert status(client, invoice) == "PartiallyPaid"
     advance(client, "PT1S")
     assert status(client, invoice) == "Defaulted"
@@ -82,7 +82,7 @@ NOT_FINANCED = [(), ("decline-offer",), ("decline-offer", "cancel-financing")]
 def test_an_unfinanced_invoice_expires(client: httpx.Client, triggers: tuple[str, ...]) -> None:
     invoice = driven(client, *triggers)
     advance(client, "P100D")
-    assert moves(client, invoice)[-1] == ("2026-12-11", "invoice.expired")
+    assert moves(client, invoice)[-1] == ("2026-12-13", "invoice.expired")
     assert [one["status"] for one in offers(client, invoice)] != ["Received"]
 
 
@@ -90,7 +90,7 @@ def test_an_offer_on_an_expired_invoice_is_dead(client: httpx.Client) -> None:
     choose(client, "webhook-duplicate")
     invoice = register(client, dueDate=DUE)
     move(client, invoice, "start-verification", "verify", "request-financing")
-    body = {"invoiceId": invoice["id"], "validUntil": "2027-06-01T00:00:00Z"}
+    body = {"invoiceId": invoice["id"], "validUntil": "2027-06-03T00:00:00Z"}
     data(client.post("/api/offers", json=body), 201)
     advance(client, "P30D")
     assert status(client, invoice) == "Expired"
@@ -101,16 +101,16 @@ def test_an_invoice_past_due_is_rejected_30_days_after_its_verification(
     client: httpx.Client,
 ) -> None:
     choose(client, "auto-progress")
-    invoice = register(client, issueDate="2026-10-01", dueDate="2026-11-01")
+    invoice = register(client, issueDate="2026-10-03", dueDate="2026-11-03")
     advance(client, "P29D")
     assert status(client, invoice) == "VerificationFailed"
     advance(client, "P2D")
-    assert moves(client, invoice)[-1] == ("2026-12-21", "invoice.rejected")
+    assert moves(client, invoice)[-1] == ("2026-12-23", "invoice.rejected")
 
 
 def test_a_correction_starts_the_30_days_again(client: httpx.Client) -> None:
     choose(client, "auto-progress")
-    invoice = register(client, issueDate="2026-10-01", dueDate="2026-11-01")
+    invoice = register(client, issueDate="2026-10-03", dueDate="2026-11-03")
     advance(client, "P20D")
     move(client, invoice, "start-verification", "fail-verification")
     advance(client, "P20D")
@@ -125,7 +125,7 @@ def test_nothing_is_paid_out_after_the_due_date(client: httpx.Client) -> None:
     for trigger in ("fund", "fund-partially"):
         response = transition(client, invoice, trigger)
         assert error(response) == (409, "invalid_request")
-        assert "was due on 2026-12-10" in response.text
+        assert "was due on 2026-12-12" in response.text
     assert status(client, invoice) == "OfferAccepted"
     move(client, invoice, "withdraw-offer")
     assert status(client, invoice) == "Expired"
@@ -137,7 +137,7 @@ def test_a_date_that_passes_in_a_dispute_comes_after_it(client: httpx.Client) ->
     assert status(client, invoice) == "Disputed"
     move(client, invoice, "resolve-dispute")
     assert status(client, invoice) == "Overdue"
-    advance(client, to="2027-03-11T00:00:00Z")
+    advance(client, to="2027-03-13T00:00:00Z")
     assert status(client, invoice) == "Defaulted"
 
 
@@ -154,7 +154,7 @@ def test_every_scenario_can_be_without_dates_and_manual_with_them(client: httpx.
     advance(client, "P100D")
     assert status(client, still) == "FinancingRequested"
     choose(client, "manual", dates=True)
-    moving = register(client, invoiceNumber="MOVING", dueDate="2027-04-01")
+    moving = register(client, invoiceNumber="MOVING", dueDate="2027-04-03")
     advance(client, "P200D")
     assert status(client, moving) == "Expired"
     shown = data(client.get("/sandbox/scenarios"))

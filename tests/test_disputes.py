@@ -23,76 +23,76 @@ from tests.scenario_run import (
 )
 from tests.support import Running
 
-DUE = "2027-01-20"
+DUE = "2027-01-22"
 """The due date of the invoice, in all of these tests."""
 
 ACROSS: dict[str, tuple[str, str, str, str]] = {
     "the due date, paid on it": (
         "full-lifecycle",
-        "2027-01-15",
-        "2027-02-01",
+        "2027-01-17",
+        "2027-02-03",
         """
-        2027-02-01 invoice.paid
-        2027-02-02 invoice.settled
+        2027-02-03 invoice.paid
+        2027-02-04 invoice.settled
         """,
     ),
     "the due date, not the payment": (
         "late-payment",
-        "2027-01-15",
-        "2027-01-25",
+        "2027-01-17",
+        "2027-01-27",
         """
-        2027-01-25 invoice.overdue
-        2027-01-30 invoice.paid
-        2027-01-31 invoice.settled
+        2027-01-27 invoice.overdue
+        2027-02-01 invoice.paid
+        2027-02-02 invoice.settled
         """,
     ),
     "due date and payment": (
         "late-payment",
-        "2027-01-15",
-        "2027-02-10",
+        "2027-01-17",
+        "2027-02-12",
         """
-        2027-02-10 invoice.overdue
-        2027-02-10 invoice.paid
-        2027-02-11 invoice.settled
+        2027-02-12 invoice.overdue
+        2027-02-12 invoice.paid
+        2027-02-13 invoice.settled
         """,
     ),
     "the payment": (
         "late-payment",
-        "2027-01-25",
-        "2027-02-10",
+        "2027-01-27",
+        "2027-02-12",
         """
-        2027-02-10 invoice.paid
-        2027-02-11 invoice.settled
+        2027-02-12 invoice.paid
+        2027-02-13 invoice.settled
         """,
     ),
     "due date and default": (
         "default-recourse",
-        "2027-01-15",
-        "2027-05-01",
+        "2027-01-17",
+        "2027-05-03",
         """
-        2027-05-01 invoice.overdue
-        2027-05-01 invoice.defaulted
-        2027-05-02 invoice.recourse_invoked
-        2027-05-16 invoice.repurchased
+        2027-05-03 invoice.overdue
+        2027-05-03 invoice.defaulted
+        2027-05-04 invoice.recourse_invoked
+        2027-05-18 invoice.repurchased
         """,
     ),
     "the default": (
         "default-non-recourse",
-        "2027-03-01",
-        "2027-04-25",
+        "2027-03-03",
+        "2027-04-27",
         """
-        2027-04-25 invoice.defaulted
-        2027-04-26 invoice.written_off
+        2027-04-27 invoice.defaulted
+        2027-04-28 invoice.written_off
         """,
     ),
     "neither": (
         "default-recourse",
-        "2027-02-01",
-        "2027-04-20",
+        "2027-02-03",
+        "2027-04-22",
         """
-        2027-04-21 invoice.defaulted
-        2027-04-22 invoice.recourse_invoked
-        2027-05-06 invoice.repurchased
+        2027-04-23 invoice.defaulted
+        2027-04-24 invoice.recourse_invoked
+        2027-05-08 invoice.repurchased
         """,
     ),
 }
@@ -178,7 +178,7 @@ def test_only_a_dispute_keeps_skipped_steps(server: Running, client: httpx.Clien
 
 
 def test_nothing_goes_on_after_a_dispute_that_the_debtor_wins(client: httpx.Client) -> None:
-    invoice = disputed(client, "late-payment", "2027-01-15", "2027-02-10")
+    invoice = disputed(client, "late-payment", "2027-01-17", "2027-02-12")
     move(client, invoice, "uphold-dispute-after-funding")
     assert agenda(client)["due"] == []
     assert status(client, invoice) == "Recourse"
@@ -187,14 +187,14 @@ def test_nothing_goes_on_after_a_dispute_that_the_debtor_wins(client: httpx.Clie
 def test_nothing_goes_on_in_a_scenario_that_was_replaced_during_the_dispute(
     client: httpx.Client,
 ) -> None:
-    invoice = disputed(client, "late-payment", "2027-01-15", "2027-02-10")
+    invoice = disputed(client, "late-payment", "2027-01-17", "2027-02-12")
     choose(client, "manual")
     move(client, invoice, "resolve-dispute")
     assert status(client, invoice) == "Funded"
 
 
 def test_what_was_done_after_one_dispute_is_not_done_after_another(client: httpx.Client) -> None:
-    invoice = disputed(client, "late-payment", "2027-01-15", "2027-01-25")
+    invoice = disputed(client, "late-payment", "2027-01-17", "2027-01-27")
     move(client, invoice, "resolve-dispute", "dispute", "resolve-dispute")
     assert status(client, invoice) == "Overdue"
     done = [one for one in agenda(client)["done"] if one["do"] != "pass-date"]
@@ -205,7 +205,7 @@ def test_what_was_done_after_one_dispute_is_not_done_after_another(client: httpx
 def test_a_default_does_not_happen_in_a_scenario_that_was_replaced(client: httpx.Client) -> None:
     choose(client, "default-recourse")
     invoice = register(client, dueDate=DUE)
-    advance(client, to="2027-02-01T00:00:00Z")
+    advance(client, to="2027-02-03T00:00:00Z")
     choose(client, "manual")
     advance(client, "P200D")
     assert status(client, invoice) == "Overdue"
@@ -214,7 +214,7 @@ def test_a_default_does_not_happen_in_a_scenario_that_was_replaced(client: httpx
 def test_a_default_that_a_payment_prevents_is_no_failed_step(client: httpx.Client) -> None:
     choose(client, "default-recourse")
     invoice = register(client, dueDate=DUE)
-    advance(client, to="2027-02-01T00:00:00Z")
+    advance(client, to="2027-02-03T00:00:00Z")
     move(client, invoice, "pay")
     run_to_end(client)
     assert status(client, invoice) == "Paid"

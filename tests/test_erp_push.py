@@ -444,7 +444,7 @@ def test_a_request_registers_one_slice_on_a_live_clock(monkeypatch: pytest.Monke
             ["no invoice was found", "did you mean invoices?"],
         ),
         ({"invoices": [ITEM], "sorce": {"system": "sap"}}, ["did you mean source?"]),
-        ({"invoices": [{**ITEM, "dueDat": "2027-01-01"}]}, []),
+        ({"invoices": [{**ITEM, "dueDat": "2027-01-03"}]}, []),
     ],
     ids=["another shape", "a misspelt member", "a member of an item, which is open"],
 )

@@ -40,7 +40,7 @@ def test_every_member_that_is_left_out_has_its_default(client: httpx.Client) -> 
         "product": "Factoring",
         "recoursePreference": "Any",
         "disclosure": "Disclosed",
-        "createdAt": "2026-11-21T09:30:00Z",
+        "createdAt": "2026-11-23T09:30:00Z",
     }
 
 
@@ -60,7 +60,7 @@ MEMBERS: dict[str, tuple[str, Any]] = {
     "Any": ("recoursePreference", "Any"),
     "Disclosed": ("disclosure", "Disclosed"),
     "Confidential": ("disclosure", "Confidential"),
-    "neededBy": ("neededBy", "2026-12-01"),
+    "neededBy": ("neededBy", "2026-12-03"),
 }
 
 
@@ -195,16 +195,16 @@ def test_an_invoice_cannot_be_financed_twice(client: httpx.Client) -> None:
 
 def test_an_invoice_that_is_past_due_is_409() -> None:
     with serving(replace(FROZEN, clock=ClockState("live"))) as live, live.client() as client:
-        invoice = verified(client, dueDate="2026-11-21")
+        invoice = verified(client, dueDate="2026-11-23")
         live.system_clock.pass_seconds(86_400)
         response = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
         assert error(response) == (409, "invalid_request")
-        assert "2026-11-21" in response.json()["error"]["message"]
+        assert "2026-11-23" in response.json()["error"]["message"]
         assert ask(client)["synthetic"], "nor is it chosen by default"
 
 
 def test_an_invoice_that_is_due_today_is_chosen_by_default(client: httpx.Client) -> None:
-    invoice = verified(client, dueDate="2026-11-21")
+    invoice = verified(client, dueDate="2026-11-23")
     assert ask(client)["invoiceIds"] == [invoice["id"]]
 
 

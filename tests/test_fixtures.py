@@ -30,7 +30,7 @@ CONTRACT = merged_document(PROJECT)
 SCHEMAS = Schemas(CONTRACT)
 FIXTURES = load_fixtures(SHIPPED, SCHEMAS)
 KINDS = sorted(FIXTURES)
-NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+NOW = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
 DIGITS = {"EUR": 2, "GBP": 2, "USD": 2, "JPY": 0, "BHD": 3}
 MACHINES = {"invoices": "invoice", "financing_requests": "financing-request", "offers": "offer"}
 FINANCED = ("OfferAccepted", "Funded", "Overdue", "Paid", "Settled")
@@ -308,7 +308,7 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
     ),
     "not a date": (
         "invoices",
-        invoices("issueDate: 2026-10-01", "issueDate: 2026-13-01"),
+        invoices("issueDate: 2026-10-03", "issueDate: 2026-13-01"),
         [(":13:5", "'issueDate' does not satisfy format: \"date\"")],
     ),
     "unknown schema of the contract": (

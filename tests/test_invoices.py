@@ -88,7 +88,7 @@ ALLOWED = {
     "any currency": {"currency": "shells"},
     "an empty currency": {"currency": ""},
     "an empty number": {"invoiceNumber": ""},
-    "due before it was issued": {"dueDate": "2026-09-01"},
+    "due before it was issued": {"dueDate": "2026-09-03"},
     "due long ago": {"issueDate": "0001-01-01", "dueDate": "0001-01-01"},
     "a very long name": {"sellerId": "x" * 100_000},
 }
@@ -103,7 +103,7 @@ def test_nothing_that_is_published_is_narrowed(
 
 def test_a_duplicate_is_registered_and_flagged_however_it_is_spelt(client: httpx.Client) -> None:
     first = register(client)
-    again = register(client, invoiceNumber=" run-1", currency="eur", dueDate="2027-01-01")
+    again = register(client, invoiceNumber=" run-1", currency="eur", dueDate="2027-01-03")
     assert again["status"] == "DuplicateSuspected"
     assert again["currency"] == "eur"
     assert again["id"] != first["id"]
@@ -188,12 +188,12 @@ FILTERS = {
     "debtorId=org_debtor_globex&currency=GBP": ["b"],
     "debtorId=nobody": [],
     "sellerId=org_seller_acme&currency=EUR&status=Registered": ["a"],
-    "createdFrom=2026-11-21T09:30:00Z": ["b", "a"],
-    "createdFrom=2026-11-21": ["b", "a"],
-    "createdTo=2026-11-21T10:29:59%2B01:00": [],
-    "createdFrom=2026-11-21T09:30:00Z&createdTo=2026-11-21": ["b", "a"],
-    "createdFrom=2026-11-21T10:30:00+01:00": ["b", "a"],
-    "createdTo=2026-11-21T10:29:59+01:00": [],
+    "createdFrom=2026-11-23T09:30:00Z": ["b", "a"],
+    "createdFrom=2026-11-23": ["b", "a"],
+    "createdTo=2026-11-23T10:29:59%2B01:00": [],
+    "createdFrom=2026-11-23T09:30:00Z&createdTo=2026-11-23": ["b", "a"],
+    "createdFrom=2026-11-23T10:30:00+01:00": ["b", "a"],
+    "createdTo=2026-11-23T10:29:59+01:00": [],
     "createdTo=9999-12-31T23:59:59-23:59": ["b", "a"],
 }
 
@@ -210,7 +210,7 @@ def test_filters_narrow_a_list(client: httpx.Client, query: str, found: list[str
     "filtered", ["invoices?createdFrom", "invoices?createdTo", "audit-log?from"]
 )
 @pytest.mark.parametrize(
-    "bound", ["soon", "2026-02-30", "1700000000", "2026-11-21T09:30:00 01:00", ""]
+    "bound", ["soon", "2026-02-30", "1700000000", "2026-11-23T09:30:00 01:00", ""]
 )
 def test_a_bound_that_is_no_time_is_named(client: httpx.Client, filtered: str, bound: str) -> None:
     response = client.get(f"/api/{filtered}={bound}")

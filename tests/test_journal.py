@@ -67,7 +67,7 @@ class TestEntries:
         why = entry.pop("why")
         assert entry == {
             "requestId": response.headers["x-request-id"],
-            "at": "2026-11-21T09:30:00Z",
+            "at": "2026-11-23T09:30:00Z",
             "operation": "createInvoice",
             "method": "POST",
             "path": "/api/invoices?x=1",
@@ -147,7 +147,7 @@ class TestOwner:
         assert entry["requestId"] == response.headers["x-request-id"]
         assert entry["status"] == 401
         assert ["authorization", "[redacted]"] in entry["request"]["headers"]
-        assert entry["at"] == "2026-11-21T09:30:00Z"
+        assert entry["at"] == "2026-11-23T09:30:00Z"
         assert "scenario" not in entry["why"]
         assert entry["why"]["reason"].startswith(
             "The Authorization header has a credential without"
@@ -531,7 +531,7 @@ class TestWhy:
         assert last(client)["why"] == {
             "operation": "listOffers",
             "scenario": "manual",
-            "clock": "frozen 2026-11-21T09:30:00Z",
+            "clock": "frozen 2026-11-23T09:30:00Z",
         }
 
     def test_the_fault(self, client: httpx.Client) -> None:
@@ -591,15 +591,15 @@ class TestWhy:
             {"pointer": "/invoiceNumber", "problem": "is required"},
             {"pointer": "/amount", "problem": "is required"},
             {"pointer": "/currency", "problem": "must be a string"},
-            {"pointer": "/dueDate", "problem": "must be a date such as 2026-11-21"},
+            {"pointer": "/dueDate", "problem": "must be a date such as 2026-11-23"},
         ]
         assert (
             'problems="/invoiceNumber is required; /amount is required; '
-            '/currency must be a string; /dueDate must be a date such as 2026-11-21"'
+            '/currency must be a string; /dueDate must be a date such as 2026-11-23"'
         ) in response.headers["x-sandbox-explain"]
 
     def test_an_undeclared_member_is_accepted_with_a_hint(self, client: httpx.Client) -> None:
-        sent = {**INVOICE, "dueDat": "2026-12-01", "po": 7}
+        sent = {**INVOICE, "dueDat": "2026-12-03", "po": 7}
         response = client.post("/api/invoices", json=sent, headers=EXPLAIN)
         assert response.status_code == 201
         hints = ["undeclared member 'dueDat' (did you mean dueDate?)", "undeclared member 'po'"]
@@ -748,7 +748,7 @@ class TestWhy:
             client.post("/sandbox/clock/advance", json={"by": "PT3S"})
             client.get(f"/api/invoices/{made}")
             step = {
-                "at": "2026-11-21T09:30:02Z",
+                "at": "2026-11-23T09:30:02Z",
                 "do": "finish-verification",
                 "with": {},
                 "scenario": "auto-progress",

@@ -50,7 +50,7 @@ def test_an_offer_that_has_ended_cannot_be_accepted_without_an_invoice_either(
     def end(state: Transaction) -> None:
         offer = state.get("offers", made["id"])
         assert offer is not None
-        state.put("offers", made["id"], {**offer, "validUntil": "2026-11-21T09:30:00Z"})
+        state.put("offers", made["id"], {**offer, "validUntil": "2026-11-23T09:30:00Z"})
 
     server.in_transaction(end, client)
     assert pull(client, made["id"], "accept").status_code == 409

@@ -86,7 +86,7 @@ def test_the_offers_beside_an_accepted_one_are_superseded(
 
 def test_one_of_several_offers_expires_with_an_event(server: Running, client: httpx.Client) -> None:
     invoice, made = offered(client, 2)
-    third = {"invoiceId": invoice["id"], "validUntil": "2026-11-22T00:00:00Z"}
+    third = {"invoiceId": invoice["id"], "validUntil": "2026-11-24T00:00:00Z"}
     made.append(data(client.post("/api/offers", json=third), 201)["id"])
     advance(client, "P1D")
     assert ends(server, client, made) == [(made[2], "offer.expired", "Expired")]

@@ -36,7 +36,7 @@ RATES = st.decimals(0, 1, places=4)
 
 def requested(client: httpx.Client, **members: Any) -> str:
     """The id of a verified invoice with an open financing request."""
-    body = new_invoice(dueDate="2027-01-20") | members
+    body = new_invoice(dueDate="2027-01-22") | members
     invoice = data(client.post("/api/invoices", json=body), 201)
     data(client.post("/api/verification/run", json={"invoiceId": invoice["id"]}), 200)
     data(client.post("/api/financing-requests", json={"invoiceId": invoice["id"]}), 201)
@@ -59,7 +59,7 @@ def test_an_offer_expires_at_its_valid_until_in_every_scenario(
     invoice_id = requested(client)
     choose(client, "manual")
     made = offer(client, invoice_id)
-    advance(client, to="2026-11-24T09:29:59Z")
+    advance(client, to="2026-11-26T09:29:59Z")
     assert offers(client, invoice_id)[0]["status"] == "Received"
     advance(client, to=made["validUntil"])
     assert offers(client, invoice_id)[0]["status"] == "Expired"
@@ -68,12 +68,12 @@ def test_an_offer_expires_at_its_valid_until_in_every_scenario(
 
 def test_the_invoice_stays_offered_until_the_last_offer_expires(client: httpx.Client) -> None:
     invoice_id = requested(client)
-    offer(client, invoice_id, validUntil="2026-11-22T10:00:00+01:00")
-    offer(client, invoice_id, validUntil="2026-11-23T09:00:00Z")
-    advance(client, to="2026-11-22T09:00:00Z")
+    offer(client, invoice_id, validUntil="2026-11-24T10:00:00+01:00")
+    offer(client, invoice_id, validUntil="2026-11-25T09:00:00Z")
+    advance(client, to="2026-11-24T09:00:00Z")
     assert [one["status"] for one in offers(client, invoice_id)] == ["Expired", "Received"]
     assert status(client, invoice_id) == "Offered"
-    advance(client, to="2026-11-23T09:00:00Z")
+    advance(client, to="2026-11-25T09:00:00Z")
     assert status(client, invoice_id) == "FinancingRequested"
 
 
@@ -107,7 +107,7 @@ def test_an_offer_is_not_accepted_at_the_instant_at_which_it_ends(client: httpx.
     """The step that accepts it is due at the same instant, and comes first."""
     invoice_id = requested(client)
     choose(client, "late-payment")
-    made = offer(client, invoice_id, validUntil="2026-11-21T09:31:00Z")
+    made = offer(client, invoice_id, validUntil="2026-11-23T09:31:00Z")
     steps = advance(client, to=made["validUntil"])
     assert happened(steps)[-2:] == [
         ("09:31:00", "transition", "skipped"),
@@ -118,13 +118,13 @@ def test_an_offer_is_not_accepted_at_the_instant_at_which_it_ends(client: httpx.
 
 def test_an_offer_with_a_past_valid_until_is_recorded_as_expired(client: httpx.Client) -> None:
     invoice_id = requested(client)
-    made = offer(client, invoice_id, validUntil="2026-11-21T09:30:00Z")
+    made = offer(client, invoice_id, validUntil="2026-11-23T09:30:00Z")
     assert made["status"] == "Expired"
     assert status(client, invoice_id) == "FinancingRequested"
     assert error(accept(client, made)) == (409, "invalid_request")
 
 
-@pytest.mark.parametrize("instant", ["2026-11-24T08:00:01Z", "2031-01-01T00:00:00Z", LAST])
+@pytest.mark.parametrize("instant", ["2026-11-26T08:00:01Z", "2031-01-01T00:00:00Z", LAST])
 def test_no_offer_is_listed_as_live_after_its_valid_until(
     client: httpx.Client, instant: str
 ) -> None:
@@ -140,7 +140,7 @@ def test_no_offer_is_listed_as_live_after_its_valid_until(
 def test_a_live_offer_of_the_starting_data_ends_with_the_term_of_its_invoice(
     client: httpx.Client,
 ) -> None:
-    advance(client, to="2027-01-20T23:59:59Z")
+    advance(client, to="2027-01-22T23:59:59Z")
     saved = snapshot(client)
     assert accept(client, {"id": "off_sandbox_0009"}).status_code == 200
     restore(client, saved)
@@ -156,7 +156,7 @@ def test_an_offer_on_no_invoice_expires_too(client: httpx.Client) -> None:
 
 
 def test_nothing_is_accepted_or_offered_for_an_invoice_past_due(client: httpx.Client) -> None:
-    invoice_id = requested(client, dueDate="2026-11-22")
+    invoice_id = requested(client, dueDate="2026-11-24")
     made = offer(client, invoice_id)
     advance(client, "P2D")
     assert error(accept(client, made)) == (409, "invalid_request")
@@ -170,7 +170,7 @@ def test_nothing_is_accepted_or_offered_for_an_invoice_past_due(client: httpx.Cl
 @pytest.mark.parametrize(
     ("invoice", "terms", "reason"),
     [
-        pytest.param({"dueDate": "2027-05-21"}, {"partnerId": ALDER}, "181 days", id="tenor"),
+        pytest.param({"dueDate": "2027-05-23"}, {"partnerId": ALDER}, "181 days", id="tenor"),
         pytest.param(
             {"dueDate": "2030-01-01"},
             {**EVEREST, "discountFee": {"annualRate": 1}},
@@ -195,7 +195,7 @@ def test_an_offer_that_pays_nothing_or_runs_too_long_is_409(
 @pytest.mark.parametrize(
     ("dates", "tenor"),
     [
-        pytest.param({"issueDate": "2026-11-01"}, 40, id="from the issue date"),
+        pytest.param({"issueDate": "2026-11-03"}, 40, id="from the issue date"),
         pytest.param({}, 60, id="from the registration"),
     ],
 )

@@ -82,9 +82,9 @@ def test_every_other_member_that_is_left_out_has_its_default(client: httpx.Clien
         "product": "Factoring",
         "disclosure": "Disclosed",
         "noticeOfAssignmentRequired": True,
-        "validUntil": "2026-11-24T09:30:00Z",
+        "validUntil": "2026-11-26T09:30:00Z",
         "conditions": [],
-        "createdAt": "2026-11-21T09:30:00Z",
+        "createdAt": "2026-11-23T09:30:00Z",
     }
 
 
@@ -116,7 +116,7 @@ MEMBERS: dict[str, tuple[str, Any]] = {
     "ReverseFactoring": ("product", "ReverseFactoring"),
     "Disclosed": ("disclosure", "Disclosed"),
     "Confidential": ("disclosure", "Confidential"),
-    "validUntil": ("validUntil", "2026-12-01T12:00:00Z"),
+    "validUntil": ("validUntil", "2026-12-03T12:00:00Z"),
     "conditions": ("conditions", ["Debtor confirmation on file"]),
 }
 
@@ -195,7 +195,7 @@ def test_no_rate_is_too_small_or_too_long_to_be_worked_out(client: httpx.Client,
         assert data["advanceAmount"] + data["reserveAmount"] == 10000
 
 
-DUE = {"in thirty days": ("2026-12-21", 30), "today": ("2026-11-21", 0), "never": (None, 60)}
+DUE = {"in thirty days": ("2026-12-23", 30), "today": ("2026-11-23", 0), "never": (None, 60)}
 
 
 @pytest.mark.parametrize(("due", "tenor"), DUE.values(), ids=DUE)
@@ -319,7 +319,7 @@ WRONG: dict[str, Any] = {
     "recoursePeriodDays is below zero": {"recoursePeriodDays": -1},
     "product is another word": {"product": "Leasing"},
     "disclosure is another word": {"disclosure": "Secret"},
-    "validUntil is a day": {"validUntil": "2026-12-01"},
+    "validUntil is a day": {"validUntil": "2026-12-03"},
 }
 
 

@@ -117,9 +117,9 @@ OUTSIDE_ALDER: dict[str, tuple[dict[str, Any], str, str]] = {
     "too little": ({"amount": 499.99}, "amount", "AMOUNT_OUT_OF_RANGE"),
     "too much": ({"amount": 250000.01}, "amount", "AMOUNT_OUT_OF_RANGE"),
     "far too much": ({"amount": 1e300}, "amount", "AMOUNT_OUT_OF_RANGE"),
-    "too soon": ({"dueDate": "2026-12-05"}, "tenor", "TENOR_OUT_OF_RANGE"),
-    "too late": ({"dueDate": "2027-05-21"}, "tenor", "TENOR_OUT_OF_RANGE"),
-    "past due": ({"dueDate": "2026-11-01"}, "tenor", "TENOR_OUT_OF_RANGE"),
+    "too soon": ({"dueDate": "2026-12-07"}, "tenor", "TENOR_OUT_OF_RANGE"),
+    "too late": ({"dueDate": "2027-05-23"}, "tenor", "TENOR_OUT_OF_RANGE"),
+    "past due": ({"dueDate": "2026-11-03"}, "tenor", "TENOR_OUT_OF_RANGE"),
 }
 
 
@@ -136,8 +136,8 @@ def test_an_invoice_outside_a_mandate_fails_that_filter_only(
     [
         pytest.param({"amount": 500}, id="least amount"),
         pytest.param({"amount": 250000}, id="greatest amount"),
-        pytest.param({"dueDate": "2026-12-06"}, id="shortest tenor"),
-        pytest.param({"dueDate": "2027-05-20"}, id="longest tenor"),
+        pytest.param({"dueDate": "2026-12-08"}, id="shortest tenor"),
+        pytest.param({"dueDate": "2027-05-22"}, id="longest tenor"),
         pytest.param({"currency": "eur"}, id="currency in lower case"),
     ],
 )

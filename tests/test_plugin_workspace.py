@@ -71,10 +71,10 @@ def test_a_proxy_of_the_environment_is_not_asked(
 
 
 def test_time_moves_by_durations_and_to_instants(invoice_sandbox: InvoiceSandbox) -> None:
-    assert invoice_sandbox.clock["now"] == "2026-11-21T09:30:00Z"
-    assert invoice_sandbox.advance("P1D")["now"] == "2026-11-22T09:30:00Z"
-    assert invoice_sandbox.advance(timedelta(hours=1))["now"] == "2026-11-22T10:30:00Z"
-    assert invoice_sandbox.advance(to="2026-12-24T18:00:00Z")["now"] == "2026-12-24T18:00:00Z"
+    assert invoice_sandbox.clock["now"] == "2026-11-23T09:30:00Z"
+    assert invoice_sandbox.advance("P1D")["now"] == "2026-11-24T09:30:00Z"
+    assert invoice_sandbox.advance(timedelta(hours=1))["now"] == "2026-11-24T10:30:00Z"
+    assert invoice_sandbox.advance(to="2026-12-26T18:00:00Z")["now"] == "2026-12-26T18:00:00Z"
     end = datetime(2027, 1, 1, tzinfo=UTC)
     assert invoice_sandbox.advance(to=end)["now"] == "2027-01-01T00:00:00Z"
 
@@ -104,8 +104,8 @@ def test_advance_takes_one_of_two(invoice_sandbox: InvoiceSandbox) -> None:
             "invalid duration 'P9999999D'; use ISO 8601 such as P3D or PT10S",
         ),
         ({"by": 3}, "invalid duration '3'; use ISO 8601 such as P3D or PT10S"),
-        ({"to": 5}, "invalid instant '5'; use RFC 3339 such as 2026-11-21T09:30:00Z"),
-        ({"to": "soon"}, "invalid instant 'soon'; use RFC 3339 such as 2026-11-21T09:30:00Z"),
+        ({"to": 5}, "invalid instant '5'; use RFC 3339 such as 2026-11-23T09:30:00Z"),
+        ({"to": "soon"}, "invalid instant 'soon'; use RFC 3339 such as 2026-11-23T09:30:00Z"),
     ],
 )
 def test_an_error_of_advance_names_what_was_passed(
@@ -274,7 +274,7 @@ def test_an_event_that_did_not_arrive_is_reported_with_those_that_did(
     assert reported[0] == "invoice.verified did not arrive with currency='EUR'"
     assert reported[1] == "Received:"
     assert re.search(r" invoice\.registered evt_\w+ currency='EUR'$", reported[2])
-    assert reported[3] == "The next step is due at 2026-11-21T09:30:01Z; advance the clock."
+    assert reported[3] == "The next step is due at 2026-11-23T09:30:01Z; advance the clock."
 
 
 def test_a_type_that_no_contract_has_is_reported_with_its_neighbours(
@@ -378,7 +378,7 @@ def test_the_report_shows_why(invoice_sandbox: InvoiceSandbox) -> None:
     invoice_sandbox.client.get("/api/nothing")
     head, created, offers, nothing = report_of(invoice_sandbox).splitlines()
     assert invoice_sandbox.id in head
-    assert "frozen at 2026-11-21T09:30:00Z" in head
+    assert "frozen at 2026-11-23T09:30:00Z" in head
     assert created.startswith("POST /api/invoices 201 createInvoice (auto-progress): next ")
     assert offers.startswith("GET /api/offers 503 listOffers")
     assert "fault flt_sandbox_" in offers
@@ -393,7 +393,7 @@ def test_a_snapshot_is_gone_back_to(invoice_sandbox: InvoiceSandbox) -> None:
     first = register_new(invoice_sandbox.client)
     invoice_sandbox.advance("P1D")
     snapshot.restore()
-    assert invoice_sandbox.clock["now"] == "2026-11-21T09:30:00Z"
+    assert invoice_sandbox.clock["now"] == "2026-11-23T09:30:00Z"
     with invoice_sandbox.snapshot():
         assert register_new(invoice_sandbox.client) == first
     assert register_new(invoice_sandbox.client) == first

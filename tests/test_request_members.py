@@ -23,7 +23,7 @@ REQUEST: dict[str, Any] = {
     "product": "ReverseFactoring",
     "recoursePreference": "NonRecourse",
     "disclosure": "Confidential",
-    "neededBy": "2026-11-22",
+    "neededBy": "2026-11-24",
     "partnerIds": [CEDAR],
 }
 """By documented member of a financing request: a value unlike its default."""
@@ -46,7 +46,7 @@ OFFER: dict[str, Any] = {
     "recoursePeriodDays": 10,
     "product": "ReverseFactoring",
     "disclosure": "Confidential",
-    "validUntil": "2026-11-21T12:00:00Z",
+    "validUntil": "2026-11-23T12:00:00Z",
     "conditions": ["A guarantee"],
 }
 """By documented member of an offer: a value unlike its default."""
@@ -196,7 +196,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"requestedAdvanceRate": 0}, "NET_PROCEEDS_NOT_POSITIVE"),
     ({"requestedAmount": 10001}, "REQUESTED_AMOUNT_ABOVE_INVOICE"),
     ({"neededBy": "2020-01-01"}, "NEEDED_BY_PASSED"),
-    ({"neededBy": "2026-11-20"}, "NEEDED_BY_PASSED"),
+    ({"neededBy": "2026-11-22"}, "NEEDED_BY_PASSED"),
     ({"currency": "USD"}, "CURRENCY_DIFFERS_FROM_INVOICE"),
 ]
 
@@ -214,10 +214,10 @@ def test_a_rate_that_nobody_can_grant_has_its_reason(
 @pytest.mark.parametrize(
     ("day", "until"),
     [
-        ("2026-11-21", "2026-11-22T00:00:00Z"),
         ("2026-11-23", "2026-11-24T00:00:00Z"),
-        ("2026-11-24", "2026-11-24T09:30:00Z"),
-        ("9999-12-31", "2026-11-24T09:30:00Z"),
+        ("2026-11-25", "2026-11-26T00:00:00Z"),
+        ("2026-11-26", "2026-11-26T09:30:00Z"),
+        ("9999-12-31", "2026-11-26T09:30:00Z"),
     ],
 )
 def test_an_offer_is_valid_no_longer_than_the_advance_is_needed(

@@ -214,11 +214,11 @@ def test_it_is_played_to_its_end_on_a_clock_that_only_the_test_moves(tmp_path: P
         assert skipped(done) == []
         reported = [(one["at"], kind) for one in done for kind in one["events"]]
         assert reported[-4:] == [
-            ("2026-11-21T09:30:06Z", "offer.received"),
-            ("2026-11-22T09:30:06Z", "invoice.disputed"),
-            ("2026-11-24T09:30:06Z", "offer.expired"),
-            ("2026-11-27T09:30:06Z", "invoice.dispute_resolved"),
+            ("2026-11-23T09:30:06Z", "offer.received"),
+            ("2026-11-24T09:30:06Z", "invoice.disputed"),
+            ("2026-11-26T09:30:06Z", "offer.expired"),
+            ("2026-11-29T09:30:06Z", "invoice.dispute_resolved"),
         ]
         (offer,) = offers(client, invoice)
-        assert parse_instant(offer["validUntil"]) == parse_instant("2026-11-24T09:30:06Z")
+        assert parse_instant(offer["validUntil"]) == parse_instant("2026-11-26T09:30:06Z")
         assert (offer["status"], status(client, invoice)) == ("Expired", "FinancingRequested")

@@ -146,7 +146,7 @@ def test_conditions_that_the_new_file_does_not_have_are_dropped(
     write(folder / "mine.yaml", SECOND.replace("wait", "pause"))
     becomes(client, "The second version.")
     register(client)
-    assert run_to_end(client)[-1]["at"] == "2026-11-23T09:30:01Z"
+    assert run_to_end(client)[-1]["at"] == "2026-11-25T09:30:01Z"
 
 
 # Broken

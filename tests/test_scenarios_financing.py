@@ -38,8 +38,8 @@ REQUESTED = """
 OFFERED = REQUESTED + "\nPT6S offer.received Offered"
 ACCEPTED = OFFERED + "\nPT1M6S offer.accepted OfferAccepted"
 FUNDED = ACCEPTED + "\nPT2M6S invoice.funded Funded"
-OVERDUE = FUNDED + "\n2027-01-21T00:00:00Z invoice.overdue Overdue"
-DEFAULTED = OVERDUE + "\n2027-04-21T00:00:00Z invoice.defaulted Defaulted"
+OVERDUE = FUNDED + "\n2027-01-23T00:00:00Z invoice.overdue Overdue"
+DEFAULTED = OVERDUE + "\n2027-04-23T00:00:00Z invoice.defaulted Defaulted"
 
 SCENARIO_TABLE: dict[str, str] = {
     "competing-offers": OFFERED
@@ -74,23 +74,23 @@ SCENARIO_TABLE: dict[str, str] = {
     """,
     "late-payment": OVERDUE
     + """
-    2027-01-30T00:00:00Z  invoice.paid           Paid
-    2027-01-31T00:00:00Z  invoice.settled        Settled
+    2027-02-01T00:00:00Z  invoice.paid           Paid
+    2027-02-02T00:00:00Z  invoice.settled        Settled
     """,
     "default-recourse": DEFAULTED
     + """
-    2027-04-22T00:00:00Z  invoice.recourse_invoked  Recourse
-    2027-05-06T00:00:00Z  invoice.repurchased       Repurchased
+    2027-04-24T00:00:00Z  invoice.recourse_invoked  Recourse
+    2027-05-08T00:00:00Z  invoice.repurchased       Repurchased
     """,
     "default-non-recourse": DEFAULTED
     + """
-    2027-04-22T00:00:00Z  invoice.written_off    WrittenOff
+    2027-04-24T00:00:00Z  invoice.written_off    WrittenOff
     """,
     "invoice-expires": """
     PT0S        invoice.registered               Registered
     PT1S        invoice.verification_started     VerificationPending
     PT2S        invoice.verified                 Verified
-    2027-01-21T00:00:00Z  invoice.expired        Expired
+    2027-01-23T00:00:00Z  invoice.expired        Expired
     """,
 }
 """What happens to an invoice that is due on 20 January 2027, and when."""
@@ -145,10 +145,10 @@ def test_the_scenario_runs_to_its_end_however_it_was_begun(
     assert tuple(found) == OUTCOMES[name]
 
 
-TODAY, TOMORROW = "2026-11-21", "2026-11-22"
+TODAY, TOMORROW = "2026-11-23", "2026-11-24"
 
 
-@pytest.mark.parametrize("due", [TODAY, TOMORROW, "2027-01-20"])
+@pytest.mark.parametrize("due", [TODAY, TOMORROW, "2027-01-22"])
 @pytest.mark.parametrize("begun", [by_workspace, by_invoice, by_request])
 def test_the_whole_lifecycle_ends_settled_whenever_the_invoice_is_due(
     client: httpx.Client, begun: Callable[..., Any], due: str
@@ -186,8 +186,8 @@ def test_only_the_exact_magic_id_brings_a_scenario(client: httpx.Client, debtor:
 
 
 TERMS = {
-    "from the issue date": ({"issueDate": "2026-11-01"}, "2027-01-01"),
-    "from the registration": ({}, "2027-01-21"),
+    "from the issue date": ({"issueDate": "2026-11-03"}, "2027-01-03"),
+    "from the registration": ({}, "2027-01-23"),
     "long ago": ({"issueDate": "0000-02-29"}, "0000-04-29"),
 }
 
@@ -205,7 +205,7 @@ def test_without_a_due_date_steps_count_from_the_end_of_the_term(
     run_to_end(client)
     query = {"targetId": invoice["id"], "action": "invoice.expired"}
     (expired,) = data(client.get("/api/audit-log", params=query))
-    assert expired["occurredAt"][:10] == max(day, "2026-11-22" if later else "2026-11-21")
+    assert expired["occurredAt"][:10] == max(day, "2026-11-24" if later else "2026-11-23")
 
 
 # Offers
@@ -306,7 +306,7 @@ def test_an_offer_expires_at_the_moment_that_it_names(
     assert (
         events_about(server, client, invoice)[-1].at
         == offer["validUntil"]
-        == "2026-11-24T09:30:06Z"
+        == "2026-11-26T09:30:06Z"
     )
 
 
@@ -441,10 +441,10 @@ def test_an_invoice_is_neither_overdue_nor_in_default_a_moment_too_early(
 ) -> None:
     invoice = register(client, debtorId="sim_debtor_default")
     for moment, wanted in (
-        ("2027-01-20T23:59:59Z", "Funded"),
-        ("2027-01-21T00:00:00Z", "Overdue"),
-        ("2027-04-20T23:59:59Z", "Overdue"),
-        ("2027-04-21T00:00:00Z", "Defaulted"),
+        ("2027-01-22T23:59:59Z", "Funded"),
+        ("2027-01-23T00:00:00Z", "Overdue"),
+        ("2027-04-22T23:59:59Z", "Overdue"),
+        ("2027-04-23T00:00:00Z", "Defaulted"),
     ):
         client.post("/sandbox/clock/advance", json={"to": moment})
         assert status(client, invoice) == wanted
@@ -470,7 +470,7 @@ def test_a_client_that_asked_for_no_recourse_owes_nothing_for_the_debtor_in_defa
     body = {"invoiceId": invoice["id"], "recoursePreference": "NonRecourse"}
     assert client.post("/api/financing-requests", json=body).status_code == 201
     run_to_end(client)
-    last = expected("2027-04-22T00:00:00Z invoice.written_off WrittenOff")
+    last = expected("2027-04-24T00:00:00Z invoice.written_off WrittenOff")
     assert events_about(server, client, invoice)[-1:] == last
 
 
@@ -541,16 +541,16 @@ def test_a_paid_invoice_pays_the_net_proceeds_then_the_reserve(client: httpx.Cli
         ),
         ("partial-funding", {"rest": "PT1S"}, "PT2M7S invoice.funded Funded"),
         ("partial-payment-dilution", {"rest": "P1D"}, "P22DT2M6S invoice.settled Settled"),
-        ("late-payment", {"late": "P30D"}, "2027-02-20T00:00:00Z invoice.settled Settled"),
+        ("late-payment", {"late": "P30D"}, "2027-02-22T00:00:00Z invoice.settled Settled"),
         (
             "default-recourse",
             {"claim": "P3D", "buyBack": "P1D"},
-            "2027-04-25T00:00:00Z invoice.repurchased Repurchased",
+            "2027-04-27T00:00:00Z invoice.repurchased Repurchased",
         ),
         (
             "default-non-recourse",
             {"claim": "P3D"},
-            "2027-04-24T00:00:00Z invoice.written_off WrittenOff",
+            "2027-04-26T00:00:00Z invoice.written_off WrittenOff",
         ),
     ],
 )

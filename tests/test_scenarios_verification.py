@@ -54,8 +54,8 @@ SCENARIO_TABLE: dict[str, tuple[dict[str, Any] | None, str]] = {
     "full-lifecycle": (
         None,
         f"""{TO_FUNDED}
-        2027-01-20T00:00:00Z  invoice.paid     Paid
-        2027-01-21T00:00:00Z  invoice.settled  Settled
+        2027-01-22T00:00:00Z  invoice.paid     Paid
+        2027-01-23T00:00:00Z  invoice.settled  Settled
         """,
     ),
     "validation-error": (None, "PT0S invoice.registered Registered"),

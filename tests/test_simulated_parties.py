@@ -27,8 +27,8 @@ ORDINARY: dict[str, Any] = {
     "invoiceNumber": "ORD-4711",
     "amount": 12345.67,
     "currency": "EUR",
-    "issueDate": "2026-11-02",
-    "dueDate": "2027-01-12",
+    "issueDate": "2026-11-04",
+    "dueDate": "2027-01-14",
 }
 """An invoice that has nothing in common with a fixture."""
 

@@ -22,7 +22,7 @@ from invoice_sandbox.settings import SettingError, read_settings
 from tests.support import FROZEN, serving
 
 PAGE: Final = (Path(__file__).parents[1] / "docs" / "stateful.md").read_text()
-NOW: Final = "2026-11-21T09:30:00Z"
+NOW: Final = "2026-11-23T09:30:00Z"
 
 
 def content(schema: Any) -> dict[str, Any]:

@@ -477,7 +477,7 @@ def test_the_last_word_on_a_credential_counts() -> None:
 
 def test_a_snapshot_has_no_users_and_restoring_it_leaves_them() -> None:
     store = store_of("one")
-    clock, at = ClockState("frozen"), datetime(2026, 11, 21, tzinfo=UTC)
+    clock, at = ClockState("frozen"), datetime(2026, 11, 23, tzinfo=UTC)
     with store.transaction("one") as state:
         state.put("users", "ann", {"id": "ann", "status": "Active"})
         state.put("k", "a", {"n": 1})
@@ -497,7 +497,7 @@ def test_a_snapshot_has_no_users_and_restoring_it_leaves_them() -> None:
 
 def test_a_session_that_has_ended_stays_ended_when_a_snapshot_is_restored() -> None:
     store = store_of("one")
-    clock, at = ClockState("frozen"), datetime(2026, 11, 21, tzinfo=UTC)
+    clock, at = ClockState("frozen"), datetime(2026, 11, 23, tzinfo=UTC)
     sessions = [
         Credential(name, "one", "ann", frozenset(), at, "session", name) for name in ("a", "b", "c")
     ]
@@ -516,7 +516,7 @@ def test_a_session_that_has_ended_stays_ended_when_a_snapshot_is_restored() -> N
 
 # --- steps to come
 
-NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+NOW = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
 
 
 def schedule(state: Transaction, *minutes: int) -> None:
@@ -699,7 +699,7 @@ def test_a_count_is_of_all_that_match_not_of_one_page() -> None:
         assert state.count("nothing") == 0
 
 
-NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 CONDITIONS: dict[str, tuple[Condition, Any, bool]] = {
     "equal": (Condition("f", "=", "Paid"), "Paid", True),
@@ -708,14 +708,14 @@ CONDITIONS: dict[str, tuple[Condition, Any, bool]] = {
     "a final Z is a letter": (Condition("f", "=", "ORGZ"), "ORG", False),
     "a number is not its text": (Condition("f", "=", "1"), 1, False),
     "null is not equal": (Condition("f", "=", "None"), None, False),
-    "from, the same": (Condition("f", ">=", NOON), "2026-11-21T12:00:00Z", True),
-    "from, before": (Condition("f", ">=", NOON), "2026-11-21T11:59:59.999Z", False),
-    "from, a millisecond later": (Condition("f", ">=", NOON), "2026-11-21T12:00:00.001Z", True),
-    "until, the same": (Condition("f", "<=", NOON), "2026-11-21T12:00:00Z", True),
-    "until, a millisecond later": (Condition("f", "<=", NOON), "2026-11-21T12:00:00.001Z", False),
-    "until, a millisecond before": (Condition("f", "<=", NOON), "2026-11-21T11:59:59.999Z", True),
-    "from, with an offset": (Condition("f", ">=", NOON), "2026-11-21T13:30:00+02:00", False),
-    "until, with an offset": (Condition("f", "<=", NOON), "2026-11-21T13:30:00+02:00", True),
+    "from, the same": (Condition("f", ">=", NOON), "2026-11-23T12:00:00Z", True),
+    "from, before": (Condition("f", ">=", NOON), "2026-11-23T11:59:59.999Z", False),
+    "from, a millisecond later": (Condition("f", ">=", NOON), "2026-11-23T12:00:00.001Z", True),
+    "until, the same": (Condition("f", "<=", NOON), "2026-11-23T12:00:00Z", True),
+    "until, a millisecond later": (Condition("f", "<=", NOON), "2026-11-23T12:00:00.001Z", False),
+    "until, a millisecond before": (Condition("f", "<=", NOON), "2026-11-23T11:59:59.999Z", True),
+    "from, with an offset": (Condition("f", ">=", NOON), "2026-11-23T13:30:00+02:00", False),
+    "until, with an offset": (Condition("f", "<=", NOON), "2026-11-23T13:30:00+02:00", True),
     "null is not after anything": (Condition("f", ">=", NOON), None, False),
     "null is not before anything": (Condition("f", "<=", NOON), None, False),
     "another text is not after anything": (Condition("f", ">=", NOON), "zzz", False),

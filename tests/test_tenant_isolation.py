@@ -138,7 +138,7 @@ ITEM = {**DATED, "invoiceNumber": "TEN-4"}
 MOVE = "/sandbox/invoices/{id}/transition"
 ROTATE, EVENTS = "/sandbox/webhooks/{id}/rotate-secret", "/sandbox/events"
 RESPONSES = "/sandbox/listeners/{id}/responses"
-SIGNED = "/sandbox/uploads/{id}?expires=1795254300&signature=" + "0" * 64
+SIGNED = "/sandbox/uploads/{id}?expires=1795427100&signature=" + "0" * 64
 TAKING = [
     Row("getInvoice", "invoice", "GET", "/api/invoices/{id}", status=404),
     Row("runVerification", "invoice", "POST", RUN, {"invoiceId": "{id}"}, 404),

@@ -62,11 +62,11 @@ def test_an_address_reports_what_to_send_and_until_when(
     assert f"{url.scheme}://{url.netloc}" == server.url
     assert url.path == f"/sandbox/uploads/{upload_id}"
     assert parse_qs(url.query).keys() == {"expires", "signature"}
-    assert parse_qs(url.query)["expires"] == ["1795254300"]
+    assert parse_qs(url.query)["expires"] == ["1795427100"]
     assert made == {
         "method": "PUT",
         "headers": {"content-type": "application/pdf"},
-        "expiresAt": "2026-11-21T09:45:00Z",
+        "expiresAt": "2026-11-23T09:45:00Z",
         "maxBytes": MOST,
         "objectKey": f"{workspace}/invoices/{upload_id}.pdf",
         "private": True,
@@ -155,7 +155,7 @@ CORRUPTED: dict[str, dict[str, str | None]] = {
     "another signature": {"signature": "0" * 64},
     "a signature of other letters": {"signature": "%C3%A4" * 64},
     "no expiry": {"expires": None},
-    "a later expiry": {"expires": "1795254301"},
+    "a later expiry": {"expires": "1795427101"},
     "an expiry that is no number": {"expires": "never"},
     "nothing at all": {"signature": None, "expires": None},
 }

@@ -417,7 +417,7 @@ def test_a_key_that_was_revoked_before_its_user_was_disabled_keeps_its_instant()
         client.post("/sandbox/clock/advance", json={"by": "P1D"}).raise_for_status()
         client.post(f"{USERS}/{user['id']}/disable").raise_for_status()
         (revoked,) = [one for one in client.get(keys).json()["data"] if one["id"] == made["id"]]
-    assert (revoked["status"], revoked["revokedAt"]) == ("Revoked", "2026-11-21T09:30:00Z")
+    assert (revoked["status"], revoked["revokedAt"]) == ("Revoked", "2026-11-23T09:30:00Z")
 
 
 # Sessions
@@ -428,7 +428,7 @@ def test_sessions_are_listed_and_ended(place: Place, client: httpx.Client) -> No
     logins = [log_in(client), log_in(client)]
     listed = client.get(SESSIONS).json()["data"]
     assert [one["user"]["id"] for one in listed] == [user["id"]] * 2
-    assert {one["createdAt"] for one in listed} == {"2026-11-21T09:30:00Z"}
+    assert {one["createdAt"] for one in listed} == {"2026-11-23T09:30:00Z"}
     secrets = [next(iter(SimpleCookie(one.headers["Set-Cookie"]).values())) for one in logins]
     assert not any(one.value in json.dumps(listed) for one in secrets)
     ended = client.delete(f"{SESSIONS}/{listed[1]['id']}").json()["data"]
@@ -447,7 +447,7 @@ def test_a_list_of_sessions_is_limited(server: Running) -> None:
         workspace = client.get(SESSION).json()["data"]["workspaceId"]
 
         def fill(state: Transaction) -> None:
-            ends = datetime(2026, 12, 1, tzinfo=UTC)
+            ends = datetime(2026, 12, 3, tzinfo=UTC)
             for number in range(MAX_LISTED + 1):
                 open_session(
                     state,
@@ -460,7 +460,7 @@ def test_a_list_of_sessions_is_limited(server: Running) -> None:
         server.in_transaction(fill, client)
         listed = client.get(SESSIONS).json()["data"]
         assert len(listed) == MAX_LISTED
-        assert listed[0]["expiresAt"] == "2026-12-01T00:00:00Z"
+        assert listed[0]["expiresAt"] == "2026-12-03T00:00:00Z"
         last = listed[-1]["id"].removesuffix("1000") + "1001"
         assert client.delete(f"{SESSIONS}/{last}").status_code == 200
 

@@ -63,7 +63,7 @@ def test_the_checklist_has_eleven_items_in_a_fixed_order(client: httpx.Client) -
     register(client)
     rows = run(client)["checklist"]
     assert [(one["code"], one["label"], one["mandatory"], one["state"]) for one in rows] == ITEMS
-    assert {one["checkedAt"] for one in rows} == {"2026-11-21T09:30:00Z"}
+    assert {one["checkedAt"] for one in rows} == {"2026-11-23T09:30:00Z"}
 
 
 def test_a_run_reports_which_invoice_it_verified_when_and_with_which_result(
@@ -73,7 +73,7 @@ def test_a_run_reports_which_invoice_it_verified_when_and_with_which_result(
     result = run(client)
     assert result["verificationId"].startswith("ver_sandbox_")
     assert (result["invoiceId"], result["status"]) == (invoice["id"], "Verified")
-    assert (result["simulated"], result["completedAt"]) == (True, "2026-11-21T09:30:00Z")
+    assert (result["simulated"], result["completedAt"]) == (True, "2026-11-23T09:30:00Z")
     assert finding(result, "duplicate_check") == ("Passed", "RegisteredUnique")
 
 
@@ -171,16 +171,16 @@ def test_verifying_again_gives_the_same_verification_and_moves_nothing(
 
 
 FAILING: dict[str, tuple[dict[str, Any], str, tuple[str, str]]] = {
-    "past due": ({"dueDate": "2026-11-20"}, "eligibility", ("Failed", "PastDue")),
+    "past due": ({"dueDate": "2026-11-22"}, "eligibility", ("Failed", "PastDue")),
     "an amount of zero": ({"amount": 0}, "eligibility", ("Failed", "AmountNotPositive")),
     "an amount below zero": ({"amount": -5}, "eligibility", ("Failed", "AmountNotPositive")),
     "due before it was issued": (
-        {"issueDate": "2026-11-21", "dueDate": "2026-11-20"},
+        {"issueDate": "2026-11-23", "dueDate": "2026-11-22"},
         "invoice_data_complete",
         ("Failed", "DueBeforeIssue"),
     ),
     "issued tomorrow": (
-        {"issueDate": "2026-11-22"},
+        {"issueDate": "2026-11-24"},
         "invoice_data_complete",
         ("Failed", "IssuedInFuture"),
     ),
@@ -195,7 +195,7 @@ FAILING: dict[str, tuple[dict[str, Any], str, tuple[str, str]]] = {
         ("Failed", "BlankInvoiceNumber"),
     ),
     "all of them": (
-        {"invoiceNumber": " ", "issueDate": "2027-02-01"},
+        {"invoiceNumber": " ", "issueDate": "2027-02-03"},
         "invoice_data_complete",
         ("Failed", "BlankInvoiceNumber, DueBeforeIssue, IssuedInFuture"),
     ),
@@ -217,7 +217,7 @@ def test_a_mandatory_item_that_fails_fails_the_invoice(
 
 
 def test_an_invoice_issued_today_is_not_issued_in_the_future(client: httpx.Client) -> None:
-    register(client, issueDate="2026-11-21")
+    register(client, issueDate="2026-11-23")
     assert run(client)["status"] == "Verified"
 
 
@@ -240,7 +240,7 @@ def test_the_rule_of_the_debtors_country_decides_whether_the_claim_is_assignable
 
 
 def test_a_claim_that_is_not_assignable_fails() -> None:
-    seen = Facts("2026-11-21T09:30:00Z", date(2026, 11, 21), None, "XX", "Restricted")
+    seen = Facts("2026-11-23T09:30:00Z", date(2026, 11, 23), None, "XX", "Restricted")
     rows = checklist({**DATED, "status": "VerificationPending"}, {}, seen)
     found = {row["code"]: (row["state"], row.get("detail")) for row in rows}
     assert found["assignability"] == ("Failed", "XX:Restricted")
@@ -281,12 +281,12 @@ def test_a_suspected_duplicate_of_a_financed_invoice_is_reported_as_such(
 
 
 def test_an_invoice_due_today_is_not_past_due(client: httpx.Client) -> None:
-    register(client, dueDate="2026-11-21")
+    register(client, dueDate="2026-11-23")
     assert run(client)["status"] == "Verified"
 
 
 def test_a_failed_invoice_whose_data_are_the_same_fails_the_same(client: httpx.Client) -> None:
-    invoice = register(client, dueDate="2026-11-20")
+    invoice = register(client, dueDate="2026-11-22")
     first = run(client)
     assert run(client) == first
     assert actions(client, invoice).count("invoice.verification_failed") == 1

@@ -378,7 +378,7 @@ def test_two_secrets_sign_for_a_day_of_virtual_time(
     rotated = switch(client, one["id"], "rotate-secret")
     new = rotated["secret"]
     assert new != old
-    assert rotated["previousSecretUntil"] == "2026-11-22T09:30:00Z"
+    assert rotated["previousSecretUntil"] == "2026-11-24T09:30:00Z"
     path = f"/sandbox/webhooks/{one['id']}/rotate-secret"
     assert error(client.post(path)) == (409, "invalid_request")
     for by in ("PT0S", "PT23H59M59S", "PT1S"):
@@ -500,7 +500,7 @@ def test_webhook_out_of_order(client: httpx.Client, receiver: Receiver) -> None:
     assert [kind for kind, _, _ in inbox(client)] == PUBLISHED[::-1]
     assert all(genuine(message, mine["secret"]) for message in receiver.messages)
     late = receiver.messages[1].event
-    assert late["timestamp"] == "2026-11-21T09:30:02Z"
+    assert late["timestamp"] == "2026-11-23T09:30:02Z"
     assert late["data"]["status"] == "Verified"
     assert data(client.get(f"/api/invoices/{late['data']['id']}"))["status"] == "Offered"
 

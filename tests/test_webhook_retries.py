@@ -37,7 +37,7 @@ from tests.scenario_run import (
 )
 from tests.support import Running, serving
 
-REAL = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+REAL = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
 """What the wall clock of the server shows."""
 
 STANDARD = ["PT0S", "PT5S", "PT5M5S", "PT35M5S", "PT2H35M5S", "PT7H35M5S", "PT17H35M5S"]
@@ -192,7 +192,7 @@ RETRY_AFTER: dict[str, tuple[int, str, str]] = {
     "a date, 503": (503, _date(100), "PT1M40S"),
     "a date in the past": (503, _date(-600), "PT5S"),
     "a late date": (503, _date(86_400), "PT5M5S"),
-    "a date in the old form": (503, "Saturday, 21-Nov-26 09:31:00 GMT", "PT1M"),
+    "a date in the old form": (503, "Monday, 23-Nov-26 09:31:00 GMT", "PT1M"),
     "ten digits": (503, "1000000000", "PT5S"),
     "a digit that is no decimal": (503, "²", "PT5S"),
     "negative": (503, "-60", "PT5S"),

@@ -68,7 +68,7 @@ def test_an_endpoint_has_defaults_for_everything_but_its_address(client: httpx.C
         "retryProfile": "standard",
         "status": "Enabled",
         "secretIsPlaceholder": True,
-        "createdAt": "2026-11-21T09:30:00Z",
+        "createdAt": "2026-11-23T09:30:00Z",
     }
 
 
@@ -321,7 +321,7 @@ def test_the_published_vector_is_signed_as_published() -> None:
 @pytest.mark.parametrize("payload", ["", "{}", '{"a":"\u00e4\u20ac\U0001f600"}', "x" * 20_000])
 def test_signatures_are_those_of_the_official_library(payload: str) -> None:
     secret = placeholder_secret("7", "whe_sandbox_0001")
-    when = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+    when = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
     official = Webhook(secret).sign("evt_1", when, payload)
     assert sign(secret, "evt_1", int(when.timestamp()), payload.encode()) == official
 
@@ -369,7 +369,7 @@ def test_a_sample_reports_what_is_sent_to_which_endpoint(client: httpx.Client) -
     assert (request["method"], request["headers"]["content-type"]) == ("POST", "application/json")
     assert request["headers"]["user-agent"] == f"InvoiceLiquiditySandbox-Webhooks/{__version__}"
     assert request["headers"]["webhook-id"] == event(response)["id"]
-    assert request["headers"]["webhook-timestamp"] == "1795253400"
+    assert request["headers"]["webhook-timestamp"] == "1795426200"
 
 
 def test_the_payload_is_the_invoice_as_get_returns_it_with_three_members(
@@ -380,7 +380,7 @@ def test_the_payload_is_the_invoice_as_get_returns_it_with_three_members(
     shown = client.get(f"/api/invoices/{invoice['id']}").json()
     assert payload.pop("id").startswith("evt_sandbox_")
     assert payload.pop("type") == "invoice.verified"
-    assert payload.pop("timestamp") == "2026-11-21T09:30:00Z"
+    assert payload.pop("timestamp") == "2026-11-23T09:30:00Z"
     assert payload == {"data": shown["data"], "mode": shown["mode"]}
 
 
@@ -465,8 +465,8 @@ def test_the_second_of_the_signature_is_real_even_when_the_clock_stands_still() 
     with serving() as running, closing(running.client()) as client:
         running.system_clock.instant += timedelta(days=1)
         response = sample(client)
-    assert response["request"]["headers"]["webhook-timestamp"] == str(1795253400 + 86_400)
-    assert event(response)["timestamp"] == "2026-11-21T09:30:00Z"
+    assert response["request"]["headers"]["webhook-timestamp"] == str(1795426200 + 86_400)
+    assert event(response)["timestamp"] == "2026-11-23T09:30:00Z"
 
 
 @in_turn("rest", ["../../api/auth/login", "x/../../workspaces", "%2e%2e", "x?y", "x#y", ""])

@@ -95,7 +95,7 @@ def test_without_options_it_is_as_the_server_s(client: httpx.Client) -> None:
 
 
 CLOCKS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "live": ({"clock": "live"}, "live", "2026-11-21T09:30:00Z"),
+    "live": ({"clock": "live"}, "live", "2026-11-23T09:30:00Z"),
     "live from an instant": (
         {"clock": "live", "now": "2030-01-01T00:00:00Z"},
         "live",
@@ -125,7 +125,7 @@ WRONG: dict[str, tuple[Any, int]] = {
     "a seed of 64 bits": ({"seed": 2**63}, 400),
     "a text as seed": ({"seed": "7"}, 400),
     "another clock": ({"clock": "slow"}, 400),
-    "a date": ({"now": "2026-11-21"}, 400),
+    "a date": ({"now": "2026-11-23"}, 400),
     "something else": ({"name": "mine"}, 400),
     "beyond the last year": ({"now": "9000-01-01T00:00:01Z"}, 409),
 }

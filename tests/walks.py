@@ -203,7 +203,7 @@ def offer(walk: Walk) -> None:
     if chance.random() < 0.3:
         body["advanceRate"] = Decimal(chance.randint(1, 100)).scaleb(-2)
     if chance.random() < 0.2:
-        body["validUntil"] = "2026-11-26T00:00:00Z"
+        body["validUntil"] = "2026-11-28T00:00:00Z"
     walk.send("POST", "/api/offers", body)
 
 

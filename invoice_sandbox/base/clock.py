@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import Final, Literal, Protocol
 
-FROZEN_START: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+FROZEN_START: Final = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
 """The default instant of a frozen clock."""
 
 FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -183,7 +183,7 @@ def parse_instant(text: str) -> datetime:
     RFC 3339 can express, becomes the closest instant inside.
     """
     if not _INSTANT.fullmatch(text):
-        raise ValueError(f"invalid instant '{text}'; use RFC 3339 such as 2026-11-21T09:30:00Z")
+        raise ValueError(f"invalid instant '{text}'; use RFC 3339 such as 2026-11-23T09:30:00Z")
     if text[17:19] == "60":
         text = text[:17] + "59" + text[19:]
     year_zero = text.startswith("0000")

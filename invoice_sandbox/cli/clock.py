@@ -41,7 +41,7 @@ _DONE: Final = Table(
 
 
 def clock_text(clock: Row) -> str:
-    """Return the clock on one line: ``frozen at 2026-11-21T09:30:00Z, nothing due``."""
+    """Return the clock on one line: ``frozen at 2026-11-23T09:30:00Z, nothing due``."""
     due = clock["nextDue"]
     return f"{clock['mode']} at {clock['now']}, " + (f"next due {due}" if due else "nothing due")
 
@@ -117,7 +117,7 @@ def advance(duration: str | None, to: str | None) -> None:
     \b
     invoice-sandbox clock advance PT10S
     invoice-sandbox clock advance P3D
-    invoice-sandbox clock advance --to 2026-12-24T18:00:00Z
+    invoice-sandbox clock advance --to 2026-12-26T18:00:00Z
     """
     if (duration is None) == (to is None):
         raise click.UsageError("pass either DURATION or --to")

@@ -201,8 +201,8 @@ _TYPE_NAMES: Final = {
     "null": "null",
 }
 _FORMAT_NAMES: Final = {
-    "date": "a date such as 2026-11-21",
-    "date-time": "a date and time such as 2026-11-21T09:30:00Z",
+    "date": "a date such as 2026-11-23",
+    "date-time": "a date and time such as 2026-11-23T09:30:00Z",
 }
 
 

@@ -23,7 +23,7 @@ Schemas = Sequence[Mapping[str, Any]]
 
 _LONGEST: Final = 1_000_000
 _TRIES: Final = 40
-_INSTANT: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+_INSTANT: Final = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
 """Generated dates and times are this instant, or some days after it where values differ."""
 
 

@@ -14,9 +14,21 @@ import pytest
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.console.page import LOGS
+from invoice_sandbox.console.topics import (
+    CHANGES,
+    FAULTS,
+    REQUESTS,
+    STEPS,
+    WEBHOOKS,
+    concerns,
+)
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.runtime import engine
+from invoice_sandbox.runtime.agenda import STEPS_LOG
+from invoice_sandbox.runtime.journal import REQUESTS_LOG
+from invoice_sandbox.state import Log
 from tests.cases import in_turn
 from tests.scenario_run import data, register_new, until
 from tests.support import FROZEN, Running, serving
@@ -425,3 +437,29 @@ def test_streams_beyond_the_limit_of_a_workspace_end_at_once(
 
         until(is_connected, "a stream that was closed leaves its place to another")
         running.loop.call_soon_threadsafe(running.sandbox.engine.end_streams)
+
+
+def test_a_change_concerns_the_pages_that_show_it(server: Running, api: httpx.Client) -> None:
+    """An attempt to deliver concerns the delivery, and the records that its event is about."""
+    workspace = server.in_transaction(lambda state: state.workspace().id, api)
+    url = data(api.get("/sandbox/inbox"))["url"]
+    data(api.post("/api/webhooks", json={"url": url, "events": ["*"]}), 201)
+    other, invoice = register_new(api), register_new(api)
+    api.post("/sandbox/clock/advance", json={"by": "PT0S"})
+    delivery = data(api.get("/api/webhooks"))["deliveries"][0]["id"]
+    api.get(f"/api/invoices/{invoice}")
+    topics = {invoice, other, delivery, REQUESTS, CHANGES, STEPS, WEBHOOKS, FAULTS}
+
+    def of_newest(log: str, older: int = 0) -> set[str]:
+        entries = server.log(log, workspace).entries
+        found = {**dict.fromkeys(LOGS, Log()), log: Log((entries[-1 - older],))}
+        return {
+            name
+            for name in topics
+            if server.in_transaction(lambda state: concerns(state, found, {name}), api)  # noqa: B023
+        }
+
+    assert of_newest(STEPS_LOG) == {invoice, delivery, WEBHOOKS}
+    assert of_newest(REQUESTS_LOG) == {invoice, REQUESTS}
+    assert of_newest(REQUESTS_LOG, 1) == {delivery, REQUESTS}  # it was listed
+    assert of_newest(REQUESTS_LOG, 2) == topics  # a moved clock concerns every page

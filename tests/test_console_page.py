@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from fnmatch import fnmatch
 from html import unescape
 from typing import Any
 
+import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
@@ -308,6 +310,88 @@ def test_what_has_the_focus_keeps_it(browser: Browser, lively: Place) -> None:
         api.get("/api/invoices/comes-later")
         expect(page.get_by_text("GET /api/invoices/comes-later")).to_be_visible()
         expect(link).to_be_focused()
+
+
+@contextmanager
+def at_work(api: httpx.Client, path: str, a_second: int) -> Iterator[None]:
+    """A client that sends so many requests a second, until the block ends."""
+    done = threading.Event()
+
+    def send() -> None:
+        while not done.wait(1 / a_second):
+            api.get(path)
+
+    client = threading.Thread(target=send)
+    client.start()
+    try:
+        yield
+    finally:
+        done.set()
+        client.join()
+
+
+_COUNTING = """document.addEventListener("click", (event) => {
+  if (!event.target.matches("#live .actions button")) return;
+  event.preventDefault();
+  document.body.dataset.arrived = Number(document.body.dataset.arrived ?? 0) + 1;
+}, true)"""
+
+
+def test_a_page_stays_still_under_the_hand(browser: Browser, lively: Place) -> None:
+    """At 50 requests a second about the record that it shows."""
+    with visiting(browser, lively) as page, lively.running.client() as api:
+        invoice = register_new(api)
+        page.goto(f"/console/records/invoices/{invoice}")
+        marks = page.locator(".timeline li")
+        with at_work(api, f"/api/invoices/{invoice}", 50):
+            expect(marks.nth(30)).to_be_visible()
+            page.evaluate(_COUNTING)
+            button = page.get_by_role("button", name="start-verification")
+            for _ in range(12):
+                button.click(delay=90)
+            assert page.evaluate("document.body.dataset.arrived") == "12"
+            shown = marks.filter(has_text="GET /api").last.locator("a").get_attribute("href")
+            page.evaluate("getSelection().selectAllChildren(document.querySelector('#live p'))")
+            selected = page.evaluate("getSelection().toString()")
+            page.wait_for_timeout(1_200)
+            assert page.evaluate("getSelection().toString()") == selected != ""
+            page.get_by_role("button", name="Show what is new").click()
+            newest = marks.filter(has_text="GET /api").last.locator("a")
+            expect(newest).not_to_have_attribute("href", str(shown))
+
+
+def test_a_page_changes_at_most_twice_a_second_and_only_for_what_it_shows(
+    browser: Browser, lively: Place
+) -> None:
+    with visiting(browser, lively) as page, lively.running.client() as api:
+        invoice = register_new(api)
+        page.goto("/console/webhooks")
+        changes: list[str] = []
+        page.on("request", lambda it: changes.extend([it.url] * (it.resource_type == "xhr")))
+        with at_work(api, f"/api/invoices/{invoice}", 50):
+            page.wait_for_timeout(1_000)
+            assert changes == []
+            page.goto(f"/console/records/invoices/{invoice}")
+            expect(page.locator(".timeline li").nth(10)).to_be_visible()
+            changes.clear()
+            page.wait_for_timeout(2_000)
+            assert 2 <= len(changes) <= 5
+
+
+def test_a_message_that_is_open_stays_open_when_another_one_comes(
+    browser: Browser, lively: Place
+) -> None:
+    with visiting(browser, lively) as page, lively.running.client() as api:
+        page.goto("/console/webhooks")
+        newest = page.locator("details[id]").first
+        name = str(newest.get_attribute("id"))
+        newest.locator("summary").click()
+        page.mouse.move(0, 0)
+        register_new(api)
+        api.post("/sandbox/clock/advance", json={"by": "PT0S"})
+        expect(newest).not_to_have_attribute("id", name)
+        expect(newest).not_to_have_attribute("open", "")
+        expect(page.locator(f"#{name}")).to_have_attribute("open", "")
 
 
 def test_the_keyboard_is_enough(browser: Browser, lively: Place) -> None:

@@ -16,6 +16,7 @@ from invoice_sandbox.bundles.archive import BundleError, zipped
 from invoice_sandbox.bundles.saving import bundle_of
 from invoice_sandbox.console.client import Received
 from invoice_sandbox.console.common import client, contents, pages
+from invoice_sandbox.console.topics import CHANGES
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.text import DocumentError
 
@@ -32,6 +33,7 @@ def acceptance() -> str:
     return render_template(
         "acceptance.html",
         page="acceptance",
+        topics=(CHANGES,),
         plans=list(_plans(contents().engine.project.plans)),
         runs=runs,
         progress={run["id"]: _progress(run) for run in runs.rows},
@@ -51,6 +53,7 @@ def one_run(run_id: str) -> str:
     return render_template(
         "run.html",
         page="acceptance",
+        topics=(run_id,),
         run=run,
         path=f"{RUNS}/{run_id}",
         progress=_progress(run),

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from flask import abort, render_template, request
 
 from invoice_sandbox.console.common import client, contents, pages
+from invoice_sandbox.console.topics import REQUESTS
 from invoice_sandbox.openapi.load.overlay import ASSUMPTION
 from invoice_sandbox.openapi.load.pointers import at_pointer
 
@@ -30,6 +31,7 @@ def contract() -> str:
     return render_template(
         "contract.html",
         page="contract",
+        topics=(REQUESTS,),
         contract=served,
         groups=groups,
         coverage=coverage,

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from flask import render_template, request
 
 from invoice_sandbox.console.common import client, contents, pages, webhooks
+from invoice_sandbox.console.topics import CHANGES, WEBHOOKS
 
 _SHOWN: Final = 100
 _ACTIONS: Final = ("enableEndpoint", "disableEndpoint", "rotateEndpointSecret", "removeEndpoint")
@@ -25,6 +26,7 @@ def all_webhooks() -> str:
     return render_template(
         "webhooks.html",
         page="webhooks",
+        topics=(WEBHOOKS, CHANGES),
         endpoints=found.get("endpoints", []),
         deliveries=chosen[:_SHOWN],
         count=len(chosen),
@@ -49,6 +51,7 @@ def one_delivery(delivery_id: str) -> str:
     return render_template(
         "delivery.html",
         page="webhooks",
+        topics=(delivery_id,),
         delivery=delivery,
         endpoint=next(
             (endpoint for endpoint in endpoints if endpoint["id"] == delivery["endpointId"]), None

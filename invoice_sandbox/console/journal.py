@@ -10,6 +10,7 @@ from flask import render_template, request
 
 from invoice_sandbox.console.client import Received, is_repeated
 from invoice_sandbox.console.common import JOURNAL, client, contents, curl, error_message, pages
+from invoice_sandbox.console.topics import REQUESTS
 from invoice_sandbox.runtime.redaction import REDACTED
 
 _FILTERS: Final = ("operation", "method", "status", "text", "fault")
@@ -34,6 +35,7 @@ def _page(request_id: str | None, found: Received | None) -> str:
     return render_template(
         "requests.html",
         page="requests",
+        topics=(REQUESTS,),
         received=client().get("/sandbox/requests", {"limit": JOURNAL, **filters}),
         filters=filters,
         query=f"?{urlencode(filters)}" if filters else "",

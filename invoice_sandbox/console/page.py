@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Set
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, cast
+from urllib.parse import parse_qsl
 
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.console.client import CLIENT, FROM_CONSOLE, POSITION, VISITOR, Client
 from invoice_sandbox.console.records import Contents
+from invoice_sandbox.console.topics import concerns, topics_of
 from invoice_sandbox.console.visitor import visitor_of
 from invoice_sandbox.http.admit import check_reader, check_site
 from invoice_sandbox.http.pages import ASGIApplication, respond_with
@@ -29,18 +31,19 @@ from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine, TooManyStreamsError
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
+from invoice_sandbox.state import Log
 from invoice_sandbox.webhooks.inbox import INBOX_LOG
 
 _MAX_FORM: Final = 256 * 1024
 _THREADS: Final = 4
-_SECONDS_BETWEEN_CHANGES: Final = 0.1
+_SECONDS_BETWEEN_CHANGES: Final = 0.5
 """A stream reports changes no more often than this."""
 
-_LOGS: Final = (REQUESTS_LOG, STEPS_LOG, INBOX_LOG)
+LOGS: Final = (REQUESTS_LOG, STEPS_LOG, INBOX_LOG)
 """Logs of which one gets an entry whenever something has changed."""
 
 _ALIVE: Final = b": connected\n\n"
-_POSITION: Final = re.compile(r"\.".join([r"\d{1,15}"] * len(_LOGS)), re.ASCII)
+_POSITION: Final = re.compile(r"\.".join([r"\d{1,15}"] * len(LOGS)), re.ASCII)
 _LATER: Final = b"retry: 30000\n: too many streams\n\n"
 """Makes a browser come back in 30 seconds; after an error response it never would."""
 
@@ -103,25 +106,32 @@ class Console:
         return Client.of(self.inside, request, visitor.current)
 
     async def _stream(self, request: Request) -> Reply:
-        """An event ``change`` whenever the visitor's workspace has changed."""
+        """An event ``change`` whenever something with one of the ``topics`` of a page has changed,
+        at most twice a second; without ``topics``, whenever anything has."""
         client = await self._client(request)
         seen = await client.ask("GET", _LOOKED_AT, observes=True)
         workspace = client.identity.workspace
         if not seen.is_success or workspace is None:
             raise reject("bad_credential")
-        query = request.scope["query_string"].decode("latin-1")
-        given = request.header("last-event-id") or query.removeprefix("after=")
-        headers = (("Cache-Control", "no-store"),)
-        return Reply(200, b"", "text/event-stream", headers, self._changes(workspace, given))
+        query = dict(parse_qsl(request.scope["query_string"].decode("latin-1")))
+        given = request.header("last-event-id") or query.get("after", "")
+        changes = self._changes(workspace, given, topics_of(query.get("topics", "")))
+        return Reply(200, b"", "text/event-stream", (("Cache-Control", "no-store"),), changes)
 
     def _position(self, workspace_id: str | None) -> dict[str, int]:
         """Return the number of entries that each log has had; nothing without a workspace."""
         if workspace_id is None or self.engine.store.workspace(workspace_id) is None:
             return {}
         count = self.engine.store.count_logged
-        return {name: count(workspace_id, name) for name in _LOGS}
+        return {name: count(workspace_id, name) for name in LOGS}
 
-    async def _changes(self, workspace_id: str, given: str) -> AsyncGenerator[bytes, None]:
+    def _concerns(self, workspace_id: str, found: Mapping[str, Log], topics: Set[str]) -> bool:
+        with self.engine.store.transaction(workspace_id) as state:
+            return concerns(state, found, topics)
+
+    async def _changes(
+        self, workspace_id: str, given: str, topics: Set[str]
+    ) -> AsyncGenerator[bytes, None]:
         """Changes after the position that a page was ``given``, or from now on. A number beyond
         the last one is that of an earlier process."""
         now = after = await self.engine.call(self._position, workspace_id)
@@ -135,7 +145,8 @@ class Console:
                         yield _ALIVE
                         continue
                     after = {name: seen.last for name, seen in found.items()}
-                    yield b"id: %s\nevent: change\ndata: {}\n\n" % _text(after).encode()
+                    if await self.engine.call(self._concerns, workspace_id, found, topics):
+                        yield b"id: %s\nevent: change\ndata: {}\n\n" % _text(after).encode()
                     await asyncio.sleep(_SECONDS_BETWEEN_CHANGES)
         except TooManyStreamsError:
             yield _LATER

@@ -10,6 +10,7 @@ from flask import render_template, request
 from invoice_sandbox.console.common import client, contents, pages
 from invoice_sandbox.console.drawing import Chain, chain_of
 from invoice_sandbox.console.timeline import is_about
+from invoice_sandbox.console.topics import CHANGES, FAULTS, STEPS, WEBHOOKS
 
 
 @pages.get("/scenario")
@@ -28,6 +29,7 @@ def scenario() -> str:
     return render_template(
         "scenario.html",
         page="scenario",
+        topics=(STEPS, WEBHOOKS, CHANGES, FAULTS),
         due=_steps(agenda.data, "due", about),
         done=_steps(agenda.data, "done", about),
         about=about,

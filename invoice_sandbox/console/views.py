@@ -28,6 +28,7 @@ from invoice_sandbox.console.common import (
 )
 from invoice_sandbox.console.drawing import drawing_of
 from invoice_sandbox.console.timeline import anchor, timeline_of
+from invoice_sandbox.console.topics import CHANGES, REQUESTS, STEPS, WEBHOOKS
 from invoice_sandbox.http.pages import protect
 from invoice_sandbox.openapi.load.operations import CONSOLE
 
@@ -138,6 +139,7 @@ def overview() -> str:
     return render_template(
         "overview.html",
         page="overview",
+        topics=(REQUESTS, STEPS, WEBHOOKS),
         entries=entries,
         errors=errors.most_common(20),
         verdicts=verdicts,
@@ -223,6 +225,7 @@ def listed(name: str) -> str | Redirect:
     return render_template(
         "records.html",
         page=name,
+        topics=(CHANGES, STEPS),
         of=records,
         received=received,
         rows=rows,
@@ -264,6 +267,7 @@ def record(name: str, record_id: str) -> str:
     return render_template(
         "record.html",
         page=name,
+        topics=sorted(ids),
         of=records,
         record=received.data,
         related=related,

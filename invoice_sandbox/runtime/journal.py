@@ -180,6 +180,15 @@ def _shows(entry: Record, text: str) -> bool:
     return text in entry["path"] or any(text in body for body in bodies)
 
 
+def mentions(entry: Entry, text: str) -> bool:
+    """True if a text is in the path, the query or a body of an entry, also where it is hidden."""
+    if not isinstance(entry, JournalEntry):
+        return _shows(entry, text)
+    bodies = (entry.request_body.content, entry.response_body.content)
+    is_in_body = any(text.encode() in content for content in bodies)
+    return text in entry.path or text in entry.query or is_in_body
+
+
 def _size(entry: JournalEntry) -> int:
     """About how many bytes the entry takes: only its texts and bodies can be long."""
     size = len(entry.path) + len(entry.query) + entry.heads_length

@@ -1,20 +1,12 @@
 "use strict";
 
 // Copy buttons are there for those whose browser can copy.
-// A drawing that is too wide shows the present state.
 const prepare = () => {
   document.querySelectorAll("button.close").forEach((one) => (one.hidden = false));
   if (navigator.clipboard) {
-    document.querySelectorAll("button.copy").forEach((one) => (one.hidden = false));
-  }
-  const now = document.querySelector(".scroll .now rect");
-  if (now) {
-    const box = now.closest(".scroll");
-    box.scrollLeft = now.x.baseVal.value + 64 - box.clientWidth / 2;
+    document.querySelectorAll("button.copy").forEach((button) => (button.hidden = false));
   }
 };
-document.addEventListener("DOMContentLoaded", prepare);
-document.addEventListener("htmx:afterSettle", prepare);
 document.addEventListener("click", (event) => {
   if (!event.target.matches("button.copy")) return;
   const button = event.target;
@@ -24,18 +16,79 @@ document.addEventListener("click", (event) => {
   });
 });
 
-// What was open stays open when a part of the page is replaced, and what had the focus has it.
+// A drawing that is too wide begins with the present state.
+const showPresent = () => {
+  const now = document.querySelector(".scroll .now rect");
+  if (!now) return;
+  const box = now.closest(".scroll");
+  box.scrollLeft = now.x.baseVal.value + 64 - box.clientWidth / 2;
+};
+
+// A page changes in place, and not under the hand: it waits while a pointer is pressed or over a
+// list whose rows move, text is selected, or a field has the focus.
+const live = () => document.querySelector("#live");
+const waiting = () => document.querySelector("#waiting");
+let pressed = false;
+
+const isHeld = () => {
+  const selection = getSelection();
+  const isSelected = !selection.isCollapsed && selection.containsNode(live(), true);
+  const field = live().querySelector(":is(input, select, textarea):focus");
+  return pressed || isSelected || field !== null || live().querySelector(".calm:hover") !== null;
+};
+const change = () => {
+  waiting().hidden = !isHeld();
+  if (waiting().hidden) htmx.trigger(live(), "changed");
+};
+const resume = () => {
+  if (!waiting().hidden) change();
+};
+const release = () => setTimeout(() => ((pressed = false), resume())); // after the click
+document.addEventListener("pointerdown", () => (pressed = true), true);
+for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, release, true);
+for (const name of ["selectionchange", "focusout", "pointerout"]) {
+  document.addEventListener(name, () => setTimeout(resume));
+}
+document.addEventListener("click", (event) => {
+  if (event.target !== waiting()) return;
+  getSelection().removeAllRanges();
+  waiting().hidden = true;
+  htmx.trigger(live(), "changed");
+});
 document.addEventListener("htmx:beforeSwap", (event) => {
-  const active = document.activeElement;
-  const focused = event.detail.target.contains(active) ? active.outerHTML : "";
-  const open = [...event.detail.target.querySelectorAll("details")].map((one) => one.open);
-  document.addEventListener("htmx:afterSettle", () => {
-    document.querySelectorAll("#live details").forEach((one, index) => {
-      if (index < open.length) one.open = open[index];
-    });
-    const all = document.querySelectorAll("#live :is(a, button, input, select, summary, [tabindex])");
-    if (focused) [...all].find((one) => one.outerHTML === focused)?.focus({ preventScroll: true });
-  }, { once: true });
+  if (event.detail.target !== live() || !event.detail.shouldSwap || !isHeld()) return;
+  event.detail.shouldSwap = false;
+  waiting().hidden = false;
+});
+
+// What a visitor has opened, chosen or typed stays.
+Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) =>
+  !["open", "checked", "selected"].includes(name) &&
+  (name !== "value" || element.value === element.defaultValue);
+
+// The stream of a page reports only what the page shows, which may come to be more.
+let stream, topics;
+const listen = () => {
+  const address = live()?.dataset.events;
+  const wanted = address?.split("topics=")[1];
+  if (!address || wanted === topics) return;
+  stream?.close();
+  topics = wanted;
+  stream = new EventSource(address);
+  stream.addEventListener("change", change);
+  stream.addEventListener("error", () => {
+    if (stream.readyState === EventSource.CLOSED) setTimeout(() => ((topics = null), listen()), 5000);
+  });
+};
+
+document.addEventListener("DOMContentLoaded", () => {
+  prepare();
+  showPresent();
+  listen();
+});
+document.addEventListener("htmx:afterSettle", () => {
+  prepare();
+  listen();
 });
 
 // An action shows its effect above the page, which stays as it is. Without JavaScript, or on a

@@ -86,7 +86,8 @@ def anchor(step: _Step) -> str:
     number = step.get("number")
     if number is not None:
         return f"step-{number}"
-    return f"step-{step['at']}-{step['do']}-{step['subject'] or ''}"
+    about = "-".join(map(str, filter(None, (step["subject"], *step["with"].values()))))
+    return f"step-{step['at']}-{step['do']}-{about}"
 
 
 def _step_page(step: _Step) -> str:

@@ -99,7 +99,7 @@ acceptance-power: $(READY)  ## mutants of the reference clients, faults of a pro
 	$(BIN)/python -m tests.acceptance.power $(if $(BOUNDED),--bounded)
 	$(if $(BOUNDED),,$(BIN)/python -m tests.acceptance.search)
 
-bench: $(NODE)  ## CPU and start beside a bare ASGI server and Prism, and the stores, for docs/performance.md
+bench: $(NODE)  ## CPU and start beside a bare ASGI server and Prism, and the stores, for docs/internals/performance.md
 	$(BIN)/python -m tests.bench --seconds $(SECONDS)
 
 attack: $(READY)  ## a corpus of attacks on a running server, each RUNS times, and a table; BOUNDED=yes: RUNS if it breaks
@@ -111,10 +111,10 @@ console-shots: $(READY)  ## pictures and a recording of the console for the docs
 chaos: $(READY)  ## end servers and databases while clients write; SHARE=0.01 does each once
 	$(BIN)/python -m tests.chaos --share $(SHARE)
 
-keywords: $(READY)  ## the official JSON Schema suite in both directions, and docs/keywords.md
+keywords: $(READY)  ## the official JSON Schema suite in both directions, and docs/internals/keywords.md
 	$(BIN)/python -m tests.keywords
 
-foreign: $(NODE)  ## OpenAPI documents of many makers, served as they are, and docs/any-document.md
+foreign: $(NODE)  ## OpenAPI documents of many makers, served as they are, and docs/internals/third-party-documents.md
 	$(BIN)/python -m tests.foreign $(DOCUMENTS)
 
 interop: $(NODE)  ## receivers, typed clients and a validating proxy from npm; the files of deployments

@@ -1,6 +1,6 @@
 """The official test suite of JSON Schema 2020-12, over HTTP in both directions.
 
-``python -m tests.keywords`` plays it and brings docs/keywords.md up to date. The suite becomes an
+``python -m tests.keywords`` plays it and updates docs/internals/keywords.md. The suite becomes an
 OpenAPI document with one operation for each schema. What it serves from another host is a component
 with an ``$id``. A schema that refers to itself gets an ``$id``: ``#`` would be the whole document.
 """
@@ -26,7 +26,7 @@ from invoice_sandbox.http.call import ContractViolationError
 from tests.support import FROZEN, serving
 
 FOLDER: Final = Path(__file__).parent / "json_schema_suite"
-PAGE: Final = Path(__file__).parent.parent / "docs" / "keywords.md"
+PAGE: Final = Path(__file__).parent.parent / "docs" / "internals" / "keywords.md"
 
 _TESTS: Final = FOLDER / "tests" / "draft2020-12"
 _REMOTE: Final = "http://localhost:1234/"
@@ -232,7 +232,7 @@ def _violations() -> Iterator[list[str]]:
         _LOGGER.propagate = propagate
 
 
-# --- docs/keywords.md
+# --- docs/internals/keywords.md
 
 
 @dataclass(frozen=True)

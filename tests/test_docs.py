@@ -14,7 +14,8 @@ from tests.readme import README
 
 ROOT = README.parent
 DOCS = ROOT / "docs"
-PAGES = [README, ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+INTERNALS = DOCS / "internals"
+PAGES = [README, ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
 CONTROL_CONTRACTS = [
     ROOT / "invoice_sandbox" / "control" / "openapi.yaml",
     ROOT / "openapi" / "sandbox.yaml",
@@ -39,9 +40,11 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-def test_the_index_lists_every_page() -> None:
-    index = (DOCS / "README.md").read_text()
-    assert [one.name for one in DOCS.glob("*.md") if f"]({one.name})" not in index] == ["README.md"]
+@pytest.mark.parametrize("folder", [DOCS, INTERNALS], ids=lambda one: one.name)
+def test_the_index_lists_every_page(folder: Path) -> None:
+    index = (folder / "README.md").read_text()
+    left_out = [one.name for one in folder.glob("*.md") if f"]({one.name})" not in index]
+    assert left_out == ["README.md"]
 
 
 def test_every_setting_is_on_the_page_with_its_default() -> None:
@@ -60,14 +63,14 @@ def test_every_control_endpoint_is_on_the_page(file: Path) -> None:
 
 
 def test_every_path_of_the_architecture_exists() -> None:
-    page = (DOCS / "architecture.md").read_text()
+    page = (INTERNALS / "architecture.md").read_text()
     paths = set(re.findall(r"`([\w./-]+(?:/|\.py|\.yaml|\.toml))`", page))
     assert len(paths) > 50
     assert sorted(path for path in paths if not (ROOT / path).exists()) == []
 
 
 def test_the_architecture_names_every_package_and_every_stage() -> None:
-    page = (DOCS / "architecture.md").read_text()
+    page = (INTERNALS / "architecture.md").read_text()
     packages = [one.name for one in (ROOT / "invoice_sandbox").iterdir() if one.is_dir()]
     shown = [one for one in packages if one != "__pycache__"]
     assert [one for one in shown if f"`invoice_sandbox/{one}/`" not in page] == []

@@ -1,4 +1,4 @@
-"""docs/handlers.md builds a project around an ordinary document, and describes the handler API."""
+"""The page about handlers builds a project around a document, and describes the handler API."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.test_control_commands import run
 from tests.test_listen import listening
 from tests.testing_docs import environment, output
 
-PAGE: Final = (Path(__file__).parents[1] / "docs" / "handlers.md").read_text()
+PAGE: Final = (Path(__file__).parents[1] / "docs" / "internals" / "handlers.md").read_text()
 BUILD: Final = PAGE.partition("## Files of a project")[0]
 
 

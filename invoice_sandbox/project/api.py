@@ -1,6 +1,6 @@
 """The handler API: all that the handlers and the domain of a project import from the engine.
 
-``docs/handlers.md`` describes every name of ``__all__``.
+``docs/internals/handlers.md`` describes every name of ``__all__``.
 """
 
 from __future__ import annotations

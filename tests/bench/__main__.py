@@ -33,7 +33,7 @@ _PART: Final = 20
 @click.command()
 @click.option("--seconds", default=5.0, show_default=True, help="For each row and server.")
 def main(seconds: float) -> None:
-    """Measure, print the tables, and write them to docs/performance.md after a whole run."""
+    """Measure and print the tables; a whole run writes them to docs/internals/performance.md."""
     prism = _prism()
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -59,7 +59,7 @@ def main(seconds: float) -> None:
     click.echo(text)
     if is_whole and prism is not None:
         page.write(text)
-        click.echo(f"written to docs/{page.PAGE.name}")
+        click.echo(f"written to {page.PAGE.name}")
 
 
 def _prism() -> Path | None:

@@ -1,4 +1,4 @@
-"""The results as Markdown, and their place in ``docs/performance.md``."""
+"""The results as Markdown, and their place in ``docs/internals/performance.md``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.bench.servers import BARE, ON_SQLITE, OURS, PRISM, VERSIONS
 from tests.bench.stores import WORKSPACES, Many
 from tests.chaos.__main__ import Outcome
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "performance.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "internals" / "performance.md"
 _BEGIN: Final = "<!-- results of make bench -->"
 _END: Final = "<!-- end of results -->"
 

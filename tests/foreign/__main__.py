@@ -1,5 +1,5 @@
-"""``python -m tests.foreign`` reads what others have made, and brings docs/any-document.md up to
-date; ``--bounded`` reads a few documents, and writes nothing.
+"""``python -m tests.foreign`` reads what others have made, and brings
+docs/internals/third-party-documents.md up to date; ``--bounded`` reads a few, and writes nothing.
 
 Ends with 1 unless every valid document starts, and every other one starts or is rejected with its
 places.
@@ -25,7 +25,7 @@ from invoice_sandbox.project.loader import load_contract
 from tests.foreign import packages
 from tests.interop.node import UnavailableError
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "any-document.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "internals" / "third-party-documents.md"
 _TABLE: Final = re.compile(r"(?<=<!-- read: make foreign -->\n).*(?=<!-- end -->)", re.DOTALL)
 _PLACE: Final = re.compile(r".+:\d+:\d+: .+")
 

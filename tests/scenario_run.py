@@ -108,6 +108,12 @@ def choose(client: httpx.Client, name: str, invoice: Any = None, **conditions: A
     return data(client.put("/sandbox/scenario", json=body), 200)
 
 
+def replace_runs(client: httpx.Client, name: str) -> Any:
+    """Choose a scenario for the workspace, and end the runs under way."""
+    body = {"name": name, "endRuns": True}
+    return data(client.put("/sandbox/scenario", json=body), 200)
+
+
 def run_to_end(client: httpx.Client, most: int = 30) -> list[Any]:
     """Move the clock from step to step until nothing is due any more; the steps that were run.
 

@@ -33,6 +33,7 @@ from tests.scenario_run import (
     make_workspace,
     now,
     register,
+    replace_runs,
     restore,
     set_clock,
     snapshot,
@@ -323,7 +324,7 @@ def test_a_scenario_that_goes_in_circles_without_time_passing_stops_too(notes: R
         for _ in range(20):
             assert now(other) == START
         assert steps() == before, "it keeps the server busy"
-        choose(client, "manual")
+        replace_runs(client, "manual")
         assert due(client) == []
 
 
@@ -527,13 +528,13 @@ def test_what_is_in_store_after_restoring_a_live_workspace_is_done_in_its_time(
 # Scenarios and what they have in store
 
 
-def test_another_scenario_drops_what_the_one_before_had_in_store(notes: Running) -> None:
+def test_another_scenario_that_ends_runs_cancels_their_steps(notes: Running) -> None:
     with in_scenario(notes, "in-turn") as client:
         write_note(client, later={"own": 9})
         assert len(due(client)) == 5
-        choose(client, "chain")
+        replace_runs(client, "chain")
         assert due(client) == [("09:30:09", "ring")]
-        choose(client, "in-turn")
+        replace_runs(client, "in-turn")
         assert due(client) == [("09:30:09", "ring")]
 
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.cases import in_turn
-from tests.scenario_run import advance, choose, offers, register, run_to_end, status
+from tests.scenario_run import advance, choose, now, offers, register, run_to_end, status
 from tests.support import Running
 
 GET = "/api/invoices"
@@ -112,18 +112,19 @@ def test_the_choice_for_an_invoice_replaces_any_scenario_that_it_had(
     assert [one["status"] for one in offers(client, invoice)] == ["Expired"]
 
 
-def test_how_many_steps_of_earlier_scenarios_are_dropped_is_said(client: httpx.Client) -> None:
-    def dropped(name: str, **subject: str) -> int:
-        chosen = put(client, name, **subject)
-        count: int = chosen.json()["data"]["dropped"]
-        return count
+def test_cancelled_steps_and_continuing_runs_are_counted(client: httpx.Client) -> None:
+    def counts(name: str, **members: Any) -> tuple[int, int]:
+        chosen = put(client, name, **members).json()["data"]
+        return chosen["dropped"], chosen["continuing"]
 
-    assert dropped("auto-progress") == 0
+    assert counts("auto-progress") == (0, 0)
     invoices = [register(client, invoiceNumber=number) for number in "ABC"]
-    assert dropped("auto-progress") == 0
-    assert dropped("late-payment", invoiceId=invoices[0]["id"]) == 4
+    assert counts("auto-progress") == (0, 0)
+    assert counts("late-payment", invoiceId=invoices[0]["id"]) == (4, 0)
     choose(client, "offer-expires", invoices[1])
-    assert dropped("manual") == 4, "those of C, which had no scenario of its own"
+    assert counts("manual") == (0, 1), "that of C, which has no scenario of its own"
+    assert counts("manual", endRuns=True) == (4, 0)
+    assert counts("happy-path", endRuns=True) == (0, 0)
 
 
 def test_the_workspace_does_not_come_between_an_invoice_and_its_own_scenario(
@@ -270,12 +271,72 @@ def test_a_rejected_choice_changes_nothing(client: httpx.Client) -> None:
 # What becomes of the scenario before
 
 
-def test_what_the_scenario_before_had_in_store_is_dropped(client: httpx.Client) -> None:
+def test_runs_under_way_go_on_with_the_scenario_that_began_them(client: httpx.Client) -> None:
+    choose(client, "offer-expires")
+    invoice = register(client)
+    advance(client, "PT2S")
+    choose(client, "happy-path")
+    later = register(client, invoiceNumber="LATER")
+    advance(client, "PT10S")
+    assert (status(client, invoice), status(client, later)) == ("Offered", "Offered")
+    assert in_store(client) == ["offer-expires"]
+    run_to_end(client)
+    assert [one["status"] for one in offers(client, invoice)] == ["Expired"]
+
+
+def test_events_go_on_to_schedule_steps_of_the_scenario_that_began_a_run(
+    client: httpx.Client,
+) -> None:
+    choose(client, "partial-funding")
+    invoice = register(client)
+    advance(client, "PT10S")
+    choose(client, "manual")
+    [offer] = offers(client, invoice)
+    assert client.post(f"/sandbox/offers/{offer['id']}/accept").is_success
+    due = client.get("/sandbox/agenda").json()["data"]["due"]
+    assert ("pay-out", "partial-funding") in [(one["do"], one["scenario"]) for one in due]
+
+
+def test_ended_runs_leave_cancelled_steps_with_the_reason_and_the_request(
+    client: httpx.Client,
+) -> None:
     choose(client, "invoice-expires")
     invoice = register(client)
-    choose(client, "manual")
-    assert (in_store(client), run_to_end(client)) == ([], [])
-    assert status(client, invoice) == "Registered"
+    advance(client, "PT1S")
+    ended = put(client, "manual", endRuns=True)
+    assert in_store(client) == []
+    done = client.get("/sandbox/agenda").json()["data"]["done"]
+    found = [one for one in done if one["outcome"] == "cancelled"]
+    assert found
+    for one in found:
+        assert one["requestId"] == ended.headers["x-request-id"]
+        assert one["reason"].startswith("manual was chosen. The step was due at 202")
+        assert (one["at"], one["subject"]) == (now(client), invoice["id"])
+    assert run_to_end(client) == []
+    assert status(client, invoice) != "Expired"
+
+
+def test_a_choice_for_an_invoice_shows_the_steps_that_it_cancels(client: httpx.Client) -> None:
+    choose(client, "invoice-expires")
+    invoice = register(client)
+    choose(client, "manual", invoice)
+    done = client.get("/sandbox/agenda").json()["data"]["done"]
+    assert {one["outcome"] for one in done} == {"cancelled"}
+
+
+def test_faults_of_deliveries_are_those_of_the_scenario_that_was_chosen(
+    client: httpx.Client,
+) -> None:
+    choose(client, "invoice-expires")
+    register(client)
+    choose(client, "webhook-duplicate")
+    client.post("/api/webhooks", json={"url": inbox(client)["url"], "events": ["*"]})
+    advance(client, "PT2S")
+    assert any(message["duplicate"] for message in inbox(client)["messages"])
+
+
+def inbox(client: httpx.Client) -> Any:
+    return client.get("/sandbox/inbox").json()["data"]
 
 
 def test_invoices_with_a_scenario_of_their_own_keep_it(client: httpx.Client) -> None:
@@ -291,7 +352,7 @@ def test_invoices_with_a_scenario_of_their_own_keep_it(client: httpx.Client) -> 
     assert [in_store(client, one) for one in (*invoices, chosen)] == [
         ["late-payment"],
         ["offer-expires"],
-        [],
+        ["invoice-expires"],
         ["partial-funding"],
     ]
 

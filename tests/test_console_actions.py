@@ -95,6 +95,12 @@ def test_what_was_typed_survives_a_rejection(visitor: httpx.Client) -> None:
         ),
         ("POST", "/sandbox/faults", {"kind": "error"}, "Inject a fault: done. flt_"),
         ("DELETE", "/sandbox/faults", {}, "Remove all faults: done."),
+        (
+            "PUT",
+            "/sandbox/scenario",
+            {"name": "manual"},
+            "manual is the scenario of every new record.",
+        ),
         ("POST", "/api/nowhere?a=b", {}, "No operation has this path"),
     ],
 )
@@ -104,3 +110,17 @@ def test_every_action_has_a_sentence(
     page = act(visitor, method, path, **{f"field.{name}": value for name, value in body.items()})
     assert panel(page)[1].startswith(text)
     assert f"curl -X {method} " in page.text
+
+
+def test_runs_are_ended_only_if_that_is_chosen(visitor: httpx.Client, api: httpx.Client) -> None:
+    api.put("/sandbox/scenario", json={"name": "happy-path"})
+    invoice = register_new(api)
+    chosen = {"body": '{"name": "manual"}'}
+    goes_on = panel(act(visitor, "PUT", "/sandbox/scenario", **chosen))[1]
+    assert goes_on.endswith("record. 1 run goes on with another scenario.")
+    ended = act(visitor, "PUT", "/sandbox/scenario", **chosen, **{"field.endRuns": "true"})
+    assert panel(ended)[1].endswith("record. 4 steps were cancelled.")
+    page = visitor.get(f"/console/records/invoices/{invoice}").text
+    request_id = ended.text.split("/console/requests/")[1].split('"')[0]
+    link = f'<a href="/console/requests/{request_id}">make-offer (cancelled: manual was chosen.'
+    assert link in page

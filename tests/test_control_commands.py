@@ -436,10 +436,12 @@ def test_the_scenario_in_force_is_marked_and_another_can_be_chosen(
     assert chosen.startswith("auto-progress  ")
     assert f"  {steps[0]['after']}  after  {steps[0]['on']}  {steps[0]['do']}\n" in chosen
     assert re.search(r"^\*  auto-progress ", at("scenarios").stdout, re.MULTILINE)
-    assert "dropped" not in chosen
+    assert "cancelled" not in chosen
     with server.client(key) as client:
         register_new(client)
-    assert re.search(r"are dropped: [1-9]\d*\n\Z", at("scenarios use manual").stdout)
+    assert at("scenarios use manual").stdout.endswith("another scenario: 1\n")
+    ended = at("scenarios use manual --end-runs").stdout
+    assert re.search(r"cancelled: [1-9]\d*\n\Z", ended)
 
 
 # --- for people: faults and the journal

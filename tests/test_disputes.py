@@ -18,6 +18,7 @@ from tests.scenario_run import (
     in_scenario,
     move,
     register,
+    replace_runs,
     run_to_end,
     status,
 )
@@ -184,11 +185,11 @@ def test_nothing_goes_on_after_a_dispute_that_the_debtor_wins(client: httpx.Clie
     assert status(client, invoice) == "Recourse"
 
 
-def test_nothing_goes_on_in_a_scenario_that_was_replaced_during_the_dispute(
+def test_nothing_goes_on_in_a_run_that_was_ended_during_the_dispute(
     client: httpx.Client,
 ) -> None:
     invoice = disputed(client, "late-payment", "2027-01-17", "2027-02-12")
-    choose(client, "manual")
+    replace_runs(client, "manual")
     move(client, invoice, "resolve-dispute")
     assert status(client, invoice) == "Funded"
 
@@ -202,11 +203,11 @@ def test_what_was_done_after_one_dispute_is_not_done_after_another(client: httpx
     assert outcomes == ["done", "skipped"]
 
 
-def test_a_default_does_not_happen_in_a_scenario_that_was_replaced(client: httpx.Client) -> None:
+def test_a_default_does_not_happen_in_a_run_that_was_ended(client: httpx.Client) -> None:
     choose(client, "default-recourse")
     invoice = register(client, dueDate=DUE)
     advance(client, to="2027-02-03T00:00:00Z")
-    choose(client, "manual")
+    replace_runs(client, "manual")
     advance(client, "P200D")
     assert status(client, invoice) == "Overdue"
 

@@ -66,17 +66,20 @@ def scenarios(context: click.Context) -> None:
     type=JSON,
     help='Values for conditions of the scenario, such as {"delay":"PT2S"}.',
 )
+@click.option("--end-runs", is_flag=True, help="Cancel the steps of the runs under way.")
 @with_connection
-def _use(name: str, conditions: Any) -> None:
-    """Choose the scenario.
+def _use(name: str, conditions: Any, *, end_runs: bool) -> None:
+    """Choose the scenario for every new record.
 
-    The scenario applies from now on. Steps that an earlier scenario has scheduled are dropped.
+    Runs under way go on with the scenario that began them, unless they are ended.
 
     \b
     invoice-sandbox scenarios use auto-progress
+    invoice-sandbox scenarios use manual --end-runs
     invoice-sandbox scenarios use rate-limited --with '{"rejections": 1}'
     """
-    body = {"name": name, **passed(**{"with": conditions})}
+    ended = {"endRuns": True} if end_runs else {}
+    body = {"name": name, **ended, **passed(**{"with": conditions})}
     print_data(client().ask("PUT", "/scenario", body), _show_chosen)
 
 
@@ -85,9 +88,9 @@ def _show_chosen(scenario: Row) -> None:
     for step in scenario["steps"]:
         print_lines([f"  {step['after']}", "after", step["on"], step["do"]])
     if scenario["dropped"]:
-        click.echo(
-            f"Steps of earlier scenarios that were due and are dropped: {scenario['dropped']}"
-        )
+        click.echo(f"Steps that were cancelled: {scenario['dropped']}")
+    if scenario["continuing"]:
+        click.echo(f"Runs that go on with another scenario: {scenario['continuing']}")
 
 
 @scenarios.command("list")

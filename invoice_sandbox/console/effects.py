@@ -48,12 +48,25 @@ def effect_of(method: str, path: str, received: Received) -> Effect:
             return Effect("warn", "Nothing was sent: register an endpoint, or enable one.")
         case {"armed": str(armed), "next": str(following)}:
             return Effect("good", f"{armed} {following}")
+        case {"name": str(name), "dropped": int(dropped), "continuing": int(continuing)}:
+            return _of_scenario(name, dropped, continuing)
     return _of_any(method, path, received)
 
 
 def _of_delivery(delivery: Mapping[str, Any]) -> Effect:
     tone: Tone = "good" if delivery["status"] == "Delivered" else "warn"
     return Effect(tone, diagnosis(delivery), link=page_url(f"/webhooks/{delivery['id']}"))
+
+
+def _of_scenario(name: str, cancelled: int, continuing: int) -> Effect:
+    sentences = [
+        f"{name} is the scenario of every new record.",
+        _counted("{} step was cancelled", "{} steps were cancelled", cancelled),
+        _counted(
+            "{} run goes on with another scenario", "{} runs go on with other scenarios", continuing
+        ),
+    ]
+    return Effect("good", " ".join(filter(None, sentences)))
 
 
 def _of_any(method: str, path: str, received: Received) -> Effect:

@@ -101,7 +101,9 @@ def _steps(due: Sequence[_Step], done: Sequence[_Step]) -> Iterator[Mark]:
         is_done = step["outcome"] == "done"
         outcome = "" if is_done else f" ({step['outcome']}: {step['reason']})"
         detail = {"scenario": step["scenario"], **step["with"]}
-        text, link = f"{step['do']}{outcome}", _step_page(step)
+        request_id = step.get("requestId")  # of the request that cancelled it
+        link = request_page(request_id) if request_id else _step_page(step)
+        text = f"{step['do']}{outcome}"
         yield Mark(step["at"], "step", text, detail, link, is_bad=not is_done)
     for step in due:
         detail = {"scenario": step["scenario"], **step["with"]}

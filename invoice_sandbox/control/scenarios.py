@@ -7,16 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from invoice_sandbox.base.clock import duration_text
+from invoice_sandbox.base.clock import duration_text, instant_text
 from invoice_sandbox.base.errors import ErrorType, conflict, reject
 from invoice_sandbox.base.waiting import Later
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.schema.file_schema import Pointer
 from invoice_sandbox.project.api import Response
+from invoice_sandbox.runtime.agenda import cancelled_entry
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.scenarios.checks import scenario_problems
-from invoice_sandbox.scenarios.library import SCENARIO_RUNS, faults_of, unmet_needs
+from invoice_sandbox.scenarios.library import BEGUN_RUNS, SCENARIO_RUNS, faults_of, unmet_needs
 from invoice_sandbox.scenarios.script import (
     START,
     ConditionError,
@@ -24,7 +25,7 @@ from invoice_sandbox.scenarios.script import (
     changed_document,
     scenario_of,
 )
-from invoice_sandbox.state import Record, Transaction
+from invoice_sandbox.state import Record, ScheduledStep, Transaction
 
 _NO_SUBJECT: Final = ErrorType(
     "no_scenario_subject",
@@ -44,17 +45,21 @@ def list_scenarios(call: ControlCall) -> list[Record]:
 def set_scenario(call: ControlCall) -> Later:
     """Choose a scenario from now on, for the workspace or for one subject.
 
-    Scheduled steps of an earlier scenario are dropped, and counted. Raises ApiError 404 for an
-    unknown subject, 409 for unknown conditions and for needs that are not met.
+    Runs under way go on, unless ``endRuns`` cancels their steps; those of the subject are always
+    cancelled. Raises ApiError 404 for an unknown subject, 409 for unknown conditions and for needs
+    that are not met.
     """
     scenario = _with_conditions(call, call.body["name"], call.body.get("with", {}))
     member = call.engine.project.subject_member
     subject = call.body.get(member) if member else None
     if subject is None:
-        dropped = _for_workspace(call, scenario)
+        cancelled, continuing = _for_workspace(call, scenario)
     else:
-        dropped = _for_subject(call, scenario, subject)
-    shown = Response({**_shown(scenario, scenario.name), "dropped": dropped})
+        cancelled, continuing = _for_subject(call, scenario, subject), 0
+    for entry in cancelled:
+        call.engine.agenda.log(call.workspace.id, entry)
+    counts = {"dropped": len(cancelled), "continuing": continuing}
+    shown = Response({**_shown(scenario, scenario.name), **counts})
     catch_up = partial(call.engine.agenda.catch_up, call.workspace.id)
     return Later(catch_up, lambda _: _settled(call, shown))
 
@@ -87,33 +92,52 @@ def _place(scenario: Scenario, pointer: Pointer) -> str:
     return ", ".join(f"entry {step + 1}" if isinstance(step, int) else step for step in pointer)
 
 
-def _for_workspace(call: ControlCall, scenario: Scenario) -> int:
-    """Choose the scenario for the workspace, and return the number of steps that were dropped."""
-    dropped, conditions = 0, scenario.conditions
+def _for_workspace(call: ControlCall, scenario: Scenario) -> tuple[list[Record], int]:
+    """Choose the scenario for the workspace. Return the log entries of the cancelled steps, and the
+    number of records whose run goes on with another scenario."""
+    cancelled: list[Record] = []
     with call.engine.store.transaction(call.workspace.id) as state:
+        if call.body.get("endRuns", False):
+            cancelled = [_cancel(call, state, step, scenario) for step in _begun_steps(state)]
+            for subject in [run["id"] for run in state.page(BEGUN_RUNS).records]:
+                state.delete(BEGUN_RUNS, subject)
         workspace = state.workspace()
-        if (workspace.scenario, workspace.conditions) == (scenario.name, conditions):
-            return dropped
-        for step in state.steps(None):
-            subject = str(step.arguments.get("subject"))
-            if step.scenario is not None and state.get(SCENARIO_RUNS, subject) is None:
-                state.discard_step(step.number)
-                dropped += 1
-        injected = tuple(fault for fault in workspace.faults if fault.scenario is None)
-        chosen = replace(
-            workspace,
-            scenario=scenario.name,
-            conditions=conditions,
-            faults=(*injected, *faults_of(scenario)),
-            named=(),
-        )
-        state.change_workspace(chosen)
-    return dropped
+        if (workspace.scenario, workspace.conditions) != (scenario.name, scenario.conditions):
+            injected = tuple(fault for fault in workspace.faults if fault.scenario is None)
+            chosen = replace(
+                workspace,
+                scenario=scenario.name,
+                conditions=scenario.conditions,
+                faults=(*injected, *faults_of(scenario)),
+                named=(),
+            )
+            state.change_workspace(chosen)
+        others = [step for step in _begun_steps(state) if step.scenario != scenario.name]
+    return cancelled, len({step.arguments.get("subject") for step in others})
 
 
-def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> int:
-    """Choose the scenario for a subject, and return the number of steps that were dropped."""
-    dropped = 0
+def _begun_steps(state: Transaction) -> list[ScheduledStep]:
+    """The steps of the runs that a scenario of the workspace began."""
+    return [
+        step
+        for step in state.steps(None)
+        if step.scenario is not None
+        and state.get(SCENARIO_RUNS, str(step.arguments.get("subject"))) is None
+    ]
+
+
+def _cancel(
+    call: ControlCall, state: Transaction, step: ScheduledStep, scenario: Scenario
+) -> Record:
+    """Cancel a scheduled step. Return its log entry."""
+    state.discard_step(step.number)
+    now = state.workspace().clock.now(call.engine.system_clock)
+    reason = f"{scenario.name} was chosen. The step was due at {instant_text(step.due)}."
+    return cancelled_entry(step, now, reason, call.origin.request_id)
+
+
+def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> list[Record]:
+    """Choose the scenario for a subject. Return the log entries of the cancelled steps."""
     if scenario.faults:
         raise conflict(
             f"{scenario.name} injects faults, which cannot apply to a single subject",
@@ -124,10 +148,11 @@ def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> int:
         problem = unmet_needs(scenario, record)
         if problem is not None:
             raise conflict(problem, "Choose another subject, or wait.")
-        for step in state.steps(None):
-            if step.scenario is not None and step.arguments.get("subject") == subject:
-                state.discard_step(step.number)
-                dropped += 1
+        cancelled = [
+            _cancel(call, state, step, scenario)
+            for step in state.steps(None)
+            if step.scenario is not None and step.arguments.get("subject") == subject
+        ]
         kept = {"scenario": scenario.name, "with": dict(scenario.conditions)}
         state.put(SCENARIO_RUNS, subject, kept)
         now = state.workspace().clock.now(call.engine.system_clock)
@@ -135,7 +160,7 @@ def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> int:
             arguments = {**reaction.arguments, "subject": subject}
             due = reaction.due(now, record)
             state.schedule(due, reaction.do, arguments, scenario.name, place=reaction.index)
-    return dropped
+    return cancelled
 
 
 def _subject(call: ControlCall, state: Transaction, subject: str) -> Record:

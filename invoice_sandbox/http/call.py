@@ -165,7 +165,7 @@ def _scenarios_of_call(call: Call) -> list[tuple[Scenario, str]]:
         return [(resolver.named, "")]
     found = []
     for subject in map(str, call.path.values()):
-        scenario = resolver.for_record(call.state, subject)
+        scenario = resolver.in_force(call.state, subject)[0]
         if scenario is not resolver.default:
             found.append((scenario, subject))
     return found or [(resolver.default, "")]

@@ -249,7 +249,8 @@ class Context(Struct, kw_only=True, eq=False):
         if event_type in self.lifecycle.creation_events:
             self._begin(subject_id, data, record or data)
         running = self.scenarios.running(self.state, subject_id)
-        faults = [fault for scenario in running for fault in scenario.deliveries_of(event_type)]
+        in_force = self.scenarios.in_force(self.state, subject_id)
+        faults = [fault for scenario in in_force for fault in scenario.deliveries_of(event_type)]
         enqueue(self.state, event, faults, self.now)
         self._follow(running, event_type, subject_id, record or data)
         for scenario in self.scenarios.join(self.state, subject_id, event_type):

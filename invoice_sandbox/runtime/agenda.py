@@ -126,7 +126,7 @@ class Agenda:
         self._report = report
         self._lanes = lanes
         self._threads = threads or Threads()
-        lanes.report_to(self._log, self.run_workspace)
+        lanes.report_to(self.log, self.run_workspace)
         self._heap: list[tuple[datetime, str]] = []
         self._planned: dict[str, datetime] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -147,7 +147,7 @@ class Agenda:
         due, but not many more than ``most``. Return their log entries, for ``settle``.
 
         With ``until`` the clock moves to each step, at most as far as ``until``. Otherwise an
-        endless loop is not continued until the clock is moved or its scenario is replaced.
+        endless loop is not continued until the clock is moved or the steps are cancelled.
         """
         done: list[Record] = []
         if not state.has_steps():
@@ -181,7 +181,7 @@ class Agenda:
         """Log the steps of a transaction that has committed, and start what they made due."""
         workspace, due = state.workspace(), state.next_due()
         for entry in done:
-            self._log(workspace.id, entry)
+            self.log(workspace.id, entry)
         planned = self._planned.get(workspace.id)
         if due is None or (
             due > workspace.clock.now(self._system_clock)
@@ -223,7 +223,7 @@ class Agenda:
         with self._store.transaction(workspace_id) as state:
             done = self.run_due(state, until, most=_STEPS_OF_AN_ADVANCE)
         for entry in done:
-            self._log(workspace_id, entry)
+            self.log(workspace_id, entry)
         return done
 
     async def advance(self, workspace_id: str, target: Target, *, wait: bool = True) -> Advance:
@@ -398,7 +398,8 @@ class Agenda:
                     raise EndlessError
             await asyncio.sleep(0)  # others go on
 
-    def _log(self, workspace_id: str, entry: Record) -> None:
+    def log(self, workspace_id: str, entry: Record) -> None:
+        """Add an entry to the log of the steps of a workspace."""
         self._store.append(workspace_id, STEPS_LOG, entry)
         for collector in self._collecting.get(workspace_id, ()):
             collector.append(entry)
@@ -530,6 +531,13 @@ def _entry(
         "reason": reason,
         "events": events or [],
     }
+
+
+def cancelled_entry(
+    step: ScheduledStep, now: datetime, reason: str, request_id: str | None
+) -> Record:
+    """The log entry of a step that a request cancelled."""
+    return {**_entry(replace(step, due=now), "cancelled", reason), "requestId": request_id}
 
 
 def step_summary(step: ScheduledStep) -> Record:

@@ -28,6 +28,10 @@ CHECK_INTERVAL: Final = 0.5
 SCENARIO_RUNS: Final = "scenario_runs"
 """The collection of records that have a scenario of their own, by the record's id."""
 
+BEGUN_RUNS: Final = "begun_runs"
+"""The collection of the runs that the scenario of the workspace began, by the record's id. They go
+on when another scenario is chosen."""
+
 _LOG: Final = logging.getLogger(__name__)
 _Stamp = tuple[int, int, int]
 
@@ -207,14 +211,19 @@ class ScenarioResolver(Struct, eq=False):
         return Beginning(first, tuple(beside), left_out)
 
     def for_record(self, state: Transaction, record_id: str) -> Scenario:
-        """Return the scenario of an existing record."""
-        run = state.get(SCENARIO_RUNS, record_id)
-        if run is None:
-            return self.default
-        return with_conditions(self.scenarios, run["scenario"], run["with"])
+        """Return the scenario of an existing record: its own, or the one that began its run."""
+        return self.running(state, record_id)[0]
 
     def running(self, state: Transaction, record_id: str) -> list[Scenario]:
         """Return the scenario of an existing record, then those that started beside it."""
+        begun = state.get(BEGUN_RUNS, record_id)
+        if begun is None or state.get(SCENARIO_RUNS, record_id) is not None:
+            return self.in_force(state, record_id)
+        return [with_conditions(self.scenarios, begun["scenario"], begun["with"])]
+
+    def in_force(self, state: Transaction, record_id: str) -> list[Scenario]:
+        """Return the scenarios whose faults, and whose steps before requests, hold for an existing
+        record: its own and those beside it, or else that of the workspace."""
         run = state.get(SCENARIO_RUNS, record_id)
         if run is None:
             return [self.default]
@@ -244,11 +253,13 @@ class ScenarioResolver(Struct, eq=False):
         return None
 
     def assign(self, state: Transaction, record_id: str, beginning: Beginning) -> None:
-        """Store the scenarios of a record, unless it has only that of the workspace."""
+        """Store the scenarios of a record; a run of the workspace's if it has steps."""
         scenario = beginning.scenario
-        if scenario is self.default and not beginning.beside:
-            return
         run: Record = {"scenario": scenario.name, "with": dict(scenario.conditions)}
+        if scenario is self.default and not beginning.beside:
+            if scenario.steps:
+                state.put(BEGUN_RUNS, record_id, {"id": record_id, **run})
+            return
         if beginning.beside:
             run["beside"] = [
                 {"scenario": other.name, "started": False} for other in beginning.beside

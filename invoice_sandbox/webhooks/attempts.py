@@ -34,7 +34,7 @@ _GONE: Final = 410
 _SUCCESS: Final = range(200, 300)
 _FAILURE: Final = 500
 _SHOWN: Final = 512
-_SHIFTS: Final = {"stale-timestamp": -3600, "future-timestamp": 3600}
+_SHIFTS: Final = {"stale-timestamp": -600, "future-timestamp": 600}
 """By fault: how many seconds the timestamp differs from the time of the attempt."""
 
 _FAIL: Final = "fail"

@@ -115,7 +115,7 @@ class Api:
         """The seconds before a request is repeated, or None: it is not."""
         if status == 401 and fault("keeps-the-revoked-key"):
             return 0.3
-        if status == 401 and len(self._keys) > 1:
+        if status == 401 and len(self._keys) > 1 and not fault("stops-with-its-first-key"):
             self._keys.pop(0)
             return 0
         if status == 403 and fault("repeats-a-403"):
@@ -252,7 +252,7 @@ class Tasks:
     def list_offers(self) -> None:
         """List the offers, and request financing for those that can still be accepted."""
         found = self._api.call(
-            "GET", "/api/offers?limit=5" if fault("reads-the-first-page-only") else "/api/offers"
+            "GET", "/api/offers?limit=100" if fault("reads-the-first-page-only") else "/api/offers"
         )
         if fault("never-requests-financing"):
             return
@@ -343,7 +343,7 @@ class Messages:
         if fault("accepts-unsigned-messages") and "webhook-signature" not in headers:
             return True
         age = abs(time.time() - int(headers["webhook-timestamp"]))
-        if age > 300 and not fault("accepts-old-timestamps"):
+        if age > (1800 if fault("accepts-old-timestamps") else 300):
             return False
         if fault("accepts-any-signature"):
             return True

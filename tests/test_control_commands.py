@@ -199,10 +199,10 @@ FILTERS = {one["name"] for one in CONTROL["paths"]["/requests"]["get"]["paramete
 @pytest.mark.parametrize(
     ("words", "members"),
     [
-        ("fault add", set(SCHEMAS["NewFault"]["properties"])),
-        ("workspace new", set(SCHEMAS["NewWorkspace"]["properties"])),
+        ("fault add", set(SCHEMAS["FaultInput"]["properties"])),
+        ("workspace new", set(SCHEMAS["WorkspaceInput"]["properties"])),
         ("requests", FILTERS - {"id"} | {"show", "follow"}),
-        ("users add", set(SCHEMAS["NewUser"]["properties"]) - {"password"}),
+        ("users add", set(SCHEMAS["UserInput"]["properties"]) - {"password"}),
     ],
 )
 def test_a_command_has_an_input_for_every_member_of_the_contract(

@@ -65,6 +65,15 @@ def document(server: Running) -> dict[str, Any]:
     return served
 
 
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object of a document."""
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, dict | list):
+            yield from _objects(inner)
+
+
 def operations(document: Mapping[str, Any]) -> dict[str, tuple[str, str, dict[str, Any]]]:
     """Path, method and description of every operation, by operationId."""
     return {
@@ -108,6 +117,23 @@ class TestServed:
         ids = [raw["operationId"] for part in (own, document) for _, _, raw in raw_operations(part)]
         assert len(ids) == len(set(ids))
 
+    def test_no_keyword_stands_beside_a_reference(
+        self, server: Running, document: dict[str, Any]
+    ) -> None:
+        """Many code generators ignore what does."""
+        own = httpx.get(f"{server.url}/openapi.json", timeout=PATIENCE).json()
+        objects = [*_objects(own), *_objects(document)]
+        references = [one for one in objects if isinstance(one.get("$ref"), str)]
+        assert len(references) > 500
+        assert [one for one in references if len(one) > 1] == []
+
+    def test_no_schema_is_named_like_a_constructor_of_another(
+        self, document: dict[str, Any]
+    ) -> None:
+        """A client in Go has a function NewFault for the schema Fault."""
+        names = set(document["components"]["schemas"])
+        assert {name for name in names if f"New{name}" in names} == set()
+
     def test_every_tag_is_described_once(self, document: dict[str, Any]) -> None:
         tags = [tag["name"] for tag in document["tags"]]
         assert len(tags) == len(set(tags))
@@ -117,7 +143,7 @@ class TestServed:
     def test_its_words_are_the_project_s(self, server: Running, document: dict[str, Any]) -> None:
         schemas = document["components"]["schemas"]
         own = httpx.get(f"{server.url}/openapi.json", timeout=PATIENCE).json()
-        assert schemas["NewFault"]["properties"]["operation"]["enum"] == list(operations(own))
+        assert schemas["FaultInput"]["properties"]["operation"]["enum"] == list(operations(own))
         known = list(load_project(default_project()).scenarios)
         assert schemas["ScenarioName"]["enum"] == known
         assert "x-vocabulary" not in json.dumps(document)
@@ -326,7 +352,7 @@ class TestForeignContracts:
         assert set(operations(served)) == FUNCTIONS
         words = served["components"]["schemas"]
         assert words["ScenarioName"]["enum"] == ["manual"]
-        assert words["NewFault"]["properties"]["operation"]["enum"] == ["getClock"]
+        assert words["FaultInput"]["properties"]["operation"]["enum"] == ["getClock"]
 
     def test_its_own_operation_may_have_a_control_endpoint_s_name(self, foreign: Running) -> None:
         with foreign.client() as client:

@@ -55,13 +55,14 @@ class Caller:
         """A schema of the API as the client has it."""
         return self.clients.api.model(name).from_dict(members)
 
-    def generic(self, **members: Any) -> Any:
-        """A body with free-form properties."""
-        return self.model("GenericBody", members)
+    def body(self, operation: str, **members: Any) -> Any:
+        """A body of an operation, with the model that is named after it."""
+        return self.model(f"{operation}Body", members)
 
     def advance(self, by: str) -> None:
-        """Move the clock of the workspace; its body, with one of two members, has no model."""
-        self.control("advance_clock", body={"by": by})
+        """Move the clock of the workspace."""
+        body = self.clients.controls.model("Advance").from_dict({"by": by})
+        self.control("advance_clock", body=body)
 
 
 def _asked(client: Generated, operation: str, connection: Any, expect: int, arguments: Any) -> Any:
@@ -142,7 +143,9 @@ def test_the_published_flow(caller: Caller) -> None:
     assert (health.data["status"], health.mode) == ("ok", "sandbox_mock")
 
     inbox = caller.control("get_inbox").data.url
-    endpoint = caller.ask("create_webhook", expect=201, body=caller.generic(url=inbox)).data
+    endpoint = caller.ask(
+        "create_webhook", expect=201, body=caller.body("CreateWebhook", url=inbox)
+    ).data
     assert endpoint["secret"].startswith("whsec_")
 
     invoice = register(caller, amount=12500.5)
@@ -150,18 +153,22 @@ def test_the_published_flow(caller: Caller) -> None:
     body = caller.model("InvoiceInput", {**INVOICE, "amount": 12500.5})
     fingerprint = caller.ask("generate_fingerprint", body=body).data
     assert fingerprint["registryState"] == "RegisteredDuplicate"
-    run = caller.model("RunVerificationBody", {"invoiceId": invoice.id})
+    run = caller.body("RunVerification", invoiceId=invoice.id)
     assert caller.ask("run_verification", body=run).data["invoiceId"] == invoice.id
     caller.advance("PT2S")
     assert caller.ask("get_invoice", id=invoice.id).data.status == "Verified"
 
-    options = caller.generic(invoiceIds=[invoice.id], requestedAdvanceRate=0.85)
+    options = caller.body(
+        "CreateFinancingRequest", invoiceIds=[invoice.id], requestedAdvanceRate=0.85
+    )
     request = caller.ask("create_financing_request", expect=201, body=options).data
     (newest,) = caller.ask("list_financing_requests", limit=1).data
     assert newest["id"] == request["id"]
     partner = caller.ask("list_partners").data[0]
-    caller.ask("route_partners", body=caller.generic(invoiceId=invoice.id, debtorCountry="DE"))
-    terms = caller.generic(invoiceId=invoice.id, partnerId=partner["id"], advanceRate=0.8)
+    caller.ask("route_partners", body=caller.body("RoutePartners", invoiceId=invoice.id))
+    terms = caller.body(
+        "CreateOffer", invoiceId=invoice.id, partnerId=partner["id"], advanceRate=0.8
+    )
     caller.ask("create_offer", expect=201, body=terms)
     caller.advance("PT10S")
     offers = caller.ask("list_offers", invoice_id=invoice.id).data
@@ -172,18 +179,24 @@ def test_the_published_flow(caller: Caller) -> None:
 
     log = caller.ask("list_webhooks").data
     assert {one["status"] for one in log["deliveries"]} == {"Delivered"}
-    sample = caller.ask("test_webhook", body=caller.generic(eventType="invoice.verified")).data
+    wanted = caller.body("TestWebhook", eventType="invoice.verified")
+    sample = caller.ask("test_webhook", body=wanted).data
     assert caller.model("InvoiceEvent", json.loads(sample["request"]["body"])).mode
 
-    pushed = caller.generic(externalId="ERP-780", **{**INVOICE, "invoiceNumber": "INV-2"})
+    pushed = caller.body(
+        "PushErpInvoices", externalId="ERP-780", **{**INVOICE, "invoiceNumber": "INV-2"}
+    )
     caller.ask("push_erp_invoices", expect=202, body=pushed)
-    file = caller.generic(fileName="a.jpg", contentType="image/jpeg", contentLength=3)
+    file = caller.body(
+        "CreateUploadUrl", fileName="a.jpg", contentType="image/jpeg", contentLength=3
+    )
     assert caller.ask("create_upload_url", body=file).data["url"]
     assert caller.ask("get_assignment_rules", country="DE").data["country"] == "DE"
     trail = [one["action"] for one in caller.ask("list_audit_events", target_id=invoice.id).data]
     assert trail[-1] == "invoice.registered"
 
-    key = caller.ask("create_api_key", expect=201, body=caller.generic(scopes=["audit:read"])).data
+    scopes = caller.body("CreateApiKey", scopes=["audit:read"])
+    key = caller.ask("create_api_key", expect=201, body=scopes).data
     assert key["id"] in {one["id"] for one in caller.ask("list_api_keys").data}
     assert caller.ask("revoke_api_key", id=key["id"]).data["status"] == "Revoked"
     assert caller.clients.api.operations - asked == {"login", "get_session", "logout"}
@@ -191,14 +204,14 @@ def test_the_published_flow(caller: Caller) -> None:
 
 def test_a_session_with_its_cookie(clients: Clients, caller: Caller) -> None:
     with calling(clients, None) as browser:
-        browser.ask("login", body=browser.generic(**LOGIN))
+        browser.ask("login", body=browser.body("Login", **LOGIN))
         assert browser.ask("get_session").data["authenticated"] is True
     assert caller.ask("logout").data["authenticated"] is False
 
 
 def test_webhooks_are_models_of_what_they_are_about(caller: Caller) -> None:
     inbox = caller.control("get_inbox").data.url
-    caller.ask("create_webhook", expect=201, body=caller.generic(url=inbox))
+    caller.ask("create_webhook", expect=201, body=caller.body("CreateWebhook", url=inbox))
     invoice = register(caller)
     caller.advance("PT10S")
     verified, offered = delivered(caller)
@@ -211,7 +224,9 @@ def test_webhooks_are_models_of_what_they_are_about(caller: Caller) -> None:
 
 def test_a_file_is_uploaded(caller: Caller) -> None:
     """Of several types for files the generator always sends the last one: JPEG."""
-    options = caller.generic(fileName="a.jpg", contentType="image/jpeg", contentLength=3)
+    options = caller.body(
+        "CreateUploadUrl", fileName="a.jpg", contentType="image/jpeg", contentLength=3
+    )
     address = httpx.URL(caller.ask("create_upload_url", body=options).data["url"])
     sent: dict[str, Any] = {"id": address.path.rpartition("/")[2], **address.params}
     file = caller.clients.controls.types.File(payload=io.BytesIO(b"\xff\xd8\xff"))
@@ -225,7 +240,7 @@ def test_a_file_is_uploaded(caller: Caller) -> None:
 @pytest.fixture
 def auditor(clients: Clients, caller: Caller) -> Iterator[Caller]:
     """One whose key may read the audit log only."""
-    body = caller.generic(scopes=["audit:read"])
+    body = caller.body("CreateApiKey", scopes=["audit:read"])
     key = caller.ask("create_api_key", expect=201, body=body).data["secret"]
     with calling(clients, key) as auditor:
         yield auditor
@@ -240,9 +255,8 @@ def check_error(response: Any, code: str) -> None:
 
 
 def test_an_invalid_request_is_an_error(caller: Caller) -> None:
-    response = caller.ask(
-        "create_financing_request", expect=400, body=caller.generic(product="Loan")
-    )
+    body = caller.body("CreateFinancingRequest", requestedAmount=-1)
+    response = caller.ask("create_financing_request", expect=400, body=body)
     check_error(response, "invalid_request")
 
 

@@ -182,5 +182,4 @@ def _marked(trail: list[Node]) -> Pointer:
 
 
 def _can_be_marked(one: Node) -> bool:
-    is_reference = one.reference is not None and one.type != SCHEMA
-    return one.type in _MARKED and isinstance(one.value, Mapping) and not is_reference
+    return one.type in _MARKED and isinstance(one.value, Mapping) and one.reference is None

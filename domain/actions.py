@@ -19,6 +19,7 @@ from invoice_sandbox.project.api import (
 )
 
 from . import erp, financing, payments, transitions
+from .calendars import next_booking
 from .credentials import revoke
 from .dates import AT_DATE, trigger_at_date
 from .errors import OUT_OF_BOUNDS
@@ -131,7 +132,9 @@ def find_similar_invoice(step: Step) -> None:
 @scenario_action()
 def transition(step: Step, *, trigger: Trigger) -> None:
     """Apply a trigger to the invoice; its request and offers move along. Raises ApiError."""
-    payments.trigger_payment(step, load_invoice(step, step.subject), trigger)
+    invoice = load_invoice(step, step.subject)
+    if not (trigger in payments.BY_BANK and _waits_for_bank(step, invoice, "transition")):
+        payments.trigger_payment(step, invoice, trigger)
 
 
 @scenario_action()
@@ -171,7 +174,9 @@ def end_validity(step: Step) -> None:
 @scenario_action("fund-partially", "fund")
 def pay_out(step: Step, *, percent: Percent = _ALL) -> None:
     """Pay out a part of the net proceeds, by default all that is left. Raises ApiError."""
-    payments.pay_out(step, load_invoice(step, step.subject), percent)
+    invoice = load_invoice(step, step.subject)
+    if not _waits_for_bank(step, invoice, "pay-out"):
+        payments.pay_out(step, invoice, percent)
 
 
 @scenario_action(events=(payments.CREDIT_NOTE, payments.SETTLED))
@@ -187,13 +192,17 @@ def apply_credit_note(step: Step, *, percent: Percent) -> None:
 @scenario_action("pay-partially", "pay")
 def receive_payment(step: Step, *, percent: Percent = _ALL) -> None:
     """Let the debtor pay a part of the debt, by default all of it. Raises ApiError."""
-    payments.receive_payment(step, load_invoice(step, step.subject), percent)
+    invoice = load_invoice(step, step.subject)
+    if not _waits_for_bank(step, invoice, "receive-payment"):
+        payments.receive_payment(step, invoice, percent)
 
 
 @scenario_action("settle")
 def release_reserve(step: Step) -> None:
     """Pay the reserve to the seller, less credit notes and interest. Raises ApiError."""
-    payments.release_reserve(step, load_invoice(step, step.subject))
+    invoice = load_invoice(step, step.subject)
+    if not _waits_for_bank(step, invoice, "release-reserve"):
+        payments.release_reserve(step, invoice)
 
 
 @scenario_action("default")
@@ -235,6 +244,14 @@ def check_bounds(step: Step, *, pushed: bool = False) -> None:
     problems = list(erp.limit_problems_of_items(step, body) if pushed else limit_problems(body))
     if problems:
         raise reject(OUT_OF_BOUNDS, problems="; ".join(problems))
+
+
+def _waits_for_bank(step: Step, invoice: Record, action: str) -> bool:
+    """Schedule a payment again for the next business day, if banks book none of today any more."""
+    opens = next_booking(step, invoice)
+    if opens is not None:
+        step.state.schedule(opens, action, step.arguments, step.scenario, place=step.place)
+    return opens is not None
 
 
 def _invoice(step: Step, *statuses: str) -> Record:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from invoice_sandbox.project.api import Context, Record, instant_text
 
+from .calendars import Calendar, calendar_of, conditions_of, days_left, rolled
 from .tenor import tenor_days
 
 AT_DATE: Final = "pass-date"
@@ -36,13 +37,16 @@ _TRIGGERS: Final[Mapping[str, Mapping[str, str]]] = {
 """By date, the trigger in each status that it moves."""
 
 
-def with_date(context: Context, invoice: Record, happen: bool | None = None) -> Record:
+def with_date(
+    context: Context, invoice: Record, conditions: Mapping[str, Any] | None = None
+) -> Record:
     """Return an invoice in a new status, with the date that it awaits, which is scheduled.
 
-    ``happen`` is false if dates do nothing; default is the condition of the invoice's scenario.
+    ``conditions`` are those of its scenario, by default as that is stored.
     """
-    found = _next_date(context, invoice)
-    if found is None or not (dates_happen(context, invoice) if happen is None else happen):
+    known = conditions_of(context, invoice) if conditions is None else conditions
+    found = _next_date(context, invoice, calendar_of(context, invoice, known))
+    if found is None or not known.get(DATES, True):
         return invoice
     name, instant = found
     left = max(instant - context.now, timedelta())
@@ -55,8 +59,7 @@ def with_date(context: Context, invoice: Record, happen: bool | None = None) -> 
 
 def dates_happen(context: Context, invoice: Mapping[str, Any]) -> bool:
     """True if the dates of an invoice do something by themselves."""
-    scenario = context.scenarios.for_record(context.state, invoice["id"])
-    return bool(scenario.conditions.get(DATES, True))
+    return bool(conditions_of(context, invoice).get(DATES, True))
 
 
 def trigger_at_date(context: Context, invoice: Mapping[str, Any], name: str) -> str | None:
@@ -67,21 +70,29 @@ def trigger_at_date(context: Context, invoice: Mapping[str, Any], name: str) -> 
     return _TRIGGERS[name].get(invoice["status"])
 
 
+def days_to_default(invoice: Mapping[str, Any], today: date, calendar: Calendar | None) -> int:
+    """Return the days to the day after the recourse period; zero or less after it."""
+    period = invoice.get("recoursePeriodDays", DEFAULT_RECOURSE_DAYS)
+    return rolled(today, tenor_days(invoice, today) + period, calendar) + 1
+
+
 def _awaited(name: str, instant: datetime) -> str:
     return f"{name} {instant_text(instant)}"
 
 
-def _next_date(context: Context, invoice: Mapping[str, Any]) -> tuple[str, datetime] | None:
+def _next_date(
+    context: Context, invoice: Mapping[str, Any], calendar: Calendar | None
+) -> tuple[str, datetime] | None:
     status = invoice["status"]
     if status == "VerificationFailed":
         return _named("correction", context.now, _CORRECTION)
     today = context.now.replace(hour=0, minute=0, second=0, microsecond=0)
-    left = tenor_days(invoice, today.date()) + 1
+    left = days_left(invoice, today.date(), calendar) + 1
     if status in _UNFINANCED + _OUTSTANDING and (left > 0 or status != "PartiallyPaid"):
         late_at_start = left <= 0 and status == "Registered"  # its verification fails
         return None if late_at_start else _named("due", today, timedelta(days=left))
     if status in _TRIGGERS["default"]:
-        left += invoice.get("recoursePeriodDays", DEFAULT_RECOURSE_DAYS)
+        left = days_to_default(invoice, today.date(), calendar)
         return _named("default", today, timedelta(days=left))
     return None
 

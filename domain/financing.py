@@ -9,6 +9,7 @@ from typing import Any, Final
 from invoice_sandbox.project.api import Condition, Context, Record, conflict, existing
 
 from .audit import audit
+from .calendars import check_not_past_due
 from .fingerprint import EXACT, multiply_exactly, round_half_up
 from .invoices import (
     CLIENT,
@@ -24,7 +25,7 @@ from .invoices import (
 from .lifecycle import allows_trigger, move_record, unfinished_statuses
 from .pricing import rate_of
 from .routing import country_code, deal_for, reasons, route
-from .tenor import check_not_past_due, day_number, tenor_days
+from .tenor import day_number, tenor_days
 
 REQUEST: Final = "financing-request"
 """The machine of the lifecycle."""

@@ -12,7 +12,7 @@ from iso4217 import Currency
 from invoice_sandbox.project.api import USERS, Call, Condition, Context, Record, Transaction, reject
 
 from .audit import Target, audit
-from .dates import DATES, with_date
+from .dates import with_date
 from .errors import OTHER_SELLER
 from .findings import prepare_finding
 from .fingerprint import (
@@ -167,8 +167,8 @@ def register_invoice(
         keys,
         "Registered",
     )
-    happen = context.scenarios.for_new(invoice).scenario.conditions.get(DATES, True)
-    invoice = with_date(context, invoice, happen=happen)
+    conditions = context.scenarios.for_new(invoice).scenario.conditions
+    invoice = with_date(context, invoice, conditions)
     context.state.put(INVOICES, invoice["id"], invoice)
     target, facts = ("invoice", invoice["id"]), {"to": machine.initial, **metadata}
     audit(context, machine.created, target, *targets, **facts)

@@ -19,6 +19,7 @@ from invoice_sandbox.project.api import (
 )
 
 from .audit import audit
+from .calendars import check_not_past_due
 from .financing import (
     days_to_need,
     move_request,
@@ -30,7 +31,7 @@ from .invoices import CLIENT, SYNTHETIC_INVOICE, apply_invoice_trigger, emit_mov
 from .lifecycle import apply_trigger, move_record, unfinished_statuses
 from .pricing import Terms, check_offer, check_stated, price, pricing_members, terms_of
 from .routing import deal_for, load_partner, outside_mandate
-from .tenor import check_not_past_due, tenor_days
+from .tenor import tenor_days
 
 OFFER: Final = "offer"
 """The machine of the lifecycle."""

@@ -6,6 +6,7 @@ No money moves. The audit log has the amounts, as metadata of the moves.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import date
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final
@@ -14,19 +15,25 @@ from invoice_sandbox.project.api import Condition, Context, Record
 
 from . import ledger as books
 from .audit import audit
+from .calendars import calendar_of, days_left, value_day
+from .dates import days_to_default
 from .fingerprint import EXACT
 from .invoices import INVOICE, public_invoice
 from .ledger import Ledger, Outcome, Purchase
 from .lifecycle import check_trigger, is_funded, undisputed_status
 from .offers import accepted_offer, find_accepted_offer
 from .pricing import interest
-from .tenor import tenor_days
 from .transitions import trigger_invoice
 
 CREDIT_NOTE: Final = "invoice.credit_note_applied"
 """The event that a credit note lowered the debt."""
 
 SETTLED: Final = "invoice.settled"
+
+BY_BANK: Final = frozenset(
+    {"fund", "fund-partially", "pay", "pay-partially", "settle", "repurchase"}
+)
+"""Triggers that pay something."""
 
 _LEDGERS: Final = "ledgers"
 _POSTINGS: Final = "ledger_postings"
@@ -116,8 +123,8 @@ def resolve_default(context: Context, invoice: Record) -> None:
 def days_until_default(context: Context, invoice: Record) -> int:
     """Return the days until the day after the recourse period; zero or less after it. 409."""
     offer = accepted_offer(context, invoice)
-    period = int(offer["recoursePeriodDays"])
-    return tenor_days(invoice, context.now.date()) + period + 1
+    known = {**invoice, "recoursePeriodDays": int(offer["recoursePeriodDays"])}
+    return days_to_default(known, context.now.date(), calendar_of(context, invoice))
 
 
 def read_ledger(context: Context, invoice: Record) -> Record:
@@ -126,7 +133,8 @@ def read_ledger(context: Context, invoice: Record) -> Record:
     An invoice without an accepted offer has an empty ledger.
     """
     offer = find_accepted_offer(context, invoice)
-    ledger = None if offer is None else _load(context, invoice, offer)
+    today = context.now.date()
+    ledger = None if offer is None else _load(context, invoice, offer, today)
     shown: Record = {
         "invoiceId": invoice["id"],
         "offerId": offer["id"] if offer else None,
@@ -145,27 +153,35 @@ def read_ledger(context: Context, invoice: Record) -> Record:
 def _move(
     context: Context, invoice: Record, trigger: str, offer: Record, outcome: Outcome
 ) -> Record:
-    moved = trigger_invoice(context, invoice, trigger, offerId=offer["id"], **outcome.figures)
+    figures = {"offerId": offer["id"], **outcome.figures, **_value_date(context, invoice)}
+    moved = trigger_invoice(context, invoice, trigger, **figures)
     _store(context, invoice, outcome.ledger)
     return moved
 
 
-def _load(context: Context, invoice: Record, offer: Record) -> Ledger:
-    """Return the ledger, with interest up to today.
+def _value_date(context: Context, invoice: Record) -> Record:
+    """Return the value date of a payment now, as a member, if business days count."""
+    if calendar_of(context, invoice) is None:
+        return {}
+    return {"valueDate": value_day(context, invoice).isoformat()}
+
+
+def _load(context: Context, invoice: Record, offer: Record, day: date | None = None) -> Ledger:
+    """Return the ledger with interest up to a day, by default the value date of a payment now.
 
     A fixture has no postings: its status says what was paid out, and whether the debtor has paid.
     """
     stored = context.state.get(_LEDGERS, offer["id"])
     is_fixture = stored is None and is_funded(invoice)
-    days = None if is_fixture else max(tenor_days(invoice, context.now.date()), 0)
+    day, calendar = day or value_day(context, invoice), calendar_of(context, invoice)
+    left = days_left(invoice, day, calendar)
+    days = None if is_fixture else max(left, 0)
     ledger = books.open_ledger(_purchase(offer, invoice, days))
     if stored is not None:
         ledger = books.from_record(ledger.purchase, stored)
     elif is_fixture:
         ledger = _of_fixture(ledger, undisputed_status(invoice))
-    today = context.now.date()
-    due_day = today.toordinal() + tenor_days(invoice, today)
-    return books.accrue(ledger, due_day, today.toordinal())
+    return books.accrue(ledger, day.toordinal() + left, day.toordinal())
 
 
 def _of_fixture(ledger: Ledger, status: str | None) -> Ledger:
@@ -178,7 +194,8 @@ def _of_fixture(ledger: Ledger, status: str | None) -> Ledger:
 def _store(context: Context, invoice: Record, ledger: Ledger) -> None:
     offer = accepted_offer(context, invoice)
     context.state.put(_LEDGERS, offer["id"], books.as_record(ledger))
-    for row in _posting_rows(context, invoice, ledger, context.origin.cause):
+    cause = {**context.origin.cause, **_value_date(context, invoice)}
+    for row in _posting_rows(context, invoice, ledger, cause):
         number = context.state.next_number(_POSTINGS)
         context.state.put(_POSTINGS, str(number), {"offerId": offer["id"], **row})
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Context, conflict
-
 DEFAULT_TERM_DAYS: Final = 60
 """The term of an invoice without a due date, from its issue date, else from its registration."""
 
@@ -42,18 +40,3 @@ def _due_day(invoice: Mapping[str, Any], today: date) -> int:
         return day_number(due)
     start = invoice.get("issueDate") or invoice.get("createdAt") or today.isoformat()
     return day_number(start[:10]) + DEFAULT_TERM_DAYS
-
-
-def check_not_past_due(context: Context, invoice: Mapping[str, Any]) -> None:
-    """Raise ApiError 409 for an invoice that is past due."""
-    late = -tenor_days(invoice, context.now.date())
-    if late > 0:
-        raise conflict(
-            f"The invoice was due {_when(invoice, late)} and cannot be financed",
-            "Use an invoice that is not past its due date.",
-        )
-
-
-def _when(invoice: Mapping[str, Any], late: int) -> str:
-    due = invoice.get("dueDate")
-    return f"on {due}" if due else f"{late} days ago"

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from invoice_sandbox.project.api import Context, Record, Step, conflict
 
+from .calendars import check_not_past_due
 from .exposure import with_exposure
 from .financing import (
     REQUEST,
@@ -46,7 +47,6 @@ from .offers import (
     unfinished_offers,
 )
 from .routing import check_limits
-from .tenor import check_not_past_due
 
 
 class Following(NamedTuple):

@@ -178,14 +178,15 @@ def test_a_choice_may_change_conditions_for_its_invoice_only(client: httpx.Clien
 
 def test_the_response_shows_the_conditions_that_hold(client: httpx.Client) -> None:
     shown = put(client, "partial-funding", **{"with": {"percent": 10}}).json()["data"]
-    assert shown["conditions"] == {"dates": True, "percent": 10, "rest": "P1D"}
+    every = {"businessDays": False, "dates": True}
+    assert shown["conditions"] == {**every, "percent": 10, "rest": "P1D"}
 
 
 @in_turn(
     ("name", "conditions", "expected"),
     [
         ("partial-funding", {"procent": 10}, "partial-funding has no condition 'procent'"),
-        ("manual", {"delay": "PT1S"}, "manual has no condition 'delay' (known: dates)"),
+        ("manual", {"delay": "PT1S"}, "manual has no condition 'delay' (known: dates,"),
         ("manual", {"dates": "no"}, """condition 'dates' must be like False, not "no"."""),
         ("partial-funding", {"percent": "1"}, """condition 'percent' must be like 40, not "1"."""),
         ("partial-funding", {"percent": True}, "condition 'percent' must be like 40, not true"),

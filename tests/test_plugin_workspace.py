@@ -174,7 +174,7 @@ def test_a_scenario_is_chosen_with_conditions(invoice_sandbox: InvoiceSandbox) -
     chosen = invoice_sandbox.scenario("late-payment", late=timedelta(days=20))
     assert (chosen["name"], chosen["conditions"]) == (
         "late-payment",
-        {"dates": True, "late": "P20D"},
+        {"businessDays": False, "dates": True, "late": "P20D"},
     )
 
 

@@ -98,7 +98,7 @@ def test_a_file_is_read_as_it_stands(tmp_path: Path, vocabulary: Vocabulary) -> 
     assert (read.name, read.purpose) == ("example", "The seller declines the offer.")
     assert read.begins == {"sellerId": "sim_seller_of_mine"}
     assert read.needs == {"status": ["Registered", "Verified"]}
-    assert read.conditions == {"dates": True, "patience": "P1D"}
+    assert read.conditions == {"businessDays": False, "dates": True, "patience": "P1D"}
     assert read.steps[1] == Reaction(1, "start", timedelta(seconds=1), "start-verification")
     assert read.steps[5:] == (
         Reaction(

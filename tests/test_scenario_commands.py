@@ -103,6 +103,7 @@ def test_show_prints_a_scenario_in_words() -> None:
         "Trigger: workspace, record, header",
         f"To start it later, status must be: {statuses}",
         "Condition dates: true",
+        "Condition businessDays: false",
         "",
         "1 second          start-verification   -> VerificationPending",
         "                  records invoice.verification_started",

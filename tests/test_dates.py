@@ -17,6 +17,7 @@ from tests.scenario_run import (
     move,
     offers,
     register,
+    replace_runs,
     status,
     transition,
 )
@@ -165,7 +166,7 @@ def test_every_scenario_can_be_without_dates_and_manual_with_them(client: httpx.
 def test_dates_stop_with_their_scenario_and_start_with_it(client: httpx.Client) -> None:
     choose(client, "happy-path")
     stopped = register(client, dueDate=DUE)
-    choose(client, "manual")
+    replace_runs(client, "manual")
     started = register(client, invoiceNumber="STARTED", dueDate=DUE)
     choose(client, "happy-path", started)
     advance(client, "P100D")

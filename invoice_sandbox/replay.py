@@ -36,7 +36,7 @@ from invoice_sandbox.bundles.saving import (
     START,
 )
 from invoice_sandbox.http.request import CONNECTION
-from invoice_sandbox.runtime.agenda import STEPS_LOG
+from invoice_sandbox.runtime.agenda import ATTEMPTS_LOG
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.runtime.journal_entry import JournalEntry
 from invoice_sandbox.runtime.named_secrets import (
@@ -48,7 +48,7 @@ from invoice_sandbox.runtime.named_secrets import (
     passwords_of,
 )
 from invoice_sandbox.settings import Settings
-from invoice_sandbox.state import MEBIBYTE, Record
+from invoice_sandbox.state import MEBIBYTE, STEPS_LOG, Record
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
@@ -303,7 +303,8 @@ class _Run:
 
     async def _count_steps(self) -> int:
         engine = self.sandbox.engine
-        return engine.store.count_logged(engine.first_workspace, STEPS_LOG)
+        count = engine.store.count_logged
+        return sum(count(engine.first_workspace, name) for name in (STEPS_LOG, ATTEMPTS_LOG))
 
     def _content(self, request: Record) -> bytes:
         if "base64" in request:

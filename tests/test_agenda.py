@@ -15,8 +15,8 @@ import pytest
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.base.clock import instant_text
-from invoice_sandbox.runtime.agenda import STEPS_LOG, STEPS_OF_A_SLICE
-from invoice_sandbox.state import Store
+from invoice_sandbox.runtime.agenda import STEPS_OF_A_SLICE
+from invoice_sandbox.state import STEPS_LOG, Store
 from tests.notes_project import bells, write_note, write_project
 from tests.scenario_run import (
     LIVE,

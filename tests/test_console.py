@@ -26,7 +26,7 @@ from invoice_sandbox.console.topics import (
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.runtime import engine
-from invoice_sandbox.runtime.agenda import STEPS_LOG
+from invoice_sandbox.runtime.agenda import ATTEMPTS_LOG
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state import Log
 from tests.cases import in_turn
@@ -459,7 +459,7 @@ def test_a_change_concerns_the_pages_that_show_it(server: Running, api: httpx.Cl
             if server.in_transaction(lambda state: concerns(state, found, {name}), api)  # noqa: B023
         }
 
-    assert of_newest(STEPS_LOG) == {invoice, delivery, WEBHOOKS}
+    assert of_newest(ATTEMPTS_LOG) == {invoice, delivery, WEBHOOKS}
     assert of_newest(REQUESTS_LOG) == {invoice, REQUESTS}
     assert of_newest(REQUESTS_LOG, 1) == {delivery, REQUESTS}  # it was listed
     assert of_newest(REQUESTS_LOG, 2) == topics  # a moved clock concerns every page

@@ -5,17 +5,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
+from invoice_sandbox import state
 from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.project.conventions import Conventions
 from tests.cases import in_turn
 from tests.scenario_run import advance, data, move, register_new
 from tests.support import Running
+
+CLOSED = "http://127.0.0.1:9/hooks"
+"""A receiver that nobody runs."""
 
 
 @pytest.fixture
@@ -162,6 +167,82 @@ def test_an_unknown_fault_is_rejected(client: httpx.Client) -> None:
     assert response.status_code == 400
 
 
+def pages(client: httpx.Client, path: str, **query: Any) -> list[list[Any]]:
+    """The pages of a list, each with the total that it names."""
+    found = []
+    response = client.get(path, params=query)
+    while True:
+        total = int(response.headers["x-total-count"])
+        found.append([total, *data(response)])
+        if "next" not in response.links:
+            return found
+        response = client.get(response.links["next"]["url"])
+
+
+def test_deliveries_are_filtered_and_paged_with_their_total(client: httpx.Client) -> None:
+    one, other = register_new(client), register_new(client)
+    data(client.post("/api/webhooks", json={"url": CLOSED, "events": ["invoice.verified"]}), 201)
+    move(client, one, "start-verification", "verify")
+    advance(client, "PT0S")
+    endpoints = data(client.get("/sandbox/webhooks"))
+    assert endpoints[0]["url"] == CLOSED
+    assert not [one for one in endpoints if "secret" in one]
+    listed = pages(client, "/sandbox/deliveries", limit=2)
+    assert [len(page) - 1 for page in listed] == [2, 2, 1]
+    assert {page[0] for page in listed} == {5}
+    ids = [delivery["id"] for page in listed for delivery in page[1:]]
+    assert ids == sorted(ids, reverse=True)
+    for query, count in (
+        ({"subject": other}, 1),
+        ({"subject": "unknown"}, 0),
+        ({"status": ["Failed", "Exhausted"]}, 1),
+        ({"status": "Delivered"}, 4),
+        ({"endpointId": endpoints[0]["id"]}, 1),
+        ({"eventType": "invoice.registered"}, 2),
+        ({"eventId": listed[0][1]["eventId"], "subject": one}, 2),
+    ):
+        [[total, *found]] = pages(client, "/sandbox/deliveries", **query)
+        assert total == len(found) == count, query
+    [[_, failed]] = pages(client, "/sandbox/deliveries", status="Failed")
+    shown = data(client.get(f"/sandbox/deliveries/{failed['id']}"))
+    assert failed["subjects"] == shown["event"]["subjects"] == [one]
+    assert shown["endpoint"]["url"] == CLOSED
+    [cause] = data(client.get("/sandbox/requests", params={"id": shown["event"]["requestId"]}))
+    assert cause["path"] == f"/sandbox/invoices/{one}/transition"
+
+
+def test_requests_are_paged_and_the_failed_ones_are_found(client: httpx.Client) -> None:
+    for path in ("partners", "invoices/a", "partners", "invoices/b", "invoices/c"):
+        client.get(f"/api/{path}")
+    listed = pages(client, "/sandbox/requests", limit=2, failed=True)
+    assert [[page[0], *(one["path"] for one in page[1:])] for page in listed] == [
+        [3, "/api/invoices/c", "/api/invoices/b"],
+        [3, "/api/invoices/a"],
+    ]
+    [[total, *fine]] = pages(client, "/sandbox/requests", failed=False, method="GET")
+    assert (total, [one["path"] for one in fine]) == (2, ["/api/partners", "/api/partners"])
+    dropped = client.get("/sandbox/requests", params={"cursor": "req_unknown"})
+    assert data(dropped) == []
+
+
+def test_attempts_to_deliver_do_not_push_steps_out_of_the_agenda(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "_MOST_LOGGED", 3)
+    data(client.put("/sandbox/scenario", json={"name": "auto-progress"}))
+    ids = [register_new(client) for _ in range(4)]
+    advance(client, "PT3S")
+    agenda = data(client.get("/sandbox/agenda"))
+    dos = Counter(step["do"] for step in agenda["done"])
+    assert dos["deliver"] == 3
+    assert dos["finish-verification"] == 4
+    about = data(client.get("/sandbox/agenda", params={"subject": ids[:1], "limit": 2}))
+    assert {step["subject"] for step in about["done"]} == {ids[0]}
+    assert len(about["due"]) == len(about["done"]) == 2 < about["count"]["due"]
+    steps = data(client.get("/sandbox/agenda", params={"deliveries": False}))
+    assert "deliver" not in {step["do"] for step in steps["done"] + steps["due"]}
+
+
 def test_a_key_that_may_look_changes_nothing(server: Running, client: httpx.Client) -> None:
     """It may use every reading operation of the control API that shows the workspace."""
     made = data(client.post("/api/developer/api-keys", json={"scopes": ["sandbox:read"]}), 201)
@@ -176,6 +257,7 @@ def test_a_key_that_may_look_changes_nothing(server: Running, client: httpx.Clie
     assert may == {
         *("getAcceptanceReport", "getAcceptanceRun", "getAgenda", "listAcceptanceRuns"),
         *("getClock", "getCoverage", "getDelivery", "getInbox", "getLedger"),
+        *("listDeliveries", "listEndpoints"),
         *("listEvents", "listFaults", "listRequests", "listScenarios", "listSnapshots"),
         *("listTransitions", "listVerdicts"),
         *("getAcceptanceBundle", "streamRequests"),

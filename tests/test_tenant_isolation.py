@@ -218,6 +218,8 @@ LISTING = {
     "listRequests": "/sandbox/requests",
     "getInbox": "/sandbox/inbox",
     "listEvents": "/sandbox/event-log",
+    "listDeliveries": "/sandbox/deliveries",
+    "listEndpoints": "/sandbox/webhooks",
     "getRecording": "/sandbox/recording",
     "listAcceptanceRuns": "/sandbox/acceptance/runs",
     "listUsers": "/sandbox/users",

@@ -28,10 +28,10 @@ from invoice_sandbox.http.pages import ASGIApplication, respond_with
 from invoice_sandbox.http.request import Reply, Request
 from invoice_sandbox.http.routing import Page
 from invoice_sandbox.openapi.load.operations import CONSOLE
-from invoice_sandbox.runtime.agenda import STEPS_LOG
+from invoice_sandbox.runtime.agenda import ATTEMPTS_LOG
 from invoice_sandbox.runtime.engine import Engine, TooManyStreamsError
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
-from invoice_sandbox.state import Log
+from invoice_sandbox.state import STEPS_LOG, Log
 from invoice_sandbox.webhooks.inbox import INBOX_LOG
 
 _MAX_FORM: Final = 256 * 1024
@@ -39,7 +39,7 @@ _THREADS: Final = 4
 _SECONDS_BETWEEN_CHANGES: Final = 0.5
 """A stream reports changes no more often than this."""
 
-LOGS: Final = (REQUESTS_LOG, STEPS_LOG, INBOX_LOG)
+LOGS: Final = (REQUESTS_LOG, STEPS_LOG, ATTEMPTS_LOG, INBOX_LOG)
 """Logs of which one gets an entry whenever something has changed."""
 
 _ALIVE: Final = b": connected\n\n"

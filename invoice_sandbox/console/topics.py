@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
-from invoice_sandbox.runtime.agenda import STEPS_LOG
+from invoice_sandbox.runtime.agenda import ATTEMPTS_LOG
 from invoice_sandbox.runtime.journal import REQUESTS_LOG, Entry, mentions
 from invoice_sandbox.runtime.journal_entry import JournalEntry
-from invoice_sandbox.state import Log, Record, Transaction
-from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT
+from invoice_sandbox.state import STEPS_LOG, Log, Record, Transaction
 from invoice_sandbox.webhooks.inbox import INBOX_LOG
-from invoice_sandbox.webhooks.outbox import DELIVER, DELIVERIES, EVENTS
+from invoice_sandbox.webhooks.outbox import DELIVERIES, EVENTS
 
 REQUESTS: Final = "requests"
 CHANGES: Final = "changes"
@@ -41,16 +40,13 @@ def concerns(state: Transaction, found: Mapping[str, Log], topics: Set[str]) -> 
     if not topics:
         return True
     ids = topics - _WORDS
-    requests = found[REQUESTS_LOG].entries
+    entries = {name: log.entries for name, log in found.items()}
     return (
-        any(_is_request_about(entry, topics, ids) for entry in requests)
-        or any(not topics.isdisjoint(_of_step(state, entry, ids)) for entry in _steps(found))
-        or (WEBHOOKS in topics and bool(found[INBOX_LOG].entries))
+        any(_is_request_about(entry, topics, ids) for entry in entries[REQUESTS_LOG])
+        or any(not topics.isdisjoint(_of_step(entry)) for entry in entries[STEPS_LOG])
+        or (WEBHOOKS in topics and bool(entries[ATTEMPTS_LOG] or entries[INBOX_LOG]))
+        or any(not ids.isdisjoint(_of_attempt(state, entry)) for entry in entries[ATTEMPTS_LOG])
     )
-
-
-def _steps(found: Mapping[str, Log]) -> tuple[Record, ...]:
-    return found[STEPS_LOG].entries
 
 
 def _is_request_about(entry: Entry, topics: Set[str], ids: Set[str]) -> bool:
@@ -70,13 +66,16 @@ def _summary(entry: Entry) -> tuple[str, str, Mapping[str, Any]]:
     return entry["method"], entry["path"], entry["why"]
 
 
-def _of_step(state: Transaction, entry: Record, ids: Set[str]) -> Iterator[str]:
-    """The topics of a step; an attempt to deliver also has the records of its event."""
-    is_attempt = entry["do"] in {DELIVER, CLOSE_ENDPOINT}
-    yield WEBHOOKS if is_attempt else STEPS
+def _of_step(entry: Record) -> Iterator[str]:
+    """The topics of a step, which are also the records that it is about."""
+    yield STEPS
     yield str(entry["subject"])
     yield from map(str, entry["with"].values())
-    if ids and is_attempt:
-        delivery = state.get(DELIVERIES, str(entry["subject"])) or {}
-        event = state.get(EVENTS, delivery.get("eventId", "")) or {}
-        yield from event.get("subjects", ())
+
+
+def _of_attempt(state: Transaction, entry: Record) -> Iterator[str]:
+    """The delivery of an attempt, and the records that its event is about."""
+    yield str(entry["subject"])
+    delivery = state.get(DELIVERIES, str(entry["subject"])) or {}
+    event = state.get(EVENTS, delivery.get("eventId", "")) or {}
+    yield from event.get("subjects", ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -12,15 +12,15 @@ from invoice_sandbox.base.clock import clock_at, instant_text, parse_duration, p
 from invoice_sandbox.base.errors import conflict
 from invoice_sandbox.base.waiting import Later
 from invoice_sandbox.runtime.agenda import (
+    ATTEMPTS_LOG,
     MAX_STEPS,
-    STEPS_LOG,
     Advance,
     EndlessError,
     in_order,
     step_summary,
 )
 from invoice_sandbox.runtime.control_call import ControlCall
-from invoice_sandbox.state import Record
+from invoice_sandbox.state import STEPS_LOG, Record
 
 MAX_PENDING: Final = 100
 """Deliveries that the response to an advance lists as left."""
@@ -58,12 +58,42 @@ def advance_clock(call: ControlCall) -> Later:
 
 
 def get_agenda(call: ControlCall) -> Record:
-    """The due steps in order, and the finished steps, newest first."""
-    with call.engine.store.transaction(call.workspace.id) as state:
-        lanes = call.engine.store.due_times(call.workspace.id)
-        due = state.steps(*lanes)
-    done = call.engine.store.log(call.workspace.id, STEPS_LOG)
-    return {"due": [step_summary(step) for step in due], "done": in_order(done.entries)[::-1]}
+    """The due steps in order, and the finished steps, newest first; of the records that the query
+    names, and not more than its ``limit`` of each. The counts are those of all."""
+    store, subjects = call.engine.store, set(call.query.get("subject", ()))
+    with store.transaction(call.workspace.id) as state:
+        steps = state.steps(*_lanes(call))
+    due = [step for step in map(step_summary, steps) if _is_about(step, subjects)]
+    logs = (STEPS_LOG, ATTEMPTS_LOG) if _has_deliveries(call) else (STEPS_LOG,)
+    entries = [entry for name in logs for entry in store.log(call.workspace.id, name).entries]
+    done = [entry for entry in entries if _is_about(entry, subjects)]
+    limit = call.query.get("limit")
+    return {
+        "due": due[:limit],
+        "done": in_order(done)[::-1][:limit],
+        "count": {"due": len(due), "done": len(done)},
+    }
+
+
+def _lanes(call: ControlCall) -> list[str | None]:
+    if not _has_deliveries(call):
+        return [None]
+    return [*call.engine.store.due_times(call.workspace.id)]
+
+
+def _has_deliveries(call: ControlCall) -> bool:
+    return bool(call.query.get("deliveries", True))
+
+
+def _is_about(step: Record, subjects: Set[str]) -> bool:
+    """True if a step is about one of the records, or if there are none."""
+    return (
+        not subjects
+        or step["subject"] in subjects
+        or not subjects.isdisjoint(
+            value for value in step["with"].values() if isinstance(value, str)
+        )
+    )
 
 
 def _now(call: ControlCall) -> datetime:

@@ -13,7 +13,7 @@ from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.errors import conflict
 from invoice_sandbox.control.acceptance import BUNDLES
 from invoice_sandbox.project.api import Response
-from invoice_sandbox.runtime.agenda import STEPS_LOG
+from invoice_sandbox.runtime.agenda import finished
 from invoice_sandbox.runtime.control_call import STREAM, ControlCall, Raw
 from invoice_sandbox.runtime.engine import STREAMS_OF_A_WORKSPACE, Engine
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
@@ -39,10 +39,13 @@ def list_requests(call: ControlCall) -> Response:
         partial(_matches, query),
         query.get("text", ""),
         query.get("limit", _DEFAULT_LIMIT),
+        older_than=query.get("cursor"),
         with_control="id" in query and allows(call.credential.scopes, CONTROL),
     )
-    headers = (("X-Total-Count", str(page.total)), ("X-Journal-Dropped", str(page.dropped)))
-    return Response(page.entries, headers)
+    headers = [("X-Total-Count", str(page.total)), ("X-Journal-Dropped", str(page.dropped))]
+    if page.has_more:
+        headers.append(call.link_to_next("/sandbox/requests", page.entries[-1]["requestId"]))
+    return Response(page.entries, tuple(headers))
 
 
 def stream_requests(call: ControlCall) -> Raw:
@@ -106,6 +109,7 @@ _FILTERS: Final[Mapping[str, Callable[[Record, Any], bool]]] = {
     "operation": lambda entry, wanted: entry["operation"] == wanted,
     "method": lambda entry, wanted: entry["method"] == wanted.upper(),
     "status": lambda entry, wanted: entry["status"] == wanted,
+    "failed": lambda entry, wanted: ((entry["status"] or 599) >= 400) is wanted,
     "fault": lambda entry, wanted: ("fault" in entry["why"]) is wanted,
     "id": lambda entry, wanted: entry["requestId"] == wanted,
 }
@@ -121,7 +125,6 @@ def get_recording(call: ControlCall) -> Record:
     secrets = named_secrets(engine, workspace)
     log = engine.store.log(workspace.id, REQUESTS_LOG)
     outcomes = engine.store.log(workspace.id, OUTCOMES_LOG)
-    steps = engine.store.log(workspace.id, STEPS_LOG)
     journal = [secrets.recorded(entry) for entry in log.entries]
     is_whole = all(isinstance(entry, JournalEntry) for entry in log.entries)
     taken = _beginning(engine, workspace)
@@ -141,7 +144,7 @@ def get_recording(call: ControlCall) -> Record:
         "end": _shown(end, end.workspace.clock, secrets),
         "scenarios": _scenarios(engine, end),
         "journal": journal,
-        "steps": [secrets.redacted(entry) for entry in steps.entries],
+        "steps": [secrets.redacted(entry) for entry in finished(engine.store, workspace.id)],
         "deliveries": [secrets.redacted(published_delivery(delivery)) for delivery in deliveries],
         "outcomes": [secrets.redacted(entry) for entry in outcomes.entries],
     }

@@ -18,7 +18,12 @@ from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import STREAM, ControlCall, PublicControlCall, Raw
 from invoice_sandbox.state import Condition, NoWorkspaceError, Record, Transaction
 from invoice_sandbox.webhooks.attempts import explained_delivery
-from invoice_sandbox.webhooks.endpoints import ENABLED, ENDPOINTS, all_endpoints
+from invoice_sandbox.webhooks.endpoints import (
+    ENABLED,
+    ENDPOINTS,
+    all_endpoints,
+    published_endpoint,
+)
 from invoice_sandbox.webhooks.inbox import (
     INBOX_LOG,
     SENT_AT,
@@ -104,13 +109,64 @@ def _with_deliveries(state: Transaction, event: Record) -> Record:
     return {**event, "deliveries": [published_delivery(delivery) for delivery in deliveries]}
 
 
+def list_endpoints(call: ControlCall) -> list[Record]:
+    """Return the webhook endpoints without their secrets, newest first."""
+    with call.engine.store.transaction(call.workspace.id) as state:
+        return [published_endpoint(record) for record in reversed(all_endpoints(state))]
+
+
+def list_deliveries(call: ControlCall) -> Response:
+    """Return a page of the deliveries that match every filter of the query, newest first, each with
+    the ids of the records that its event is about."""
+    query, limit = call.query, call.query.get("limit", _DEFAULT_LIMIT)
+    with call.engine.store.transaction(call.workspace.id) as state:
+        where = (
+            *(Condition(name, "=", query[name]) for name in _EQUAL & query.keys()),
+            *([Condition("status", "in", tuple(query["status"]))] if "status" in query else ()),
+            *(_about(state, query["subject"]) if "subject" in query else ()),
+        )
+        page = state.page(DELIVERIES, limit=limit, before=query.get("cursor"), where=where)
+        total = state.count(DELIVERIES, where)
+        listed = [_with_subjects(state, delivery) for delivery in page.records]
+    headers = [("X-Total-Count", str(total))]
+    if page.next_position is not None:
+        headers.append(call.link_to_next("/sandbox/deliveries", page.next_position))
+    return Response(listed, tuple(headers))
+
+
+def _with_subjects(state: Transaction, delivery: Record) -> Record:
+    event = state.get(EVENTS, delivery["eventId"]) or {}
+    return {**published_delivery(delivery), "subjects": event.get("subjects", [])}
+
+
+_EQUAL: Final = frozenset({"endpointId", "eventId", "eventType"})
+"""Filters of deliveries by a member of the same name."""
+
+
+def _about(state: Transaction, subject: str) -> tuple[Condition, ...]:
+    events = state.page(EVENTS, where=(Condition("subjects", "has", subject),), shared=True)
+    return (Condition("eventId", "in", tuple(event["id"] for event in events.records)),)
+
+
 def get_delivery(call: ControlCall) -> Record:
-    """A delivery with what was signed, and with which secrets. Raises ApiError 404."""
+    """A delivery with its event and endpoint, what was signed, and with which secrets.
+
+    Raises ApiError 404.
+    """
     with call.engine.store.transaction(call.workspace.id) as state:
         delivery = _delivery(state, call)
         endpoint = state.get(ENDPOINTS, delivery["endpointId"])
         event = state.get(EVENTS, delivery["eventId"])
-    return published_delivery(explained_delivery(delivery, event, endpoint))
+    cause = {name: event[name] for name in _CAUSE if name in event} if event else None
+    return {
+        **published_delivery(explained_delivery(delivery, event, endpoint)),
+        "event": cause,
+        "endpoint": published_endpoint(endpoint) if endpoint else None,
+    }
+
+
+_CAUSE: Final = ("id", "type", "at", "subjects", "requestId", "stepNumber")
+"""Members of an event that show what it is about and what caused it."""
 
 
 def replay_delivery(call: ControlCall) -> Later:

@@ -22,6 +22,7 @@ from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.threads import Threads
 from invoice_sandbox.state import (
+    STEPS_LOG,
     NoWorkspaceError,
     Record,
     ScheduledStep,
@@ -34,8 +35,8 @@ from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT, TIMEOUT
 from invoice_sandbox.webhooks.lanes import Lanes
 from invoice_sandbox.webhooks.outbox import DELIVER
 
-STEPS_LOG: Final = "steps"
-"""The log of the steps that ran in a workspace."""
+ATTEMPTS_LOG: Final = "attempts"
+"""The log of the attempts to deliver, which are too many to share one with the steps."""
 
 MAX_STEPS: Final = 10_000
 """Steps that run without a pause before the agenda stops: a scenario may be an endless loop."""
@@ -399,8 +400,9 @@ class Agenda:
             await asyncio.sleep(0)  # others go on
 
     def log(self, workspace_id: str, entry: Record) -> None:
-        """Add an entry to the log of the steps of a workspace."""
-        self._store.append(workspace_id, STEPS_LOG, entry)
+        """Add an entry to the log of the steps of a workspace, or to that of its attempts."""
+        log_name = ATTEMPTS_LOG if _is_attempt(entry) else STEPS_LOG
+        self._store.append(workspace_id, log_name, entry)
         for collector in self._collecting.get(workspace_id, ()):
             collector.append(entry)
 
@@ -501,6 +503,12 @@ class Agenda:
             self._plan(workspace_id, self._system_clock.now() + _PAUSE)
         except Exception:  # other workspaces go on
             log.exception("%s: the due steps have stopped", workspace_id)
+
+
+def finished(store: Store, workspace_id: str) -> list[Record]:
+    """The log entries of the steps and of the attempts to deliver, in order."""
+    logs = [store.log(workspace_id, name) for name in (STEPS_LOG, ATTEMPTS_LOG)]
+    return in_order(entry for log in logs for entry in log.entries)
 
 
 def in_order(entries: Iterable[Record]) -> list[Record]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from invoice_sandbox.base.clock import duration_text, instant_text
 from invoice_sandbox.project.api import Context, Origin
@@ -90,6 +91,15 @@ class ControlCall(PublicControlCall):
         if workspace is None:
             raise NoWorkspaceError(self.workspace.id)
         return workspace
+
+    def link_to_next(self, path: str, cursor: str | int) -> tuple[str, str]:
+        """The header that names the next page of a list: its query with another ``cursor``."""
+        query = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in {**self.query, "cursor": cursor}.items()
+        }
+        address = f"{self.engine.public_path}{path}?{urlencode(query, doseq=True)}"
+        return "Link", f'<{address}>; rel="next"'
 
     def is_there(self) -> bool:
         """True unless the caller's workspace was deleted meanwhile."""

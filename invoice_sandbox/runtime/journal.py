@@ -96,10 +96,12 @@ class Journal:
         text: str,
         limit: int,
         *,
+        older_than: str | None = None,
         with_control: bool = False,
     ) -> JournalPage:
         """Return the entries that match, and that show ``text`` in the path or a body.
 
+        ``older_than``: only those before the request of that id; none if it was dropped.
         ``with_control``: also those that are not listed, such as changes by the control API.
         """
         log = self._store.log(workspace_id, REQUESTS_LOG)
@@ -110,8 +112,13 @@ class Journal:
         ]
         if text:
             entries = [entry for entry in entries if _shows(self._shown_entry(entry), text)]
-        shown = [self._shown_entry(entry) for entry in entries[:limit]]
-        return JournalPage(shown, len(entries), log.dropped)
+        first = 0
+        if older_than is not None:
+            ids = [_summary(entry)["requestId"] for entry in entries]
+            first = ids.index(older_than) + 1 if older_than in ids else len(ids)
+        page = entries[first : first + limit]
+        shown = [self._shown_entry(entry) for entry in page]
+        return JournalPage(shown, len(entries), log.dropped, first + limit < len(entries))
 
     def whole(self, workspace_id: str, new_recorder: Callable[[], Recorder]) -> list[Record]:
         """Return every kept entry, oldest first, as a recording has it: with ``isListed``.
@@ -155,11 +162,13 @@ def _is_listed(entry: JournalEntry | Record) -> bool:
 
 class JournalPage(NamedTuple):
     """Entries as the journal shows them, newest first, not more than were asked for; the number of
-    all that match in ``total``, and of older ones that were ``dropped``."""
+    all that match in ``total``, and of older ones that were ``dropped``. ``has_more``: older ones
+    match as well."""
 
     entries: list[Record]
     total: int
     dropped: int
+    has_more: bool
 
 
 def _summary(entry: JournalEntry | Record) -> Record:

@@ -74,7 +74,7 @@ class Machine:
 
     ``created`` is the type of the event that creation records, or empty. ``states`` and
     ``transitions`` (one per state and trigger) are in the order of the file. ``by_clients`` are the
-    triggers that requests cause.
+    triggers that requests cause. ``tones`` are ``good``, ``wait`` or ``bad``, by state.
     """
 
     name: str
@@ -84,6 +84,7 @@ class Machine:
     states: tuple[str, ...]
     transitions: tuple[Transition, ...]
     by_clients: tuple[str, ...] = ()
+    tones: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def legal(self) -> Mapping[str, tuple[str, ...]]:
@@ -156,6 +157,7 @@ def _machine(name: str, raw: Mapping[str, Any]) -> Machine:
         tuple(dict.fromkeys((raw["initial"], *named))),
         transitions,
         tuple(raw.get("byClients", [])),
+        {state: tone for tone, states in raw.get("tones", {}).items() for state in states},
     )
 
 
@@ -192,12 +194,15 @@ def _unreached_mentions(
     written: Iterable[tuple[Pointer, Transition]],
     entrances: Mapping[str, Pointer],
 ) -> Iterator[FileProblem]:
-    """Yield states in ``from`` or ``terminal`` that no transition leads to, each once."""
+    """Yield states in ``from``, ``terminal`` or ``tones`` that no transition leads to, once."""
     mentions: dict[str, Pointer] = {}
     for pointer, move in written:
         mentions.setdefault(move.from_, pointer)
     for index, state in enumerate(raw["terminal"]):
         mentions.setdefault(state, ("machines", machine.name, "terminal", index))
+    for tone, states in raw.get("tones", {}).items():
+        for index, state in enumerate(states):
+            mentions.setdefault(state, ("machines", machine.name, "tones", tone, index))
     for state, pointer in mentions.items():
         if state not in entrances:
             yield FileProblem(

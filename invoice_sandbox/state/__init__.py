@@ -137,6 +137,18 @@ MAX_CONTENTS: Final = 8 * MEBIBYTE
 """Bytes of records that a recording has."""
 
 
+STEPS_LOG: Final = "steps"
+"""The log of the steps that ran in a workspace, without the attempts to deliver."""
+
+_MOST_LOGGED: Final = 1_000
+_MOST_STEPS: Final = 5_000
+
+
+def most_logged(log: str) -> int:
+    """The most entries of a log; older ones are dropped. Steps are the reasons of every record."""
+    return _MOST_STEPS if log == STEPS_LOG else _MOST_LOGGED
+
+
 OUTCOMES_LOG: Final = "outcomes"
 """The log of what webhook receivers responded, so that a replay gives the same responses."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -29,6 +29,7 @@ from invoice_sandbox.state import (
     Snapshot,
     Workspace,
     check_limit,
+    most_logged,
 )
 from invoice_sandbox.state.collection import RECORD_BYTES, Collection, Row
 
@@ -47,7 +48,6 @@ STEP_BYTES: Final = 400
 NUMBER_BYTES: Final = 200
 """Bytes that a scheduled step takes besides its text, and what a counter takes."""
 
-LOG_ENTRIES: Final = 1000
 LOG_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -173,7 +173,7 @@ class State:
 class BoundedLog:
     """The latest entries. Older ones are dropped and counted."""
 
-    def __init__(self, entries: int = LOG_ENTRIES, size: int = LOG_BYTES) -> None:
+    def __init__(self, entries: int, size: int = LOG_BYTES) -> None:
         self._most, self._most_bytes = entries, size
         self._entries: deque[Any] = deque()
         self._sizes: deque[int] = deque()
@@ -206,6 +206,14 @@ class BoundedLog:
         return Log(tuple(islice(self._entries, older, None)), self._dropped + older)
 
 
+class _Logs(dict[str, BoundedLog]):
+    """The logs of a workspace by name; one that was never written is empty."""
+
+    def __missing__(self, name: str) -> BoundedLog:
+        log = self[name] = BoundedLog(most_logged(name))
+        return log
+
+
 class Space:
     """Everything of one workspace."""
 
@@ -213,7 +221,7 @@ class Space:
         self.state = State(workspace)
         self.last_used = now
         self.snapshots: dict[str, tuple[Snapshot, State]] = {}
-        self.logs: defaultdict[str, BoundedLog] = defaultdict(BoundedLog)
+        self.logs = _Logs()
         self.snapshots_numbered = 0
         self.news: asyncio.Event | None = None
 

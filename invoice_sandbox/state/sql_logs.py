@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.state import Log, NoWorkspaceError, Record, sql
+from invoice_sandbox.state import Log, NoWorkspaceError, Record, most_logged, sql
 from invoice_sandbox.state.columns import decoded, encoded
-from invoice_sandbox.state.memory import LOG_BYTES, LOG_ENTRIES
+from invoice_sandbox.state.memory import LOG_BYTES
 
 _DELAY: Final = 1.0
 """Seconds after which entries are written, if nothing was added meanwhile."""
@@ -43,20 +43,20 @@ class _Entry(NamedTuple):
 class _Waiting:
     """The last entries of a log that wait to be written, and how many there were."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.count = 0
-        self.entries: deque[_Entry] = deque(maxlen=LOG_ENTRIES)
+        self.entries: deque[_Entry] = deque(maxlen=most)
 
     def split(self, first: int) -> _Waiting:
         """Keep the first entries and return the others."""
-        others = _Waiting()
+        others = _Waiting(self.entries.maxlen or 0)
         others.count = len(self.entries) - first
         self.count -= others.count
         others.entries.extendleft(self.entries.pop() for _ in range(others.count))
         return others
 
 
-_NONE: Final = _Waiting()
+_NONE: Final = _Waiting(0)
 
 
 class SqlLogs:
@@ -92,7 +92,7 @@ class SqlLogs:
         key, added = (workspace_id, log), _Entry(entry, size, shown)
         with self._lock:
             is_first = not self._waiting
-            waiting = self._waiting.setdefault(key, _Waiting())
+            waiting = self._waiting.setdefault(key, _Waiting(most_logged(log)))
             waiting.count += 1
             waiting.entries.append(added)
             self._added += 1
@@ -171,7 +171,7 @@ class SqlLogs:
         """Let entries wait that were not written, before those that were added since."""
         with self._lock:
             for key, older in waiting.items():
-                newer = self._waiting.get(key, _Waiting())
+                newer = self._waiting.get(key, _NONE)
                 older.count += newer.count
                 older.entries.extend(newer.entries)
                 self._waiting[key] = older
@@ -190,7 +190,7 @@ class SqlLogs:
             if entry.shown is not None:
                 whole[number] = entry.entry
         session.write([(sql.ADD_ENTRY, rows)])
-        gone = last - LOG_ENTRIES
+        gone = last - most_logged(log)
         session.write([(sql.TRIM, [(workspace_id, log, gone)])])
         for number in [number for number in whole if number <= gone]:
             del whole[number]
@@ -237,7 +237,7 @@ class SqlLogs:
         own, whole = self._own(key), self._whole.get(key, {})
         row = session.one(sql.LOGGED, key)
         last = (row[0] if row else 0) + own.count
-        first, entries, left = max(after, last - LOG_ENTRIES), list[Any](), LOG_BYTES
+        first, entries, left = max(after, last - most_logged(log)), list[Any](), LOG_BYTES
         stored = session.all(sql.ENTRIES, (*key, first)) if row else []
         rows: list[tuple[int, int, _Entry | None, bytes]]
         rows = [(number, size, None, content) for number, size, content in stored]

@@ -39,6 +39,7 @@ pytestmark = pytest.mark.slow
 VIEWS = [
     *("", "/records/invoices", "/requests", "/webhooks", "/scenario", "/acceptance", "/contract"),
     "/sign-in",
+    "/new",
 ]
 SENT = {"/sandbox/%zz\u202e", "//evil.example/"}
 """Paths of forms that are sent to this server, which rejects them."""
@@ -366,7 +367,7 @@ def test_a_document_without_handlers_has_the_views_that_make_sense(tmp_path: Any
     with serving_contract(tmp_path, contract({})) as client:
         page = client.get("/console")
         views = re.findall(r'<li><a href="/console([^"]*)"', page.text)
-        assert views == ["", "/requests", "/scenario", "/contract"]
+        assert views == ["", "/requests", "/scenario", "/contract", "/new"]
         assert "/sandbox/clock/advance" in page.text
         client.post("/check", json={})
         for view in views:

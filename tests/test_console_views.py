@@ -28,7 +28,7 @@ from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.cases import in_turn
 from tests.interop.node import node
 from tests.receivers import Message, receiving, subscribe
-from tests.scenario_run import INVOICE, advance, data, move, register_new, verified
+from tests.scenario_run import INVOICE, advance, data, move, register_new, until, verified
 from tests.support import FROZEN, OPTIONAL, PATIENCE, Running, serving
 from tests.test_console import VIEWS, act, api, key, status_of, visitor
 from tests.test_sessions import AUDITOR, PASSWORD, logged_in
@@ -153,16 +153,34 @@ def test_a_page_of_another_origin_reads_nothing(
 # Overview and contract
 
 
-def test_first_steps_are_commands_until_something_happened(
+def test_first_steps_are_ticked_off_and_end_with_a_webhook(
     visitor: httpx.Client, api: httpx.Client
 ) -> None:
-    page = text_of(visitor.get("/console"))
-    for command in ("curl http://", "-X POST", "/sandbox/inbox/", '{"by":"PT1H"}', "<API_KEY>"):
-        assert command in page
-    example = re.search(r"--data-raw '(\{\"sellerId.*?\})'", page)
-    assert example
-    data(api.post("/api/invoices", json=json.loads(example[1])), 201)
-    assert "First steps" not in visitor.get("/console").text
+    api.put("/sandbox/scenario", json={"name": "auto-progress"})
+
+    def first_steps() -> list[bool]:
+        page = visitor.get("/console").text
+        rows = re.findall(r'<li id="first-\w+">(.*?)</li>', page, flags=re.DOTALL)
+        return [">done<" in row for row in rows]
+
+    page = visitor.get("/console")
+    assert "export SANDBOX_API_KEY=&lt;API_KEY&gt;" in page.text
+    assert len(re.findall("curl -X POST", page.text)) == 3
+    assert first_steps() == [False, False, False, False]
+    for number, label in enumerate(labels(page), 1):
+        form = fields_of(page, label)
+        assert act(visitor, **form).status_code == 200
+        assert first_steps()[:3] == [step < number for step in range(3)]
+    until(lambda: first_steps()[3], "a webhook arrives")
+    finished = visitor.get("/console")
+    assert '<details class="card steps" id="first-steps">' in finished.text
+    assert "First steps: done" in finished.text
+    assert "in the inbox" in text_of(finished)
+
+
+def labels(page: httpx.Response) -> list[str]:
+    """The buttons of the first steps."""
+    return re.findall(r'<li id="first-\d">.*?<button[^>]*>(.*?)</button>', page.text, re.DOTALL)
 
 
 def test_a_request_shows_the_member_that_was_meant(
@@ -537,7 +555,7 @@ def signed() -> Iterator[tuple[Message, str, dict[str, str]]]:
 
 _MISSING = {
     "Python": "needs Python: make install",
-    "JavaScript": "needs Node.js: make interop",
+    "Node.js": "needs Node.js: make interop",
     "Java": f"{OPTIONAL} needs Java: install a JDK",
     "Go": f"{OPTIONAL} needs Go: install it",
 }

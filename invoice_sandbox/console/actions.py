@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from flask import Response, g, redirect, render_template, request
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.console.client import is_repeated
+from invoice_sandbox.console.client import Received, is_repeated
 from invoice_sandbox.console.common import client, contents, curl, page_url, pages
 from invoice_sandbox.console.effects import Effect, effect_of
 from invoice_sandbox.console.visitor import (
@@ -57,24 +57,41 @@ def call() -> Response:
     received = client().with_headers(headers).send(method, path, content.encode())
     if content:
         headers.setdefault("content-type", "application/json")
-    return _shown(
-        effect=effect_of(method, path, received),
-        received=received,
-        method=method,
-        path=path,
-        command=curl(method, path, headers, content or None),
-    )
+    command = curl(method, path, headers, content or None)
+    effect = effect_of(method, path, received)
+    return _page(shown_effect(effect, received, method, path, command))
 
 
 def _not_sent(text: str) -> Response:
-    return _shown(400, effect=Effect("bad", text))
+    return _page(shown_effect(Effect("bad", text)), 400)
 
 
-def _shown(status: int = 200, **found: Any) -> Response:
-    """The panel with the effect of an action; without JavaScript, a page with it."""
-    template = "panel.html" if "HX-Request" in request.headers else "result.html"
-    typed = {name: text for name, text in request.form.items() if name.startswith(_FIELD)}
-    return Response(render_template(template, typed=typed, back=_back(), page="", **found), status)
+def shown_effect(
+    effect: Effect,
+    received: Received | None = None,
+    method: str = "",
+    path: str = "",
+    command: str = "",
+) -> str:
+    """The panel with the effect of a request; without ``received`` nothing was sent."""
+    return render_template(
+        "panel.html",
+        effect=effect,
+        received=received,
+        method=method,
+        path=path,
+        command=command,
+        typed={name: text for name, text in request.form.items() if name.startswith(_FIELD)},
+        key_prefix=contents().engine.project.conventions.key_prefix,
+    )
+
+
+def _page(panel: str, status: int = 200) -> Response:
+    """The panel alone; without JavaScript, a page with it."""
+    if "HX-Request" in request.headers:
+        return Response(panel, status)
+    page = render_template("result.html", panel=panel, back=_back(), page="")
+    return Response(page, status)
 
 
 def _back() -> str:

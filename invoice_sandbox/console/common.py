@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from flask import Blueprint, current_app, g
+from markupsafe import Markup, escape
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.operations import CONSOLE
@@ -59,6 +61,11 @@ def shown(value: Any) -> str:
     if isinstance(value, str):
         return value
     return jsonio.dumps(value).decode().strip('"')
+
+
+def prose(text: str) -> Markup:
+    """A text of a contract, in which what stands between backticks is code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  escaped
 
 
 def figure(value: Any) -> str:

@@ -32,9 +32,9 @@ def all_webhooks() -> str:
         count=len(chosen),
         statuses=Counter(delivery["status"] for delivery in deliveries),
         wanted=wanted,
-        events=sorted(contents().engine.project.lifecycle.events),
         inbox=client().get("/sandbox/inbox"),
         trigger=addresses.get("triggerEvent"),
+        test=addresses.get("testWebhook"),
         actions=[addresses[name] for name in _ACTIONS if name in addresses],
         register=addresses.get(contents().engine.project.conventions.register_operation or ""),
     )

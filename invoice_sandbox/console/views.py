@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -11,7 +12,15 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 from flask import Flask, Response, abort, g, redirect, render_template, request
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.console import acceptance, actions, contract, deliveries, journal, scenario
+from invoice_sandbox.console import (
+    acceptance,
+    actions,
+    contract,
+    creating,
+    deliveries,
+    journal,
+    scenario,
+)
 from invoice_sandbox.console.client import CLIENT, POSITION, VISITOR, Client, Received
 from invoice_sandbox.console.common import (
     JOURNAL,
@@ -23,21 +32,25 @@ from invoice_sandbox.console.common import (
     page_url,
     pages,
     pretty,
+    prose,
     shown,
     webhooks,
 )
+from invoice_sandbox.console.creating import example_of
 from invoice_sandbox.console.drawing import drawing_of
 from invoice_sandbox.console.timeline import anchor, timeline_of
 from invoice_sandbox.console.topics import CHANGES, REQUESTS, STEPS, WEBHOOKS
 from invoice_sandbox.http.pages import protect
 from invoice_sandbox.openapi.load.operations import CONSOLE
+from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.webhooks.outbox import DELIVER
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response as Redirect
 
-    from invoice_sandbox.console.records import Contents, Records
+    from invoice_sandbox.console.records import Address, Contents, Records
 
-VIEWS: Final = (acceptance, actions, contract, deliveries, journal, scenario)
+VIEWS: Final = (acceptance, actions, contract, creating, deliveries, journal, scenario)
 """The modules that add their pages to the blueprint."""
 
 _POLICY: Final = (
@@ -62,7 +75,7 @@ def flask_app(contents: Contents) -> Flask:
     app.register_blueprint(pages, url_prefix=CONSOLE)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(
-        anchor=anchor, figure=figure, pretty=pretty, shown=shown, query=urlencode
+        anchor=anchor, figure=figure, pretty=pretty, prose=prose, shown=shown, query=urlencode
     )
     app.before_request(_open)
     app.context_processor(_common)
@@ -114,6 +127,7 @@ def _views(found: Contents) -> Iterator[tuple[str, str]]:
     if found.engine.project.plans is not None:
         yield "acceptance", "Acceptance"
     yield "contract", "Contract"
+    yield "new", "Create"
 
 
 # Overview
@@ -134,7 +148,8 @@ def overview() -> str:
         (records, client().get(records.listed.path(), {"limit": 1}))
         for records in contents().records
     ]
-    hooks = webhooks()
+    agenda = client().get("/sandbox/agenda")
+    hooks, inbox = webhooks(), client().get("/sandbox/inbox")
     deliveries = hooks.get("deliveries", [])
     return render_template(
         "overview.html",
@@ -147,13 +162,15 @@ def overview() -> str:
         counts=[
             (records, received.headers.get("x-total-count", "")) for records, received in listed
         ],
-        agenda=client().get("/sandbox/agenda"),
+        agenda=agenda,
         scenario=scenario.current_of(client().get("/sandbox/scenarios").rows),
         endpoints=hooks.get("endpoints"),
         disabled=sum(endpoint["status"] == "Disabled" for endpoint in hooks.get("endpoints", [])),
         statuses=Counter(delivery["status"] for delivery in deliveries),
         deliveries=nlargest(_DELIVERIES, deliveries, lambda row: row["attemptedAt"] or ""),
-        steps=list(_first_steps()) if not entries.rows else [],
+        inbox=inbox,
+        steps=list(_first_steps(inbox, ran=_has_run(agenda))),
+        key=DEMO_KEY if g.visitor.current.secret == DEMO_KEY else "<API_KEY>",
     )
 
 
@@ -166,37 +183,60 @@ def _reason(entry: Mapping[str, Any]) -> str:
     return error_message(entry).partition(". ")[0]
 
 
-def _first_steps() -> Iterator[tuple[str, str]]:
-    """Yield the first things to try, each with a command."""
+def _has_run(agenda: Received) -> bool:
+    """True if a step of a scenario ran."""
+    done = agenda.data["done"] if agenda.is_success else []
+    return any(step["do"] != DELIVER for step in done)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A first step: its request as a command and as a button, and whether it was done."""
+
+    text: str
+    method: str
+    path: str
+    body: Any
+    is_done: bool
+
+    @property
+    def command(self) -> str:
+        return curl(
+            self.method,
+            self.path,
+            {"Content-Type": "application/json"},
+            jsonio.dumps(self.body).decode(),
+        )
+
+
+def _first_steps(inbox: Received, *, ran: bool) -> Iterator[_Step]:
+    """Yield the first things to do, in the order in which the inbox gets a webhook. ``ran``: steps
+    of a scenario did."""
     addresses = contents().addresses
-    key = g.visitor.current.secret if g.visitor.current.type == "demo" else "<API_KEY>"
-    yield "Keep the key for the commands below.", f"export SANDBOX_API_KEY={key}"
-    for records in contents().records[:1]:
-        yield f"List {records.title.lower()}.", curl("GET", records.listed.path(), {}, None)
-        body = _example(records.listed.operation.path)
-        if body is not None:
-            yield "Register one.", _command("POST", records.listed.path(), body)
     register = addresses.get(contents().engine.project.conventions.register_operation or "")
-    inbox = client().get("/sandbox/inbox")
     if register is not None and inbox.is_success:
         endpoint = {"url": inbox.data["url"], "events": ["*"]}
-        yield (
-            "Send its webhooks to the built-in inbox.",
-            _command(register.method, register.path(), endpoint),
-        )
-    yield "Move the clock by an hour.", _command("POST", "/sandbox/clock/advance", {"by": "PT1H"})
+        yield _step("Send webhooks to the built-in inbox", register, endpoint)
+    for records in contents().records[:1]:
+        made = _creation(records.listed)
+        body = None if made is None else example_of(made)
+        if made is not None and body:
+            yield _step(str(made.declared.get("summary", "Create one")), made, body)
+    yield _Step("Move the clock by an hour", "POST", "/sandbox/clock/advance", {"by": "PT1H"}, ran)
 
 
-def _command(method: str, path: str, body: Any) -> str:
-    text = jsonio.dumps(body).decode()
-    return curl(method, path, {"Content-Type": "application/json"}, text)
+def _step(text: str, address: Address, body: Any) -> _Step:
+    """A step that is done if the journal has a request to the operation that was carried out."""
+    query = {"operation": address.operation.id, "limit": 10}
+    entries = client().get("/sandbox/requests", query).rows
+    is_done = any((entry["status"] or 599) < 300 for entry in entries)
+    return _Step(text, address.method, address.path(), body, is_done)
 
 
-def _example(path: str) -> Any:
-    """The first example of a body that is sent to a path; None if the contract has none."""
-    declared = contents().engine.project.contract.document["paths"][path].get("post", {})
-    media = declared.get("requestBody", {}).get("content", {}).get("application/json", {})
-    return next((example.get("value") for example in media.get("examples", {}).values()), None)
+def _creation(listed: Address) -> Address | None:
+    """The operation that creates a record of a list."""
+    found = contents().addresses.values()
+    return next((other for other in found if other.fits("POST", listed.path())), None)
 
 
 # Records
@@ -227,6 +267,7 @@ def listed(name: str) -> str | Redirect:
         page=name,
         topics=(CHANGES, STEPS),
         of=records,
+        creation=_creation(records.listed),
         received=received,
         rows=rows,
         search=wanted,

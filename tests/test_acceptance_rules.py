@@ -507,6 +507,16 @@ def test_a_client_that_shows_some_effects_must_show_all(
     assert verdict(*seen, effects=tuple(effects)) is expected
 
 
+@in_turn(("declared", "expected"), [((), Verdict.REVIEW), (("effects",), Verdict.FAIL)])
+def test_a_client_that_shows_its_effects_must_have_one(
+    declared: Sequence[str], expected: Verdict
+) -> None:
+    effect = {"that": "It orders 1.", "request": "*", "names": "1", "atLeast": 1}
+    case = Case({"name": "order"}, (QUIET,), (CONTROL,), effects=(effect,), demands="effects")
+    seen = Observations([request(0, body="3")])
+    assert judge(case.demanded(declared), "must", seen).verdict is expected
+
+
 @in_turn(
     ("verdicts", "expected"),
     [

@@ -128,6 +128,7 @@ def run_case(
     if case.unless in client.declared:
         text = f"The client declares '{case.unless}'."
         return CaseReport(case.name, CaseVerdict(Verdict.NOT_APPLICABLE, text))
+    case = case.demanded(client.declared)
     try:
         if case.probe is None:
             return _in_workspace(_CaseRun(plan, check, case, client, control, interrupted))

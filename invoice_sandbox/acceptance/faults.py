@@ -123,6 +123,7 @@ FAULTS: Final = (
     Fault(
         name="keeps-the-credential",
         that="The first credential is used for ever.",
+        needs=frozenset({"rotation"}),
         put={"authorization": "first"},
     ),
     Fault(

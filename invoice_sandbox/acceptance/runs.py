@@ -117,6 +117,7 @@ def _checks(bundle: Bundle, plan: Plan, run: Mapping[str, Any]) -> Iterator[Chec
     by_id = {check.id: check for check in plan.checks}
     for listed in run["checks"]:
         check = by_id[listed["id"]]
+        check = replace(check, cases=tuple(case.demanded(run["declared"]) for case in check.cases))
         cases = [_case(plan, check, case, workspaces) for case in listed["cases"]]
         yield attested(CheckReport(check, cases), run["attests"].get(check.id))
 

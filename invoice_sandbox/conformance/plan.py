@@ -64,9 +64,17 @@ class Case:
     ends: Literal["client", "steps"] = "client"
     window: timedelta = timedelta(minutes=1)
     effects: tuple[Rule, ...] = ()
+    demands: str | None = None
     review: Mapping[str, Any] | None = None
     probe: str | None = None
     invariants: tuple[Rule, ...] = ()
+
+    def demanded(self, declared: Collection[str]) -> Case:
+        """Return the case for a client with these capabilities: its effects are rules if the client
+        declares the one that the case demands."""
+        if self.demands not in declared:
+            return self
+        return replace(self, rules=(*self.rules, *self.effects), effects=())
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from invoice_sandbox.project.api import (
     scenario_action,
 )
 
-from . import erp, financing, payments, transitions
+from . import erp, financing, payments, receipts, transitions
 from .calendars import next_booking
 from .credentials import revoke
 from .dates import AT_DATE, trigger_at_date
@@ -43,8 +43,6 @@ _EVERYTHING: Final = "*"
 
 _ALL: Final = Percent(WHOLE)
 _ALL_PARTNERS: Final[list[str]] = []
-_CREDITABLE: Final = ("OfferAccepted", "PartiallyFunded", "Funded", "PartiallyPaid", "Overdue")
-"""The statuses in which a credit note can lower the debt."""
 
 
 def process_erp_items(step: Step) -> None:
@@ -185,16 +183,47 @@ def apply_credit_note(step: Step, *, percent: Percent) -> None:
 
     Raises ApiError.
     """
-    invoice = _invoice(step, *_CREDITABLE)
+    invoice = _invoice(step, *payments.CREDITABLE)
     payments.apply_credit_note(step, invoice, percent)
 
 
 @scenario_action("pay-partially", "pay")
-def receive_payment(step: Step, *, percent: Percent = _ALL) -> None:
-    """Let the debtor pay a part of the debt, by default all of it. Raises ApiError."""
+def receive_payment(step: Step, *, percent: Percent = _ALL, excess: int = 0) -> None:
+    """Let the debtor pay a part of the debt, by default all, and an excess in percent of it.
+
+    Raises ApiError.
+    """
     invoice = load_invoice(step, step.subject)
     if not _waits_for_bank(step, invoice, "receive-payment"):
-        payments.receive_payment(step, invoice, percent)
+        payments.receive_payment(step, invoice, percent, excess)
+
+
+@scenario_action(events=(payments.MISDIRECTED,))
+def misdirect_payment(step: Step, *, percent: Percent = _ALL) -> None:
+    """Let the debtor pay a part of the debt, by default all, to the seller. Raises ApiError."""
+    invoice = load_invoice(step, step.subject)
+    if not _waits_for_bank(step, invoice, "misdirect-payment"):
+        payments.misdirect_payment(step, invoice, percent)
+
+
+@scenario_action("pay-partially", "pay")
+def apply_payment(step: Step) -> None:
+    """Apply the newest unapplied payment to the debt; the seller passes on what it collected.
+
+    Raises ApiError.
+    """
+    invoice = load_invoice(step, step.subject)
+    payment = receipts.newest_payment(step, invoice, "unapplied")
+    if not _waits_for_bank(step, invoice, "apply-payment"):
+        payments.apply_payment(step, invoice, payment)
+
+
+@scenario_action("return-payment")
+def return_payment(step: Step) -> None:
+    """Return to the debtor the newest payment that lowered the debt. Raises ApiError."""
+    invoice = load_invoice(step, step.subject)
+    if not _waits_for_bank(step, invoice, "return-payment"):
+        payments.trigger_payment(step, invoice, "return-payment")
 
 
 @scenario_action("settle")

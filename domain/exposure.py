@@ -1,8 +1,8 @@
 """Exposure: what each partner has financed, in all and of each debtor, by currency.
 
 An invoice counts with its face value from the acceptance of the offer until the debtor has paid,
-the seller has bought it back, or the partner has written it off. Totals are kept, so that no rule
-reads all invoices.
+the seller has bought it back, or the partner has written it off. It counts again when a payment is
+returned. Totals are kept, so that no rule reads all invoices.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ ENDS: Final = frozenset(
 )
 """Triggers of an invoice after which the partner is exposed to it no more."""
 
+_BEGINS: Final = frozenset({"accept-offer", "return-payment"})
 _EXPOSURES: Final = "exposures"
 _NONE: Final = Decimal(0)
 
@@ -51,7 +52,7 @@ def with_exposure(
 
     ``offer`` is the one that the trigger is about.
     """
-    if trigger == "accept-offer" and offer is not None:
+    if trigger in _BEGINS and offer is not None and "exposure" not in invoice:
         amount = {"partnerId": offer["partnerId"], "amount": Decimal(offer["faceValue"])}
         _change(context, invoice, amount["partnerId"], amount["amount"])
         return {**invoice, "exposure": amount}

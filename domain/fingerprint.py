@@ -215,6 +215,12 @@ def _loose_number(number: str) -> str:
     return "".join(filter(str.isalnum, _LEADING_ZEROS.sub("", number)))
 
 
+def is_named_in(invoice_number: str, text: str) -> bool:
+    """True if a text has the number of an invoice, compared by letters and digits: a payment's
+    reference "Inv 2026/42" names INV-2026-0042."""
+    return _loose_number(_number(invoice_number)) in _loose_number(_number(text))
+
+
 def _currency(invoice: Mapping[str, Any]) -> str:
     currency: str = invoice["currency"]
     if not currency.isascii():

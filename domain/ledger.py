@@ -1,9 +1,9 @@
 """The ledger of a financed invoice: double entry, in exact decimals.
 
 These are the books of the partner. Every posting balances, so that at any time
-``debtorPaid + sellerRepaid + receivable + dilutionDue + interestDue
-= sellerReceived + held + result``. When the invoice is settled, repurchased or written off, every
-account is empty but the cash accounts and the result.
+``debtorPaid + sellerRepaid + receivable + dilutionDue + interestDue + collectedBySeller
+= sellerReceived + held + unapplied + result``. When the invoice is settled, repurchased or written
+off, every account is empty but the cash accounts and the result.
 """
 
 from __future__ import annotations
@@ -19,12 +19,17 @@ from invoice_sandbox.project.api import Record
 from .fingerprint import EXACT, multiply_exactly, round_half_up
 from .pricing import year_of
 
-DEBITS: Final = ("receivable", "dilutionDue", "interestDue", "debtorPaid", "sellerRepaid")
-"""Accounts that a debit increases: what debtor and seller still owe, and the cash they paid."""
+DEBITS: Final = (
+    *("receivable", "dilutionDue", "interestDue", "debtorPaid", "sellerRepaid"),
+    "collectedBySeller",
+)
+"""Accounts that a debit increases: what debtor and seller still owe, the cash they paid, and what
+the seller collected in place of the partner."""
 
-CREDITS: Final = ("held", "sellerReceived", "result")
+CREDITS: Final = ("held", "sellerReceived", "result", "unapplied")
 """Accounts that a credit increases: what the partner holds for the seller (reserve and what is not
-paid out yet), the cash that the seller received, and the partner's fees less its losses."""
+paid out yet), the cash that the seller received, the partner's fees less its losses, and payments
+that are not applied to the debt."""
 
 ACCOUNTS: Final = (*DEBITS, *CREDITS)
 CASH: Final = ("debtorPaid", "sellerRepaid", "sellerReceived")
@@ -56,10 +61,12 @@ class Purchase:
 
 @dataclass(frozen=True)
 class Posting:
-    """The posting of a step: ``amounts`` by account, debits positive, credits negative."""
+    """The posting of a step: ``amounts`` by account, debits positive, credits negative. ``about``
+    names what was posted, such as a payment."""
 
     step: str
     amounts: Mapping[str, Decimal]
+    about: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ class Ledger:
 
     ``accrued`` is the interest for late payment times the days of a year, so that it is exact: how
     often a part of it is posted does not change what is charged in all. ``charged`` are the fees of
-    what is drawn, ``postings`` those since the ledger was loaded.
+    what is drawn, ``postings`` those since the ledger was loaded, which are ``about`` something.
     """
 
     purchase: Purchase
@@ -78,6 +85,7 @@ class Ledger:
     accrued: Decimal = NOTHING
     charged: Decimal = NOTHING
     postings: tuple[Posting, ...] = ()
+    about: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, account: str) -> Decimal:
         return self.balances.get(account, NOTHING)
@@ -118,7 +126,12 @@ class Ledger:
     @property
     def dilution(self) -> Decimal:
         """The credit notes so far."""
-        return _minus(_minus(self.purchase.face_value, self["receivable"]), self["debtorPaid"])
+        return _minus(_minus(self.purchase.face_value, self["receivable"]), self.applied)
+
+    @property
+    def applied(self) -> Decimal:
+        """The payments that lowered the debt."""
+        return _minus(self["debtorPaid"], _minus(self["unapplied"], self["collectedBySeller"]))
 
 
 @dataclass(frozen=True)
@@ -143,8 +156,13 @@ def carried_forward(ledger: Ledger) -> Ledger:
 
 def pay_out(ledger: Ledger, percent: int = WHOLE) -> Outcome:
     """Pay out ``percent`` of the advance, at most what is left, less the fees for that part."""
-    gross = share(ledger.purchase.advance, ledger.left_to_draw, percent, ledger.purchase.currency)
-    drawn = replace(ledger, drawn=EXACT.add(ledger.drawn, gross))
+    purchase = ledger.purchase
+    return draw(ledger, share(purchase.advance, ledger.left_to_draw, percent, purchase.currency))
+
+
+def draw(ledger: Ledger, gross: Decimal, about: Mapping[str, str] | None = None) -> Outcome:
+    """Pay out ``gross`` of the advance, which must be left, less the fees for that part."""
+    drawn = replace(ledger, drawn=EXACT.add(ledger.drawn, gross), about=about or {})
     fees = _minus(drawn.fees, ledger.fees)
     cash = _minus(gross, fees)
     drawn = replace(drawn, charged=EXACT.add(ledger.charged, fees))
@@ -157,12 +175,16 @@ def pay_out(ledger: Ledger, percent: int = WHOLE) -> Outcome:
 
 
 def credit(ledger: Ledger, percent: int) -> Outcome:
-    """Apply a credit note over ``percent`` of the face value, at most what the debtor owes.
+    """Apply a credit note over ``percent`` of the face value, at most what the debtor owes."""
+    whole, currency = ledger.purchase.face_value, ledger.purchase.currency
+    return dilute(ledger, share(whole, ledger["receivable"], percent, currency))
+
+
+def dilute(ledger: Ledger, amount: Decimal) -> Outcome:
+    """Apply a credit note over ``amount``, at most what the debtor owes.
 
     It lowers what is held for the seller; the seller owes what is beyond that.
     """
-    purchase = ledger.purchase
-    amount = share(purchase.face_value, ledger["receivable"], percent, purchase.currency)
     covered = min(amount, ledger["held"])
     rest = _minus(amount, covered)
     after = _post(
@@ -173,11 +195,59 @@ def credit(ledger: Ledger, percent: int) -> Outcome:
 
 def receive(ledger: Ledger, percent: int = WHOLE) -> Outcome:
     """Receive ``percent`` of what the debtor owes."""
-    owed = ledger["receivable"]
-    amount = share(owed, owed, percent, ledger.purchase.currency)
-    after = _post(ledger, "payment", receivable=_negative(amount), debtorPaid=amount)
+    amount = part_of_debt(ledger, percent)
+    return collect(ledger, amount, amount)
+
+
+def part_of_debt(ledger: Ledger, percent: int, excess: int = 0) -> Decimal:
+    """Return ``percent`` of what the debtor owes, and ``excess`` percent of it besides."""
+    owed, currency = ledger["receivable"], ledger.purchase.currency
+    beyond = round_half_up(multiply_exactly(owed, Decimal(excess) / WHOLE), currency)
+    return EXACT.add(share(owed, owed, percent, currency), beyond)
+
+
+def collect(ledger: Ledger, amount: Decimal, applied: Decimal) -> Outcome:
+    """Receive ``amount``, of which ``applied`` lowers the debt; the rest is unapplied."""
+    rest = _minus(amount, applied)
+    lowered = {"receivable": _negative(applied), "debtorPaid": amount, "unapplied": _negative(rest)}
+    after = _post(ledger, "payment", **lowered)
     figures = {"amount": amount, "paid": after["debtorPaid"], "owed": after["receivable"]}
-    return Outcome(after, figures)
+    return Outcome(after, {**figures, "unapplied": rest} if rest else figures)
+
+
+def misdirect(ledger: Ledger, amount: Decimal) -> Outcome:
+    """Note that the debtor paid ``amount`` to the seller. It lowers no debt until it is applied."""
+    moved = {"collectedBySeller": amount, "unapplied": _negative(amount)}
+    after = _post(ledger, "misdirected-payment", **moved)
+    return Outcome(after, {"amount": amount, "owed": after["receivable"], "unapplied": amount})
+
+
+def apply_unapplied(ledger: Ledger, amount: Decimal, *, from_seller: bool) -> Outcome:
+    """Apply ``amount`` of what is unapplied to the debt; the seller passes on what it collected."""
+    lowered = {"receivable": _negative(amount), "unapplied": amount}
+    if from_seller:
+        lowered |= {"debtorPaid": amount, "collectedBySeller": _negative(amount)}
+    after = _post(ledger, "application", **lowered)
+    return Outcome(
+        after, {"amount": amount, "paid": after["debtorPaid"], "owed": after["receivable"]}
+    )
+
+
+def give_back(ledger: Ledger, applied: Decimal, unapplied: Decimal, *, by_seller: bool) -> Outcome:
+    """Return money to the debtor, who owes again what was ``applied`` of it.
+
+    What is ``unapplied`` comes from the seller if that still has it.
+    """
+    from_seller = unapplied if by_seller else NOTHING
+    amount = EXACT.add(applied, unapplied)
+    cash = {
+        "debtorPaid": _negative(_minus(amount, from_seller)),
+        "collectedBySeller": _negative(from_seller),
+    }
+    after = _post(ledger, "return", receivable=applied, unapplied=unapplied, **cash)
+    return Outcome(
+        after, {"amount": amount, "paid": after["debtorPaid"], "owed": after["receivable"]}
+    )
 
 
 def accrue(ledger: Ledger, due_day: int, today: int) -> Ledger:
@@ -299,7 +369,7 @@ def _post(ledger: Ledger, step: str, **amounts: Decimal) -> Ledger:
         if balances[account] < 0 and account != "result":
             raise LedgerError(f"{account} would be {balances[account]}")
     moved = {account: amount for account, amount in amounts.items() if amount}
-    posted = (Posting(step, moved),) if moved else ()
+    posted = (Posting(step, moved, ledger.about),) if moved else ()
     return replace(ledger, balances=balances, postings=(*ledger.postings, *posted))
 
 

@@ -54,13 +54,16 @@ def _may_write_off(invoice: Mapping[str, Any]) -> bool:
 GUARDS: Final[Mapping[str, Guard]] = {
     "uphold-dispute-before-funding": Guard(lambda invoice: not is_funded(invoice), "was funded"),
     "uphold-dispute-after-funding": Guard(is_funded, "was not funded"),
+    "return-payment": Guard(
+        lambda invoice: invoice.get("hasPayments", False), "has no payment to return"
+    ),
     "write-off": Guard(_may_write_off, "was sold with recourse"),
     "invoke-recourse": Guard(
         lambda invoice: invoice.get("recourse") != "NonRecourse", "was sold without recourse"
     ),
 }
 """By trigger of an invoice. ``recourse`` of its record is that of the accepted offer, or full
-recourse after a dispute that the debtor won."""
+recourse after a dispute that the debtor won; ``hasPayments`` is set by payments."""
 
 
 def move_record(

@@ -11,16 +11,17 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Condition, Context, Record
+from invoice_sandbox.project.api import Condition, Context, Record, conflict
 
 from . import ledger as books
+from . import receipts
 from .audit import audit
 from .calendars import calendar_of, days_left, value_day
 from .dates import days_to_default
 from .fingerprint import EXACT
-from .invoices import INVOICE, public_invoice
+from .invoices import INVOICE, INVOICES, public_invoice
 from .ledger import Ledger, Outcome, Purchase
-from .lifecycle import check_trigger, is_funded, undisputed_status
+from .lifecycle import allows_trigger, check_trigger, is_funded, undisputed_status
 from .offers import accepted_offer, find_accepted_offer
 from .pricing import interest
 from .transitions import trigger_invoice
@@ -35,14 +36,23 @@ BY_BANK: Final = frozenset(
 )
 """Triggers that pay something."""
 
+UNAPPLIED: Final = "invoice.payment_unapplied"
+"""The event of a payment that lowers no debt, because it names no invoice or nothing is owed."""
+
+MISDIRECTED: Final = "invoice.payment_misdirected"
+"""The event of a payment to the seller."""
+
+RETURNED: Final = "invoice.payment_returned"
+
+CREDITABLE: Final = ("OfferAccepted", "PartiallyFunded", "Funded", "PartiallyPaid", "Overdue")
+"""The statuses in which a credit note can lower the debt."""
+
 _LEDGERS: Final = "ledgers"
 _POSTINGS: Final = "ledger_postings"
 _HALF: Final = 50
 _STEPS: Final[Mapping[str, Callable[[Ledger], Outcome]]] = {
     "fund": books.pay_out,
     "fund-partially": partial(books.pay_out, percent=_HALF),
-    "pay": books.receive,
-    "pay-partially": partial(books.receive, percent=_HALF),
     "settle": books.settle,
     "settle-by-dilution": books.settle_by_dilution,
     "repurchase": books.repurchase,
@@ -50,35 +60,61 @@ _STEPS: Final[Mapping[str, Callable[[Ledger], Outcome]]] = {
 }
 """The posting of a trigger without an amount: everything that is left, or half of it."""
 
+_PAYMENTS: Final = {"pay": books.WHOLE, "pay-partially": _HALF}
+"""By trigger, the percent of the debt that the debtor pays."""
+
+_APPLYING: Final = frozenset({"repurchase", "write-off"})
+_CLOSING: Final = _APPLYING | {"settle", "settle-by-dilution"}
+"""Triggers that close the books. Before some of them, unapplied payments cover what is owed."""
+
+_UNPAID: Final = frozenset({"Funded", "PartiallyFunded", "Overdue"})
+
 
 def trigger_payment(context: Context, invoice: Record, trigger: str) -> Record:
     """Return the invoice after ``trigger``, with its payment posted. Raises ApiError 409."""
     check_trigger(context, INVOICE, invoice, trigger)
     offer = find_accepted_offer(context, invoice)
-    if trigger not in _STEPS or offer is None:  # some fixtures have no offer
+    if offer is None:  # some fixtures have no offer
         return trigger_invoice(context, invoice, trigger)
-    outcome = _STEPS[trigger](_load(context, invoice, offer))
-    if trigger == "pay-partially" and not outcome.ledger["receivable"]:
-        trigger = "pay"  # half of the smallest unit is rounded up to all of it
-    return _move(context, invoice, trigger, offer, outcome)
+    if trigger in _PAYMENTS:
+        return receive_payment(context, invoice, _PAYMENTS[trigger])
+    if trigger == "return-payment":
+        payment = receipts.newest_payment(context, invoice, "applied")
+        return return_payment(context, invoice, payment)
+    if trigger not in _STEPS:
+        return trigger_invoice(context, invoice, trigger)
+    ledger = load_ledger(context, invoice, offer)
+    if trigger in _CLOSING:
+        applies = trigger in _APPLYING
+        ledger = receipts.clear_unapplied(context, invoice, ledger, apply=applies)
+    return move_by(context, invoice, trigger, offer, _STEPS[trigger](ledger))
 
 
 def pay_out(context: Context, invoice: Record, percent: int) -> None:
     """Pay out ``percent`` of the net proceeds, at most what is left. Raises ApiError 409."""
     offer = accepted_offer(context, invoice)
-    outcome = books.pay_out(_load(context, invoice, offer), percent)
+    outcome = books.pay_out(load_ledger(context, invoice, offer), percent)
+    fund(context, invoice, offer, outcome)
+
+
+def fund(context: Context, invoice: Record, offer: Record, outcome: Outcome) -> Record:
+    """Return the invoice after a pay-out. Raises ApiError 409."""
     trigger = "fund-partially" if outcome.ledger.left_to_draw else "fund"
-    _move(context, invoice, trigger, offer, outcome)
+    return move_by(context, invoice, trigger, offer, outcome)
 
 
 def apply_credit_note(context: Context, invoice: Record, percent: int) -> None:
-    """Lower the debt by ``percent`` of the face value, at most to zero. Raises ApiError 409.
+    """Lower the debt by ``percent`` of the face value, at most to zero. Raises ApiError 409."""
+    offer = accepted_offer(context, invoice)
+    lower_debt(context, invoice, books.credit(load_ledger(context, invoice, offer), percent))
+
+
+def lower_debt(context: Context, invoice: Record, outcome: Outcome) -> None:
+    """Apply a credit note.
 
     Without a debt a funded invoice is settled now, for no payment will do it; another one is
-    withdrawn by its partner and its seller.
+    withdrawn by its partner and its seller. Raises ApiError 409.
     """
-    offer = accepted_offer(context, invoice)
-    outcome = books.credit(_load(context, invoice, offer), percent)
     figures = {**outcome.figures, "dilutionAmount": outcome.ledger.dilution}
     audit(context, CREDIT_NOTE, ("invoice", invoice["id"]), **figures)
     _store(context, invoice, outcome.ledger)
@@ -94,19 +130,83 @@ def _end_without_debt(context: Context, invoice: Record) -> None:
         trigger_invoice(context, trigger_invoice(context, invoice, "withdraw-offer"), "withdraw")
 
 
-def receive_payment(context: Context, invoice: Record, percent: int) -> None:
-    """Record that the debtor paid ``percent`` of the debt. Raises ApiError 409."""
+def receive_payment(context: Context, invoice: Record, percent: int, excess: int = 0) -> Record:
+    """Return the invoice after the debtor paid ``percent`` of the debt, and ``excess`` percent of
+    it besides. Raises ApiError 409."""
+    check_trigger(context, INVOICE, invoice, "pay")
     offer = accepted_offer(context, invoice)
-    outcome = books.receive(_load(context, invoice, offer), percent)
-    trigger = "pay-partially" if outcome.ledger["receivable"] else "pay"
-    _move(context, invoice, trigger, offer, outcome)
+    ledger = load_ledger(context, invoice, offer)
+    amount = books.part_of_debt(ledger, percent, excess)
+    payment = receipts.new_payment(context, invoice, amount, {})
+    return book_payment(context, invoice, offer, ledger, payment)
+
+
+def misdirect_payment(context: Context, invoice: Record, percent: int) -> Record:
+    """Return the invoice after the debtor paid ``percent`` of it to the seller. ApiError 409."""
+    check_trigger(context, INVOICE, invoice, "pay")
+    offer = accepted_offer(context, invoice)
+    ledger = load_ledger(context, invoice, offer)
+    amount, details = books.part_of_debt(ledger, percent), {"paidTo": receipts.SELLER}
+    payment = receipts.new_payment(context, invoice, amount, details)
+    return book_payment(context, invoice, offer, ledger, payment)
+
+
+def book_payment(
+    context: Context, invoice: Record, offer: Record, ledger: Ledger, payment: Record
+) -> Record:
+    """Return the invoice after a new payment, which moves it if it lowers the debt.
+
+    What is not applied to the debt is unapplied, and so is a payment while no payment is possible.
+    """
+    to_seller = payment["paidTo"] == receipts.SELLER
+    payable = not to_seller and allows_trigger(context, INVOICE, invoice, "pay")
+    allocate = payable and receipts.is_allocated(invoice, payment)
+    outcome, payment = receipts.book(ledger, payment, allocate=allocate)
+    receipts.store_payment(context, payment)
+    if allocate:
+        return _lower_by(context, invoice, offer, outcome, payment)
+    return _report(context, invoice, MISDIRECTED if to_seller else UNAPPLIED, outcome, payment)
+
+
+def apply_payment(context: Context, invoice: Record, payment: Record) -> Record:
+    """Return the invoice after what is unapplied of a payment was applied. Raises ApiError 409."""
+    check_trigger(context, INVOICE, invoice, "pay")
+    offer = accepted_offer(context, invoice)
+    if not payment["unapplied"]:
+        raise conflict("Nothing of the payment is unapplied", "Use a payment that is.")
+    outcome, payment = receipts.apply_rest(load_ledger(context, invoice, offer), payment)
+    receipts.store_payment(context, payment)
+    return _lower_by(context, invoice, offer, outcome, payment)
+
+
+def return_payment(
+    context: Context, invoice: Record, payment: Record, amount: Decimal | None = None
+) -> Record:
+    """Return the invoice after ``amount`` of a payment went back to the debtor, by default all.
+
+    What was applied of it is owed again. Raises ApiError 409.
+    """
+    offer, left = accepted_offer(context, invoice), _left_of(context, invoice, payment)
+    amount = left if amount is None else amount
+    if not 0 < amount <= left:
+        raise conflict(f"{left:f} of the payment is left", "Return no more than that.")
+    ledger = load_ledger(context, invoice, offer)
+    outcome, after = receipts.give_back(ledger, payment, amount)
+    receipts.store_payment(context, after)
+    if after["applied"] == payment["applied"]:
+        return _report(context, invoice, RETURNED, outcome, after)
+    check_trigger(context, INVOICE, invoice, "return-payment")
+    invoice = {**invoice, "previousStatus": _status_after_return(invoice, outcome.ledger)}
+    moved = move_by(context, invoice, "return-payment", offer, outcome, paymentId=payment["id"])
+    moved = {**moved, "hasPayments": outcome.ledger.applied > 0}
+    context.state.put(INVOICES, moved["id"], moved)
+    return moved
 
 
 def release_reserve(context: Context, invoice: Record) -> None:
     """Settle: the seller gets the reserve, less credit notes and interest. Raises ApiError 409."""
-    offer = accepted_offer(context, invoice)
-    outcome = books.settle(_load(context, invoice, offer))
-    _move(context, invoice, "settle", offer, outcome)
+    accepted_offer(context, invoice)
+    trigger_payment(context, invoice, "settle")
 
 
 def resolve_default(context: Context, invoice: Record) -> None:
@@ -134,7 +234,7 @@ def read_ledger(context: Context, invoice: Record) -> Record:
     """
     offer = find_accepted_offer(context, invoice)
     today = context.now.date()
-    ledger = None if offer is None else _load(context, invoice, offer, today)
+    ledger = None if offer is None else load_ledger(context, invoice, offer, today)
     shown: Record = {
         "invoiceId": invoice["id"],
         "offerId": offer["id"] if offer else None,
@@ -150,23 +250,69 @@ def read_ledger(context: Context, invoice: Record) -> Record:
     return {**shown, "postings": kept + _posting_rows(context, invoice, ledger, {})}
 
 
-def _move(
-    context: Context, invoice: Record, trigger: str, offer: Record, outcome: Outcome
+def move_by(
+    context: Context,
+    invoice: Record,
+    trigger: str,
+    offer: Record,
+    outcome: Outcome,
+    **metadata: str,
 ) -> Record:
-    figures = {"offerId": offer["id"], **outcome.figures, **_value_date(context, invoice)}
+    """Return the invoice after ``trigger``, and store its ledger. Raises ApiError 409."""
+    figures = {**outcome.figures, **_value_date(context, invoice, outcome.ledger)}
+    figures = {"offerId": offer["id"], **metadata, **figures}
     moved = trigger_invoice(context, invoice, trigger, **figures)
     _store(context, invoice, outcome.ledger)
     return moved
 
 
-def _value_date(context: Context, invoice: Record) -> Record:
-    """Return the value date of a payment now, as a member, if business days count."""
-    if calendar_of(context, invoice) is None:
-        return {}
-    return {"valueDate": value_day(context, invoice).isoformat()}
+def _value_date(context: Context, invoice: Record, ledger: Ledger) -> Record:
+    """Return the value date of what is posted, as a member, if it is not simply today."""
+    day = ledger.about.get("valueDate", value_day(context, invoice).isoformat())
+    is_plain = calendar_of(context, invoice) is None and day == context.now.date().isoformat()
+    return {} if is_plain else {"valueDate": day}
 
 
-def _load(context: Context, invoice: Record, offer: Record, day: date | None = None) -> Ledger:
+def _lower_by(
+    context: Context, invoice: Record, offer: Record, outcome: Outcome, payment: Record
+) -> Record:
+    """Return the invoice after a payment that lowered the debt."""
+    trigger = "pay-partially" if outcome.ledger["receivable"] else "pay"
+    before = {"unpaidStatus": invoice["status"]} if invoice["status"] in _UNPAID else {}
+    invoice = {**invoice, **before, "hasPayments": True}
+    return move_by(context, invoice, trigger, offer, outcome, paymentId=payment["id"])
+
+
+def _report(
+    context: Context, invoice: Record, event: str, outcome: Outcome, payment: Record
+) -> Record:
+    """Record the event of a payment that moves no invoice, and return the invoice."""
+    figures = {**outcome.figures, **_value_date(context, invoice, outcome.ledger)}
+    figures = {"paymentId": payment["id"], **figures}
+    audit(context, event, ("invoice", invoice["id"]), **figures)
+    _store(context, invoice, outcome.ledger)
+    context.emit(event, public_invoice(invoice))
+    return invoice
+
+
+def _left_of(context: Context, invoice: Record, payment: Record) -> Decimal:
+    """Return what is left of a payment. Raises ApiError 409 when the books are closed."""
+    if invoice["status"] in context.lifecycle.machines[INVOICE].terminal:
+        raise conflict(f"The invoice is {invoice['status']}", "Its books are closed.")
+    return EXACT.add(payment["applied"], payment["unapplied"])
+
+
+def _status_after_return(invoice: Record, ledger: Ledger) -> str:
+    """Return the status of a paid invoice after a payment was returned."""
+    before = invoice["previousStatus"] if invoice["status"] == "Paid" else None
+    if before in {"Defaulted", "Recourse"}:
+        return str(before)
+    return "PartiallyPaid" if ledger.applied else invoice.get("unpaidStatus", "Funded")
+
+
+def load_ledger(
+    context: Context, invoice: Record, offer: Record, day: date | None = None
+) -> Ledger:
     """Return the ledger with interest up to a day, by default the value date of a payment now.
 
     A fixture has no postings: its status says what was paid out, and whether the debtor has paid.
@@ -194,7 +340,7 @@ def _of_fixture(ledger: Ledger, status: str | None) -> Ledger:
 def _store(context: Context, invoice: Record, ledger: Ledger) -> None:
     offer = accepted_offer(context, invoice)
     context.state.put(_LEDGERS, offer["id"], books.as_record(ledger))
-    cause = {**context.origin.cause, **_value_date(context, invoice)}
+    cause = {**context.origin.cause, **_value_date(context, invoice, ledger)}
     for row in _posting_rows(context, invoice, ledger, cause):
         number = context.state.next_number(_POSTINGS)
         context.state.put(_POSTINGS, str(number), {"offerId": offer["id"], **row})
@@ -210,6 +356,7 @@ def _posting_rows(context: Context, invoice: Record, ledger: Ledger, cause: Reco
             "at": times.get(posting.step, context.timestamp),
             "step": posting.step,
             **causes.get(posting.step, cause),
+            **posting.about,
             "entries": [_entry(account, amount) for account, amount in posting.amounts.items()],
         }
         for posting in ledger.postings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from decimal import Decimal
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,11 @@ ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "domain.md"
 DUE: Final = 60
 ACCOUNTS: Final = (*DEBITS, *CREDITS)
+RARE: Final = frozenset({"collectedBySeller", "unapplied"})
+"""Accounts that only the table of misdirected payments has."""
+
 LEFT_OUT: Final = frozenset({"Disputed", "Withdrawn", "Expired"})
+UNDONE: Final = "return-payment"
 
 Row = tuple[str, Ledger]
 
@@ -26,8 +30,9 @@ def generated() -> dict[str, str]:
     """The generated parts of the page, by the names in their marks."""
     return {
         "statuses": _statuses(),
-        "settlement": _table(_settlement()),
-        "recourse": _table(_recourse()),
+        "settlement": _table(_settlement(), RARE),
+        "recourse": _table(_recourse(), RARE),
+        "unapplied": _table(_unapplied(), {"dilutionDue", "interestDue", "sellerRepaid"}),
     }
 
 
@@ -71,10 +76,26 @@ def _recourse() -> Iterable[Row]:
     yield "`Repurchased`", books.repurchase(late).ledger
 
 
-def _table(rows: Iterable[Row]) -> str:
-    lines = [("Step", *(f"`{name}`" for name in ACCOUNTS)), ("---", *("--:" for _ in ACCOUNTS))]
-    lines += [("`Registered` to `Offered`", *("" for _ in ACCOUNTS))]
-    lines += [(step, *(f"{ledger[name]:,.2f}" for name in ACCOUNTS)) for step, ledger in rows]
+def _unapplied() -> Iterable[Row]:
+    funded = books.pay_out(books.open_ledger(purchase())).ledger
+    yield "`Funded`", funded
+    misdirected = books.misdirect(funded, Decimal(10_000)).ledger
+    yield "10,000.00 are paid to the seller", misdirected
+    applied = books.apply_unapplied(misdirected, Decimal(10_000), from_seller=True).ledger
+    yield "the seller passes them on: `Paid`", applied
+    again = books.collect(applied, Decimal(10_000), Decimal(0)).ledger
+    yield "10,000.00 are paid again", again
+    returned = books.give_back(again, Decimal(0), Decimal(10_000), by_seller=False).ledger
+    yield "they are returned", returned
+    yield "`Settled`", books.settle(returned).ledger
+
+
+def _table(rows: Iterable[Row], without: Set[str]) -> str:
+    accounts = [name for name in ACCOUNTS if name not in without]
+    lines = [("Step", *(f"`{name}`" for name in accounts)), ("---", *("--:" for _ in accounts))]
+    if without >= RARE:
+        lines += [("`Registered` to `Offered`", *("" for _ in accounts))]
+    lines += [(step, *(f"{ledger[name]:,.2f}" for name in accounts)) for step, ledger in rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -84,7 +105,7 @@ def _statuses() -> str:
         (state, trigger, machine.step(state, trigger, None).to)
         for state in machine.states
         for trigger in machine.legal[state]
-        if state not in LEFT_OUT
+        if state not in LEFT_OUT and trigger != UNDONE
     ]
     lines = [f"  [*] --> {machine.initial}"]
     lines += [f"  {a} --> {b}: {how}" for a, how, b in moves if b not in LEFT_OUT]

@@ -132,6 +132,10 @@ ENDS = {
     "late-payment": {"Settled"},
     "partial-funding": {"Funded", "Overdue", "Defaulted"},
     "partial-payment-dilution": {"Settled"},
+    "two-part-payments": {"Settled"},
+    "overpayment": {"Settled"},
+    "payment-misdirected": {"Settled"},
+    "payment-returned": {"Settled"},
     "default-recourse": {"Repurchased"},
     "default-non-recourse": {"WrittenOff"},
 }

@@ -97,6 +97,11 @@ PartiallyFunded Settled invoice.settled
 Funded Settled invoice.settled
 PartiallyPaid Settled invoice.settled
 Overdue Settled invoice.settled
+Paid previous invoice.payment_returned
+PartiallyPaid previous invoice.payment_returned
+Overdue Overdue invoice.payment_returned
+Defaulted Defaulted invoice.payment_returned
+Recourse Recourse invoice.payment_returned
 Disputed previous invoice.dispute_resolved
 Disputed Rejected invoice.rejected
 Disputed Recourse invoice.recourse_invoked
@@ -114,11 +119,11 @@ TERMINAL = {
 INVOICE = SHIPPED.machines["invoice"]
 
 
-def test_an_invoice_has_exactly_the_76_transitions() -> None:
+def test_an_invoice_has_exactly_the_81_transitions() -> None:
     created = ("(none)", INVOICE.initial, INVOICE.created)
     moves = [(one.from_, one.to, one.event) for one in INVOICE.transitions]
     expected = [tuple(line.split()) for line in TRIPLES.strip().splitlines()]
-    assert len(expected) == 76
+    assert len(expected) == 81
     assert sorted([created, *moves], key=str) == sorted(expected, key=str)
 
 
@@ -138,12 +143,14 @@ def test_every_machine_has_exactly_its_end_states(name: str) -> None:
     assert {state for state in machine.states if not machine.legal[state]} == machine.terminal
 
 
-def test_there_are_31_types_of_an_invoice_and_five_others() -> None:
+def test_there_are_32_types_of_an_invoice_and_seven_others() -> None:
     recorded = {INVOICE.created, *(one.event for one in INVOICE.transitions)}
-    assert len(recorded) == 31
+    assert len(recorded) == 32
     assert SHIPPED.events.keys() - recorded == {
         "invoice.action_required",
         "invoice.credit_note_applied",
+        "invoice.payment_misdirected",
+        "invoice.payment_unapplied",
         "financing_request.routed",
         "offer.superseded",
         "webhook_endpoint.disabled",

@@ -72,6 +72,32 @@ SCENARIO_TABLE: dict[str, str] = {
     P25DT2M6S   invoice.paid                     Paid
     P26DT2M6S   invoice.settled                  Settled
     """,
+    "two-part-payments": FUNDED
+    + """
+    P10DT2M6S             invoice.partially_paid       PartiallyPaid
+    2027-01-20T00:00:00Z  invoice.paid                 Paid
+    2027-01-21T00:00:00Z  invoice.settled              Settled
+    """,
+    "overpayment": FUNDED
+    + """
+    2027-01-20T00:00:00Z  invoice.paid                 Paid
+    2027-01-25T00:00:00Z  invoice.settled              Settled
+    """,
+    "payment-misdirected": FUNDED
+    + """
+    2027-01-20T00:00:00Z  invoice.payment_misdirected  Funded
+    2027-01-21T00:00:00Z  invoice.overdue              Overdue
+    2027-01-24T00:00:00Z  invoice.paid                 Paid
+    2027-01-25T00:00:00Z  invoice.settled              Settled
+    """,
+    "payment-returned": FUNDED
+    + """
+    2027-01-20T00:00:00Z  invoice.paid                 Paid
+    2027-01-23T00:00:00Z  invoice.payment_returned     Funded
+    2027-01-23T00:00:00Z  invoice.overdue              Overdue
+    2027-02-02T00:00:00Z  invoice.paid                 Paid
+    2027-02-12T00:00:00Z  invoice.settled              Settled
+    """,
     "late-payment": OVERDUE
     + """
     2027-02-01T00:00:00Z  invoice.paid           Paid
@@ -109,6 +135,10 @@ OUTCOMES: dict[str, tuple[list[str], list[str]]] = {
     "withdrawn-after-accept": (["Routed"], ["Withdrawn"]),
     "partial-funding": (["Funded"], ["Accepted"]),
     "partial-payment-dilution": (["Closed"], ["Accepted"]),
+    "two-part-payments": (["Closed"], ["Accepted"]),
+    "overpayment": (["Closed"], ["Accepted"]),
+    "payment-misdirected": (["Closed"], ["Accepted"]),
+    "payment-returned": (["Closed"], ["Accepted"]),
     "late-payment": (["Closed"], ["Accepted"]),
     "default-recourse": (["Closed"], ["Accepted"]),
     "default-non-recourse": (["Closed"], ["Accepted"]),
@@ -335,7 +365,7 @@ def figures(client: httpx.Client, invoice: Any, action: str) -> dict[str, Any]:
     return {
         name: value
         for name, value in event["metadata"].items()
-        if name not in {"from", "to", "offerId"}
+        if name not in {"from", "to", "offerId", "paymentId"}
     }
 
 

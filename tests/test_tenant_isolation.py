@@ -79,6 +79,7 @@ def _populate(client: httpx.Client) -> dict[str, str]:
         "user": user["id"],
         "session": client.get("/sandbox/sessions").json()["data"][0]["id"],
         "run": post("/sandbox/acceptance/runs", **PROGRESS)["id"],
+        "payment": post("/sandbox/invoices/inv_sandbox_0006/payments", amount=1)["id"],
     }
 
 
@@ -132,6 +133,7 @@ ROUTE, OFFERS, TEST = "/api/partners/route", "/api/offers", "/api/webhooks/test"
 FINANCING, RUN, LOG = "/api/financing-requests", "/api/verification/run", "/api/audit-log"
 ERP, LOGIN = "/api/connectors/erp/invoices", "/api/auth/login"
 UPLOAD = "/api/storage/invoices/upload-url"
+BOOKS = "/sandbox/invoices/{id}"
 USER = {"email": "ann@corp.example", "password": "correct horse battery", "role": "auditor"}
 DEMO = {"email": "seller@demo.example", "password": "demo-password"}
 ITEM = {**DATED, "invoiceNumber": "TEN-4"}
@@ -168,6 +170,12 @@ TAKING = [
     Row("getLedger", "invoice", "GET", "/sandbox/invoices/{id}/ledger", status=404),
     Row("listTransitions", "invoice", "GET", MOVE, status=404),
     Row("transitionInvoice", "invoice", "POST", MOVE, {"trigger": "withdraw"}, 404),
+    Row("listPayments", "invoice", "GET", f"{BOOKS}/payments", status=404),
+    Row("receivePayment", "invoice", "POST", f"{BOOKS}/payments", {"amount": 1}, 404),
+    Row("applyCreditNote", "invoice", "POST", f"{BOOKS}/credit-notes", {"amount": 1}, 404),
+    Row("payOut", "invoice", "POST", f"{BOOKS}/pay-outs", {"amount": 1}, 404),
+    Row("applyPayment", "payment", "POST", "/sandbox/payments/{id}/apply", status=404),
+    Row("returnPayment", "payment", "POST", "/sandbox/payments/{id}/return", status=404),
     Row("acceptOffer", "offer", "POST", "/sandbox/offers/{id}/accept", status=404),
     Row("declineOffer", "offer", "POST", "/sandbox/offers/{id}/decline", status=404),
     Row("fulfilConditions", "offer", "POST", "/sandbox/offers/{id}/conditions", status=404),

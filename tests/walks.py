@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import httpx
 
+from domain.fingerprint import minor_units
 from domain.ledger import CREDITS, DEBITS
 from domain.offers import END_EVENTS
 from invoice_sandbox.base.clock import instant_text, parse_instant
@@ -228,6 +229,61 @@ def move_a_part(walk: Walk) -> None:
         check_owed(walk, invoice)
 
 
+def pay_amount(walk: Walk) -> None:
+    """Pay an amount: a part, all, too much; for another invoice, to the seller, on another day."""
+    chance, invoice = walk.chance, sold_invoice(walk)
+    body: dict[str, Any] = {"amount": some_amount(walk, invoice, "receivable")}
+    if chance.random() < 0.2:
+        body["reference"] = chance.choice(["Thank you", "Invoices W-1 to W-9", ""])
+    if chance.random() < 0.2:
+        body["payer"] = "org_other"
+    if chance.random() < 0.2:
+        body["paidTo"] = chance.choice(["Seller", "Partner"])
+    if chance.random() < 0.3:
+        body["valueDate"] = f"2026-12-{chance.randint(1, 31):02}"
+    walk.send("POST", f"/sandbox/invoices/{invoice}/payments", body)
+    check_owed(walk, invoice)
+
+
+def undo(walk: Walk) -> None:
+    """Apply a payment to the debt, or return it, as a whole or in part."""
+    chance, invoice = walk.chance, sold_invoice(walk)
+    payments = walk.send("GET", f"/sandbox/invoices/{invoice}/payments")
+    if payments:
+        paid, how = chance.choice(payments), chance.choice(["apply", "return", "return"])
+        body = {"amount": paid["unapplied"] or paid["applied"]} if how == "return" else None
+        body = chance.choice([body, None]) if body and body["amount"] else None
+        walk.send("POST", f"/sandbox/payments/{paid['id']}/{how}", body)
+        check_owed(walk, invoice)
+
+
+def move_an_amount(walk: Walk) -> None:
+    """Credit an amount of an invoice, or pay out an amount of the advance."""
+    invoice = sold_invoice(walk)
+    what, account = walk.chance.choice([("credit-notes", "receivable"), ("pay-outs", "held")])
+    body = {"amount": some_amount(walk, invoice, account)}
+    walk.send("POST", f"/sandbox/invoices/{invoice}/{what}", body)
+    check_owed(walk, invoice)
+
+
+def sold_invoice(walk: Walk) -> str:
+    """One of the invoices, and mostly one that was sold, if there is any."""
+    for invoice in reversed(walk.invoices):
+        ledger = walk.send("GET", f"/sandbox/invoices/{invoice}/ledger")
+        if ledger["offerId"] is not None and walk.chance.random() < 0.6:
+            return invoice
+    return walk.invoice()
+
+
+def some_amount(walk: Walk, invoice: str, account: str) -> Decimal:
+    """An amount in the digits of the currency, mostly a part of what is in an account."""
+    ledger = walk.send("GET", f"/sandbox/invoices/{invoice}/ledger")
+    unit = Decimal(1).scaleb(-minor_units(ledger["currency"]))
+    share = walk.chance.choice([Decimal(walk.chance.randint(0, 120)) / 100, Decimal(1)])
+    part = (ledger["balances"][account] * share).quantize(unit)
+    return max(part, unit) if walk.chance.random() < 0.97 else part / 3
+
+
 def advance(walk: Walk) -> None:
     """Let days pass."""
     days = walk.chance.choice([0, 0, 1, 1, 4, 4, 30, 100])
@@ -250,7 +306,10 @@ MOVES: Final[dict[Callable[[Walk], None], int]] = {
     request: 1,
     offer: 3,
     decide: 2,
-    move_a_part: 5,
+    move_a_part: 4,
+    pay_amount: 5,
+    undo: 4,
+    move_an_amount: 2,
     argue: 1,
     advance: 2,
 }
@@ -294,6 +353,7 @@ def check_ledger(walk: Walk, invoice: str, log: list[Any]) -> None:
         for entry, amount in zip(posting["entries"], amounts, strict=True):
             posted[entry["account"]] += amount if entry["account"] in DEBITS else -amount
     walk.check(posted == balances, f"{invoice}: postings {posted}, balances {balances}")
+    check_payments(walk, invoice, balances)
     times = [parse_instant(posting["at"]) for posting in found["postings"]]
     walk.check(times == sorted(times), f"{invoice}: order of postings {times}")
     status = walk.send("GET", f"/api/invoices/{invoice}")["status"]
@@ -304,6 +364,19 @@ def check_ledger(walk: Walk, invoice: str, log: list[Any]) -> None:
     if status in MACHINE.terminal:
         open_ = {name for name, amount in balances.items() if amount} - CASH_AND_RESULT
         walk.check(not open_, f"{invoice}: ended with {open_}")
+
+
+def check_payments(walk: Walk, invoice: str, balances: dict[str, Decimal]) -> None:
+    """Check that the payments are what the ledger has: applied, and not applied."""
+    payments = walk.send("GET", f"/sandbox/invoices/{invoice}/payments")
+    parts = {name: sum(paid[name] for paid in payments) for name in ("applied", "unapplied")}
+    kept = balances["unapplied"] - balances["collectedBySeller"]
+    applied = balances["debtorPaid"] - kept
+    walk.check(parts["unapplied"] == balances["unapplied"], f"{invoice}: unapplied {parts}")
+    walk.check(parts["applied"] == applied, f"{invoice}: applied {applied}, payments {parts}")
+    for paid in payments:
+        whole = paid["applied"] + paid["unapplied"] + paid["returned"]
+        walk.check(whole == paid["amount"], f"{invoice}: {paid}")
 
 
 def check_owed(walk: Walk, invoice: str) -> Decimal:

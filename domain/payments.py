@@ -259,16 +259,16 @@ def move_by(
     **metadata: str,
 ) -> Record:
     """Return the invoice after ``trigger``, and store its ledger. Raises ApiError 409."""
-    figures = {**outcome.figures, **_value_date(context, invoice, outcome.ledger)}
+    figures = {**outcome.figures, **_value_date(context, invoice, outcome.ledger.about)}
     figures = {"offerId": offer["id"], **metadata, **figures}
     moved = trigger_invoice(context, invoice, trigger, **figures)
     _store(context, invoice, outcome.ledger)
     return moved
 
 
-def _value_date(context: Context, invoice: Record, ledger: Ledger) -> Record:
+def _value_date(context: Context, invoice: Record, about: Mapping[str, str]) -> Record:
     """Return the value date of what is posted, as a member, if it is not simply today."""
-    day = ledger.about.get("valueDate", value_day(context, invoice).isoformat())
+    day = about.get("valueDate", value_day(context, invoice).isoformat())
     is_plain = calendar_of(context, invoice) is None and day == context.now.date().isoformat()
     return {} if is_plain else {"valueDate": day}
 
@@ -287,7 +287,7 @@ def _report(
     context: Context, invoice: Record, event: str, outcome: Outcome, payment: Record
 ) -> Record:
     """Record the event of a payment that moves no invoice, and return the invoice."""
-    figures = {**outcome.figures, **_value_date(context, invoice, outcome.ledger)}
+    figures = {**outcome.figures, **_value_date(context, invoice, outcome.ledger.about)}
     figures = {"paymentId": payment["id"], **figures}
     audit(context, event, ("invoice", invoice["id"]), **figures)
     _store(context, invoice, outcome.ledger)
@@ -340,7 +340,7 @@ def _of_fixture(ledger: Ledger, status: str | None) -> Ledger:
 def _store(context: Context, invoice: Record, ledger: Ledger) -> None:
     offer = accepted_offer(context, invoice)
     context.state.put(_LEDGERS, offer["id"], books.as_record(ledger))
-    cause = {**context.origin.cause, **_value_date(context, invoice, ledger)}
+    cause = {**context.origin.cause, **_value_date(context, invoice, {})}
     for row in _posting_rows(context, invoice, ledger, cause):
         number = context.state.next_number(_POSTINGS)
         context.state.put(_POSTINGS, str(number), {"offerId": offer["id"], **row})
@@ -356,11 +356,18 @@ def _posting_rows(context: Context, invoice: Record, ledger: Ledger, cause: Reco
             "at": times.get(posting.step, context.timestamp),
             "step": posting.step,
             **causes.get(posting.step, cause),
-            **posting.about,
+            **_about(context, invoice, posting),
             "entries": [_entry(account, amount) for account, amount in posting.amounts.items()],
         }
         for posting in ledger.postings
     ]
+
+
+def _about(context: Context, invoice: Record, posting: books.Posting) -> Record:
+    """Return what a posting is about, without a value date that is simply today."""
+    named = {name: value for name, value in posting.about.items() if name != "valueDate"}
+    dated = _value_date(context, invoice, posting.about) if "valueDate" in posting.about else {}
+    return {**named, **dated}
 
 
 def _entry(account: str, amount: Decimal) -> Record:

@@ -182,7 +182,7 @@ def test_a_payment_that_is_returned_after_the_due_date_leaves_the_invoice_overdu
         invoice = register(client, scenario="auto-progress")
         advance(client, "PT1M")
         move(client, invoice, "accept-offer", "fund", "pay")
-        advance(client, to="2027-01-25T00:00:00Z")
+        advance(client, to="2027-01-27T00:00:00Z")
         move(client, invoice, "return-payment")
         client.get("/api/invoices")  # what is due now is done before
         assert status(client, invoice) == "Overdue"
@@ -225,8 +225,8 @@ def test_a_payment_in_a_dispute_waits_until_it_can_be_applied(client: httpx.Clie
 def test_interest_runs_to_the_value_date(client: httpx.Client) -> None:
     """12 % of 8,000 for 10 days are 26.67; the payment itself comes after 30 days."""
     invoice = funded(client, "become-overdue")
-    advance(client, to="2027-02-19T12:00:00Z")
-    pay(client, invoice, 10000, valueDate="2027-01-30")
+    advance(client, to="2027-02-21T12:00:00Z")
+    pay(client, invoice, 10000, valueDate="2027-02-01")
     assert balances(client, invoice)["interestDue"] == Decimal("26.67")
 
 

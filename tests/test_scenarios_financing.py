@@ -75,28 +75,28 @@ SCENARIO_TABLE: dict[str, str] = {
     "two-part-payments": FUNDED
     + """
     P10DT2M6S             invoice.partially_paid       PartiallyPaid
-    2027-01-20T00:00:00Z  invoice.paid                 Paid
-    2027-01-21T00:00:00Z  invoice.settled              Settled
+    2027-01-22T00:00:00Z  invoice.paid                 Paid
+    2027-01-23T00:00:00Z  invoice.settled              Settled
     """,
     "overpayment": FUNDED
     + """
-    2027-01-20T00:00:00Z  invoice.paid                 Paid
-    2027-01-25T00:00:00Z  invoice.settled              Settled
+    2027-01-22T00:00:00Z  invoice.paid                 Paid
+    2027-01-27T00:00:00Z  invoice.settled              Settled
     """,
     "payment-misdirected": FUNDED
     + """
-    2027-01-20T00:00:00Z  invoice.payment_misdirected  Funded
-    2027-01-21T00:00:00Z  invoice.overdue              Overdue
-    2027-01-24T00:00:00Z  invoice.paid                 Paid
-    2027-01-25T00:00:00Z  invoice.settled              Settled
+    2027-01-22T00:00:00Z  invoice.payment_misdirected  Funded
+    2027-01-23T00:00:00Z  invoice.overdue              Overdue
+    2027-01-26T00:00:00Z  invoice.paid                 Paid
+    2027-01-27T00:00:00Z  invoice.settled              Settled
     """,
     "payment-returned": FUNDED
     + """
-    2027-01-20T00:00:00Z  invoice.paid                 Paid
-    2027-01-23T00:00:00Z  invoice.payment_returned     Funded
-    2027-01-23T00:00:00Z  invoice.overdue              Overdue
-    2027-02-02T00:00:00Z  invoice.paid                 Paid
-    2027-02-12T00:00:00Z  invoice.settled              Settled
+    2027-01-22T00:00:00Z  invoice.paid                 Paid
+    2027-01-25T00:00:00Z  invoice.payment_returned     Funded
+    2027-01-25T00:00:00Z  invoice.overdue              Overdue
+    2027-02-04T00:00:00Z  invoice.paid                 Paid
+    2027-02-14T00:00:00Z  invoice.settled              Settled
     """,
     "late-payment": OVERDUE
     + """

@@ -281,7 +281,7 @@ def some_amount(walk: Walk, invoice: str, account: str) -> Decimal:
     unit = Decimal(1).scaleb(-minor_units(ledger["currency"]))
     share = walk.chance.choice([Decimal(walk.chance.randint(0, 120)) / 100, Decimal(1)])
     part = (ledger["balances"][account] * share).quantize(unit)
-    return max(part, unit) if walk.chance.random() < 0.97 else part / 3
+    return Decimal(max(part, unit) if walk.chance.random() < 0.97 else part / 3)
 
 
 def advance(walk: Walk) -> None:

@@ -12,8 +12,10 @@ import httpx
 import pytest
 from standardwebhooks import Webhook
 
+from invoice_sandbox.console.actions import duration_of_words
+from invoice_sandbox.console.scenario import PRESETS
 from tests.receivers import deliveries, free_port, receiving, response, subscribe, trigger
-from tests.scenario_run import register_new, until
+from tests.scenario_run import data, register_new, until
 from tests.test_console import act, api, key, status_of, visitor
 
 pytestmark = pytest.mark.slow
@@ -124,3 +126,89 @@ def test_runs_are_ended_only_if_that_is_chosen(visitor: httpx.Client, api: httpx
     request_id = ended.text.split("/console/requests/")[1].split('"')[0]
     link = f'<a href="/console/requests/{request_id}">make-offer (cancelled: manual was chosen.'
     assert link in page
+
+
+# What is asked, and undone
+
+
+def press(visitor: httpx.Client, page: httpx.Response, button: str, start: str = "") -> Any:
+    """Press a button of a page after ``start``."""
+    after = page.text[page.text.index(start) :]
+    form = next(one for one in after.split("<form")[1:] if f">{button}</button>" in one)
+    fields = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', form)
+    return act(visitor, **{name: unescape(text) for name, text in fields})
+
+
+def test_a_reset_is_asked_for_and_undone(visitor: httpx.Client, api: httpx.Client) -> None:
+    invoice = register_new(api)
+    asked = press(visitor, visitor.get("/console/scenario"), "Reset the workspace")
+    assert 'role="alertdialog"' in asked.text
+    assert "so that you can undo it" in asked.text
+    assert api.get(f"/api/invoices/{invoice}").status_code == 200
+    assert data(api.get("/sandbox/snapshots")) == []
+    done = press(visitor, asked, "Yes")
+    assert panel(done)[1].startswith("Reset the workspace: done.")
+    assert api.get(f"/api/invoices/{invoice}").status_code == 404
+    undone = press(visitor, done, "Undo")
+    assert status_of(undone) == 200
+    assert api.get(f"/api/invoices/{invoice}").status_code == 200
+
+
+def test_a_deleted_endpoint_comes_back(visitor: httpx.Client, api: httpx.Client) -> None:
+    subscribe(api, data(api.get("/sandbox/inbox"))["url"])
+    asked = press(visitor, visitor.get("/console/webhooks"), "delete")
+    done = press(visitor, asked, "Yes")
+    assert data(api.get("/api/webhooks"))["endpoints"] == []
+    press(visitor, done, "Undo")
+    assert len(data(api.get("/api/webhooks"))["endpoints"]) == 1
+
+
+def test_nothing_is_done_that_could_not_be_undone(visitor: httpx.Client, api: httpx.Client) -> None:
+    invoice = register_new(api)
+    for _ in range(50):
+        api.post("/sandbox/snapshots")
+    reset = act(visitor, "POST", "/sandbox/reset", ask="Reset?", undo="yes", confirmed="yes")
+    assert panel(reset)[1].startswith("No snapshot could be taken, so nothing was done.")
+    assert api.get(f"/api/invoices/{invoice}").status_code == 200
+    page = visitor.get("/console/scenario")
+    asked = press(visitor, page, "Delete", start="Restore</button>")
+    assert "This cannot be undone." in asked.text
+    press(visitor, asked, "Yes")
+    assert len(data(api.get("/sandbox/snapshots"))) == 49
+
+
+# Durations and faults
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("3 days", "P3D"),
+        ("3d", "P3D"),
+        ("1 hour, 30 min", "PT1H30M"),
+        ("90 s", "PT1M30S"),
+        ("2 D", "P2D"),
+        ("P3D", None),
+        ("soon", None),
+        ("", None),
+        ("d", None),
+        ("1234567 s", None),
+    ],
+)
+def test_a_duration_may_be_words(words: str, expected: str | None) -> None:
+    assert duration_of_words(words) == expected
+
+
+def test_the_clock_takes_words(visitor: httpx.Client, api: httpx.Client) -> None:
+    before = data(api.get("/sandbox/clock"))["now"]
+    page = act(visitor, "POST", "/sandbox/clock/advance", **{"field.by": "3 days"})
+    assert panel(page)[0] == "good"
+    assert data(api.get("/sandbox/clock"))["now"] > before
+
+
+def test_a_preset_fault_takes_one_click(visitor: httpx.Client, api: httpx.Client) -> None:
+    for label, _ in PRESETS:
+        page = press(visitor, visitor.get("/console/scenario"), label)
+        assert status_of(page) == 201, label
+    assert len(data(api.get("/sandbox/faults"))) == len(PRESETS)
+    assert [api.get("/api/partners").status_code for _ in range(3)] == [429, 503, 502]

@@ -610,6 +610,26 @@ def test_a_scenario_is_drawn_and_used_with_conditions(
     assert decided == ["2026-11-26T09:30:02Z"], invoice
 
 
+def test_scenarios_are_found_in_groups_with_what_is_expected(visitor: httpx.Client) -> None:
+    page = visitor.get("/console/scenario")
+    groups = re.findall(r'<details id="group-\d+"( open)?><summary>(.*?) <span', page.text)
+    assert {name for _, name in groups} >= {"Verification", "Offers", "Money", "Webhooks"}
+    assert len([name for is_open, name in groups if is_open]) == 1, "that of the one in use"
+    found = visitor.get("/console/scenario", params={"find": "REVIEWER rejects"})
+    listed = re.findall(r'<li id="scenario-([^"]*)">', found.text)
+    assert listed == ["kyb-declined"]
+    assert "Expected: The client treats Rejected as final." in text_of(found)
+    assert "No scenario matches" in visitor.get("/console/scenario", params={"find": "zz"}).text
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/records/nothing", "/new/nothing", "/call"])
+def test_an_unknown_address_is_a_page_with_a_way_back(visitor: httpx.Client, path: str) -> None:
+    page = visitor.get(f"/console{path}")
+    assert page.status_code in {404, 405}
+    assert '<p><a href="/console">Overview</a></p>' in page.text
+    assert "<h1>There is no such page</h1>" in page.text
+
+
 def test_the_next_step_is_run(visitor: httpx.Client, api: httpx.Client) -> None:
     api.put("/sandbox/scenario", json={"name": "auto-progress"})
     register_new(api)
@@ -777,7 +797,7 @@ def test_the_bundle_is_the_one_that_the_command_saves(
     url = data(api.get("/sandbox/inbox"))["url"]
     data(api.post("/api/webhooks", json={"url": url, "events": ["*"]}), 201)
     register_new(api)
-    link = re.search(r'href="([^"]*)" download', visitor.get("/console/acceptance").text)
+    link = re.search(r'href="([^"]*)" download', visitor.get("/console/bundle").text)
     assert link
     downloaded = visitor.get(link[1])
     assert downloaded.headers["content-type"] == "application/zip"

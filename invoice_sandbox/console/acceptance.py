@@ -80,6 +80,12 @@ def run_bundle(run_id: str) -> Response:
     return _file(received.content, "application/zip", f"{run_id}.zip")
 
 
+@pages.get("/bundle")
+def bundle() -> str:
+    """The bundle of the workspace: to download, to replay, to judge."""
+    return render_template("bundle.html", page="bundle")
+
+
 @pages.get(f"/{_BUNDLE}")
 def bundle_file() -> Response:
     """The bundle of the workspace, as ``invoice-sandbox bundle save`` writes it."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -10,6 +13,7 @@ from urllib.parse import unquote
 from flask import Response, g, redirect, render_template, request
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import duration_text
 from invoice_sandbox.console.client import Received, is_repeated
 from invoice_sandbox.console.common import client, contents, curl, page_url, pages
 from invoice_sandbox.console.effects import Effect, effect_of
@@ -27,8 +31,14 @@ if TYPE_CHECKING:
 
     from invoice_sandbox.console.records import Address
 
+_SNAPSHOTS: Final = "/sandbox/snapshots"
 _MOST_NAMES: Final = 8
 _SHOWN: Final = 60
+_WORDS: Final = re.compile(
+    r"((?P<days>\d{1,6}) ?(?:d|days?))?,? ?((?P<hours>\d{1,6}) ?(?:h|hours?))?,? ?"
+    r"((?P<minutes>\d{1,6}) ?(?:m|min|minutes?))?,? ?((?P<seconds>\d{1,6}) ?(?:s|sec|seconds?))?",
+    re.ASCII,
+)
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _FIELD: Final = "field."
 _HEADER: Final = "header."
@@ -37,6 +47,9 @@ _HEADER: Final = "header."
 @pages.post("/call")
 def call() -> Response:
     """Send the request of a form to the API, and show its effect.
+
+    With ``ask``, a question, it is sent only once that is ``confirmed``. With ``undo`` a snapshot
+    is taken first, and the panel has a button that restores it.
 
     ``body`` is JSON; each ``field.NAME`` that is not empty sets a member of it, ``field.with.NAME``
     a member of its member ``with``. ``raw`` is a body that is sent as it is, and
@@ -51,6 +64,11 @@ def call() -> Response:
     for names, text in _fields(form):
         if not _set(body, names, _typed(text)):
             return _not_sent(f"There is no field {'.'.join(names)[:_SHOWN]}. Nothing was sent.")
+    if "ask" in form and "confirmed" not in form:
+        return _page(render_template("question.html", back=_back()))
+    saved = client().send("POST", _SNAPSHOTS, b"") if "undo" in form else None
+    if saved is not None and not saved.is_success:
+        return _not_sent(f"No snapshot could be taken, so nothing was done. {saved.problem}", 200)
     raw = form.get("raw", "").replace("\r\n", "\n")  # forms are sent with CRLF
     content = raw if "raw" in form else jsonio.dumps(body).decode() if body else ""
     headers = dict(_headers(form))
@@ -59,11 +77,13 @@ def call() -> Response:
         headers.setdefault("content-type", "application/json")
     command = curl(method, path, headers, content or None)
     effect = effect_of(method, path, received)
+    if saved is not None and received.is_success:
+        effect = replace(effect, undo=f"{_SNAPSHOTS}/{saved.data['id']}/restore")
     return _page(shown_effect(effect, received, method, path, command))
 
 
-def _not_sent(text: str) -> Response:
-    return _page(shown_effect(Effect("bad", text)), 400)
+def _not_sent(text: str, status: int = 400) -> Response:
+    return _page(shown_effect(Effect("bad", text)), status)
 
 
 def shown_effect(
@@ -127,9 +147,21 @@ def _set(body: dict[str, Any], names: Sequence[str], value: Any) -> bool:
 
 
 def _typed(text: str) -> Any:
-    """Numbers, ``true``, ``false`` and ``null`` as JSON, all else as text."""
+    """Numbers, ``true``, ``false`` and ``null`` as JSON, durations in words as ISO 8601, all else
+    as text."""
     value = jsonio.parsed(text)
-    return value if isinstance(value, (int, float)) or text == "null" else text
+    if isinstance(value, (int, float)) or text == "null":
+        return value
+    return duration_of_words(text) or text
+
+
+def duration_of_words(text: str) -> str | None:
+    """The ISO 8601 duration of words such as ``3 days``, ``90s`` or ``1 h 30 min``, or None."""
+    found = _WORDS.fullmatch(text.strip().lower())
+    if found is None or not any(found.groups()):
+        return None
+    given = {name: float(number) for name, number in found.groupdict("0").items()}
+    return duration_text(timedelta(**given))
 
 
 # Who visits

@@ -22,7 +22,8 @@ Tone = Literal["good", "warn", "bad"]
 class Effect:
     """The effect of a request. ``tone`` is ``warn`` if it was carried out and something failed,
     ``bad`` if it was rejected; ``reasons`` are those of what failed; ``problems`` those of the
-    members of the body, by pointer; ``link`` is the page of what was created."""
+    members of the body, by pointer; ``link`` is the page of what was created, ``undo`` the path
+    that restores what was before."""
 
     tone: Tone
     text: str
@@ -30,6 +31,7 @@ class Effect:
     secrets: Mapping[str, str] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     link: str | None = None
+    undo: str | None = None
 
 
 def effect_of(method: str, path: str, received: Received) -> Effect:

@@ -96,7 +96,7 @@ class Console:
         position = await self.engine.call(self._position, client.identity.workspace)
         request.scope[POSITION] = _text(position)
         content = await _content(request) if request.method == "POST" else b""
-        return await respond_with(self._application, request, content)
+        return await respond_with(self._application, request, content, has_own_404=True)
 
     async def _client(self, request: Request) -> Client:
         """The client of the visitor. Raises ApiError 403 for a page of another origin."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from flask import render_template, request
 
@@ -12,13 +12,24 @@ from invoice_sandbox.console.drawing import Chain, chain_of
 from invoice_sandbox.console.timeline import is_about
 from invoice_sandbox.console.topics import CHANGES, FAULTS, STEPS, WEBHOOKS
 
+PRESETS: Final = (
+    ("429 once", {"kind": "error", "status": 429, "count": 1}),
+    ("503 once", {"kind": "status", "status": 503, "count": 1}),
+    ("HTML 502", {"kind": "html", "status": 502, "count": 1}),
+    ("Timeout after commit", {"kind": "latency", "delay": "PT60S", "when": "after", "count": 1}),
+    ("Connection reset after commit", {"kind": "reset", "when": "after", "count": 1}),
+    ("Broken JSON", {"kind": "malformed", "count": 1}),
+)
+"""Faults in one click, by label."""
+
 
 @pages.get("/scenario")
 def scenario() -> str:
     """The clock, the agenda, scenarios, faults and snapshots.
 
     ``name`` in the address shows another scenario than the current one, ``about`` only the steps
-    about the record of that id. Without acceptance tests, the bundle of the workspace is here.
+    about the record of that id.
+    ``find`` lists the scenarios with that text.
     """
     scenarios = client().get("/sandbox/scenarios")
     agenda = client().get("/sandbox/agenda")
@@ -44,13 +55,24 @@ def scenario() -> str:
         snapshots=client().get("/sandbox/snapshots"),
         operations=sorted(contents().engine.project.contract.operations),
         fault_types=_fault_types(),
-        has_bundle=contents().engine.project.plans is None,
+        groups=_groups(scenarios.rows, request.args.get("find", "")),
+        presets=PRESETS,
     )
 
 
 def current_of(scenarios: list[Any]) -> Mapping[str, Any] | None:
     """The scenario of the workspace."""
     return next((scenario for scenario in scenarios if scenario["current"]), None)
+
+
+def _groups(scenarios: list[Any], wanted: str) -> dict[str, list[Any]]:
+    """The scenarios by group; those with the text ``wanted`` in their description."""
+    groups: dict[str, list[Any]] = {}
+    for scenario in scenarios:
+        texts = (scenario[name] or "" for name in ("name", "group", "purpose", "passes"))
+        if wanted.casefold() in " ".join(texts).casefold():
+            groups.setdefault(scenario["group"] or "Others", []).append(scenario)
+    return groups
 
 
 def _next_due(agenda: Any) -> str | None:

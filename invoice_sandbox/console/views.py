@@ -46,6 +46,7 @@ from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.webhooks.outbox import DELIVER
 
 if TYPE_CHECKING:
+    from werkzeug.exceptions import HTTPException
     from werkzeug.wrappers import Response as Redirect
 
     from invoice_sandbox.console.records import Address, Contents, Records
@@ -80,6 +81,8 @@ def flask_app(contents: Contents) -> Flask:
     app.before_request(_open)
     app.context_processor(_common)
     app.after_request(_close)
+    app.register_error_handler(404, _missing)
+    app.register_error_handler(405, _missing)
     return app
 
 
@@ -96,6 +99,12 @@ def _open() -> str | None:
     if g.clock.status == 401:
         return actions.sign_in_page(g.clock.problem if g.visitor.held else "")
     return None
+
+
+def _missing(error: HTTPException) -> tuple[str, int]:
+    """The page of an address that has none, with a way back."""
+    text = f"Nothing has the address {request.path}."
+    return render_template("missing.html", page="", text=text), error.code or 404
 
 
 def _close(response: Response) -> Response:
@@ -126,6 +135,7 @@ def _views(found: Contents) -> Iterator[tuple[str, str]]:
     yield "scenario", "Scenario and clock"
     if found.engine.project.plans is not None:
         yield "acceptance", "Acceptance"
+    yield "bundle", "Bundle"
     yield "contract", "Contract"
     yield "new", "Create"
 

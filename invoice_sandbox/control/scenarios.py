@@ -175,6 +175,7 @@ def _shown(scenario: Scenario, current: str) -> Record:
     return {
         "name": scenario.name,
         "purpose": scenario.purpose,
+        "group": scenario.group or None,
         "passes": scenario.passes or None,
         "current": scenario.name == current,
         "begins": dict(scenario.begins),

@@ -130,14 +130,17 @@ def _application_page(path: str, app_for: Callable[[Request], ASGIApplication]) 
     return Page(path, respond, below=True)
 
 
-async def respond_with(app: ASGIApplication, request: Request, content: bytes = b"") -> Reply:
-    """The response of an application that renders pages, whose 404 is ours. Raises ApiError 404.
+async def respond_with(
+    app: ASGIApplication, request: Request, content: bytes = b"", *, has_own_404: bool = False
+) -> Reply:
+    """The response of an application that renders pages, which may have a 404 of its own.
+    Raises ApiError 404.
 
     ``content`` is the body of the request.
     """
     method = "POST" if request.method == "POST" else "GET"
     reply = await ask(app, {**request.scope, "method": method}, content)
-    if reply.status == 404:
+    if reply.status == 404 and not has_own_404:
         raise reject("unknown_path", meant="")
     return structs.replace(reply, is_page=True)
 

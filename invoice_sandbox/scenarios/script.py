@@ -66,7 +66,7 @@ class OnCall:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario.
+    """A scenario. Lists show it in its ``group``.
 
     A new record with the members ``begins`` gets the scenario automatically. If another scenario
     begins with the record too, it starts beside it, with the event ``joins`` (or START). Without
@@ -79,6 +79,7 @@ class Scenario:
 
     name: str
     purpose: str = "Nothing happens automatically."
+    group: str = ""
     passes: str = ""
     begins: Mapping[str, str] = field(default_factory=dict)
     joins: str = ""
@@ -123,6 +124,7 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
     return Scenario(
         name=body["name"],
         purpose=body["purpose"],
+        group=body.get("group", ""),
         passes=body.get("passes", ""),
         begins=body.get("begins", {}),
         joins=body.get("joins", ""),

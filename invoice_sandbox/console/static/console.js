@@ -107,9 +107,12 @@ document.addEventListener("submit", (event) => {
     clearInterval(ticking);
     working.hidden = true;
     buttons.forEach((one) => one.removeAttribute("aria-disabled"));
+    document.querySelector("#result [role=alertdialog] button")?.focus();
   });
 });
 document.addEventListener("click", (event) => {
   if (event.target.closest('[aria-disabled="true"]')) event.preventDefault();
-  if (event.target.matches("button.close")) event.target.parentElement.remove();
+  if (!event.target.matches("#result .close")) return;
+  event.preventDefault();
+  event.target.closest(".effect").remove();
 });

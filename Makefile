@@ -4,6 +4,7 @@ BIN := .venv/bin
 SERVING := .venv/.serving
 READY := .venv/.ready
 NODE := .venv/.node
+GENERATORS := .venv/.generators
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes
 LOCK := .venv-fresh/bin/pip-compile --quiet --generate-hashes --strip-extras --no-annotate --no-header \
 	--no-emit-index-url --no-emit-find-links --unsafe-package invoice-liquidity-sandbox -c constraints.txt
@@ -117,8 +118,9 @@ keywords: $(READY)  ## the official JSON Schema suite in both directions, and do
 foreign: $(NODE)  ## OpenAPI documents of many makers, served as they are, and docs/internals/third-party-documents.md
 	$(BIN)/python -m tests.foreign $(DOCUMENTS)
 
-interop: $(NODE)  ## receivers, typed clients and a validating proxy from npm; the files of deployments
+interop: $(NODE) $(if $(BOUNDED),,$(GENERATORS))  ## receivers, clients, proxies and code generators; the files of deployments; BOUNDED=yes: one generator
 	$(BIN)/python -m tests.interop
+	$(BIN)/python -m tests.generators $(if $(BOUNDED),--bounded)
 	$(BIN)/python -m tests.foreign --bounded
 
 $(NODE): $(READY) requirements/interop.txt tests/interop/package-lock.json
@@ -129,6 +131,12 @@ $(NODE): $(READY) requirements/interop.txt tests/interop/package-lock.json
 
 browser: $(READY)  ## Chrome or Chromium for the tests of the pages: an installed one, else Playwright's
 	@$(BIN)/python -m tests.browser || $(BIN)/playwright install chromium
+
+$(GENERATORS): $(NODE) requirements/generators.txt tests/generators/package-lock.json
+	@echo "Installing 430 MB of code generators, which takes up to two minutes"
+	$(INSTALL) -r requirements/generators.txt
+	$(BIN)/python -m tests.interop.node tests/generators
+	@touch $@
 
 image:  ## the image of the Dockerfile, if a Docker daemon runs
 	@if docker info > /dev/null 2>&1; then \
@@ -148,7 +156,7 @@ build: $(READY)  ## wheel and sdist in dist/, the wheel of the client, and the s
 
 constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives, with the hashes of all files
 	rm -rf .venv-fresh && $(PYTHON) -m venv .venv-fresh
-	.venv-fresh/bin/pip install --quiet --disable-pip-version-check -e '.[dev,interop]'
+	.venv-fresh/bin/pip install --quiet --disable-pip-version-check -e '.[dev,interop,generators]'
 	.venv-fresh/bin/pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
 	.venv-fresh/bin/pip install --quiet --disable-pip-version-check pip-tools
 	$(LOCK) -o requirements.txt pyproject.toml
@@ -156,6 +164,7 @@ constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives, w
 		-o requirements/build.txt pyproject.toml
 	$(LOCK) --extra dev -o requirements/dev.txt pyproject.toml
 	$(LOCK) --extra interop -o requirements/interop.txt pyproject.toml
+	$(LOCK) --extra generators -o requirements/generators.txt pyproject.toml
 	$(LOCK) --extra postgresql -o requirements/postgresql.txt pyproject.toml
 	echo cyclonedx-bom | $(LOCK) -o requirements/bill.txt -
 	sed -i '/^#/d' requirements/dev.txt requirements/postgresql.txt  # the sandbox itself is no file with a hash
@@ -163,4 +172,4 @@ constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives, w
 
 clean:
 	rm -rf .venv .venv-fresh .venv-bill dist build *.egg-info .pytest_cache .mypy_cache .ruff_cache \
-		tests/interop/node_modules tests/foreign/node_modules
+		tests/interop/node_modules tests/foreign/node_modules tests/generators/node_modules

@@ -151,6 +151,7 @@ LOCKS: Final = {
     "requirements/build.txt": ("build-system", "requires"),
     "requirements/dev.txt": ("project", "optional-dependencies", "dev"),
     "requirements/interop.txt": ("project", "optional-dependencies", "interop"),
+    "requirements/generators.txt": ("project", "optional-dependencies", "generators"),
     "requirements/bill.txt": (),
 }
 """The files that make and the image install from, and where pyproject.toml says what is wanted."""

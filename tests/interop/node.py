@@ -61,16 +61,16 @@ def run(command: list[str | Path], folder: Path, *, seconds: float) -> str:
     return done.stdout
 
 
-def main() -> int:
-    """Install what the lock file names, by its hashes; 0: done. `make` runs it first."""
+def main(folder: Path = HERE) -> int:
+    """Install what the lock file in ``folder`` names, by its hashes; 0: done."""
     found = needed_node()
     npm = found.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     command: list[str | Path] = [found, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     path = os.pathsep.join([str(found.parent), os.environ["PATH"]])
     return subprocess.run(
-        command, cwd=HERE, env=os.environ | {"PATH": path}, check=False, timeout=_PATIENCE
+        command, cwd=folder, env=os.environ | {"PATH": path}, check=False, timeout=_PATIENCE
     ).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(Path, sys.argv[1:])))

@@ -301,17 +301,25 @@ def apply_invoice_trigger(
     return apply_trigger(context, INVOICE, INVOICES, invoice, trigger, derive=derive, **metadata)
 
 
-def emit_move(context: Context, event_type: str | None, invoice: Record, **related: Record) -> None:
+def emit_move(
+    context: Context,
+    event_type: str | None,
+    invoice: Record,
+    *,
+    money: Record | None = None,
+    **related: Record,
+) -> None:
     """Emit the event of an invoice's move, if it has one.
 
-    ``related`` are public records by resource. The data of ``offer.accepted`` is
-    ``related["offer"]``, or the invoice when it moved without an offer.
+    ``money`` is its optional member. ``related`` are public records by resource. The data of
+    ``offer.accepted`` is ``related["offer"]``, or the invoice when it moved without an offer.
     """
     if event_type is not None:
         resource = event_type.partition(".")[0]
         data = related.get(resource, public_invoice(invoice))
         record = _with_due_date(context, invoice)
-        context.emit(event_type, data, invoice["id"], record=record)
+        optional = None if money is None else {"money": money}
+        context.emit(event_type, data, invoice["id"], record=record, optional=optional)
 
 
 def _with_due_date(context: Context, invoice: Record) -> Record:

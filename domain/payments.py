@@ -117,8 +117,8 @@ def lower_debt(context: Context, invoice: Record, outcome: Outcome) -> None:
     """
     figures = {**outcome.figures, "dilutionAmount": outcome.ledger.dilution}
     audit(context, CREDIT_NOTE, ("invoice", invoice["id"]), **figures)
-    _store(context, invoice, outcome.ledger)
-    context.emit(CREDIT_NOTE, public_invoice(invoice))
+    money = _store(context, invoice, Outcome(outcome.ledger, figures))
+    context.emit(CREDIT_NOTE, public_invoice(invoice), optional={"money": money})
     if not outcome.ledger["receivable"]:
         _end_without_debt(context, invoice)
 
@@ -261,9 +261,8 @@ def move_by(
     """Return the invoice after ``trigger``, and store its ledger. Raises ApiError 409."""
     figures = {**outcome.figures, **_value_date(context, invoice, outcome.ledger.about)}
     figures = {"offerId": offer["id"], **metadata, **figures}
-    moved = trigger_invoice(context, invoice, trigger, **figures)
-    _store(context, invoice, outcome.ledger)
-    return moved
+    money = _store(context, invoice, outcome)
+    return trigger_invoice(context, invoice, trigger, money=money, **figures)
 
 
 def _value_date(context: Context, invoice: Record, about: Mapping[str, str]) -> Record:
@@ -290,8 +289,8 @@ def _report(
     figures = {**outcome.figures, **_value_date(context, invoice, outcome.ledger.about)}
     figures = {"paymentId": payment["id"], **figures}
     audit(context, event, ("invoice", invoice["id"]), **figures)
-    _store(context, invoice, outcome.ledger)
-    context.emit(event, public_invoice(invoice))
+    money = _store(context, invoice, outcome)
+    context.emit(event, public_invoice(invoice), optional={"money": money})
     return invoice
 
 
@@ -337,13 +336,21 @@ def _of_fixture(ledger: Ledger, status: str | None) -> Ledger:
     return books.carried_forward(books.settle(ledger).ledger if status == "Settled" else ledger)
 
 
-def _store(context: Context, invoice: Record, ledger: Ledger) -> None:
-    offer = accepted_offer(context, invoice)
+def _store(context: Context, invoice: Record, outcome: Outcome) -> Record:
+    """Store a ledger with its new postings, and return what an event may include as ``money``."""
+    offer, ledger, posted = accepted_offer(context, invoice), outcome.ledger, []
     context.state.put(_LEDGERS, offer["id"], books.as_record(ledger))
     cause = {**context.origin.cause, **_value_date(context, invoice, {})}
     for row in _posting_rows(context, invoice, ledger, cause):
-        number = context.state.next_number(_POSTINGS)
-        context.state.put(_POSTINGS, str(number), {"offerId": offer["id"], **row})
+        posted.append(context.new_id("pst_sandbox"))
+        number = str(context.state.next_number(_POSTINGS))
+        context.state.put(_POSTINGS, number, {"offerId": offer["id"], "id": posted[-1], **row})
+    return {
+        "currency": offer["currency"],
+        "valueDate": ledger.about.get("valueDate", value_day(context, invoice).isoformat()),
+        "amounts": outcome.figures,
+        "postingIds": posted,
+    }
 
 
 def _posting_rows(context: Context, invoice: Record, ledger: Ledger, cause: Record) -> list[Record]:

@@ -88,11 +88,13 @@ _SUSPENDED: Final = "suspended_steps"
 """The collection of the steps that each disputed invoice waits for, by its id."""
 
 
-def trigger_invoice(context: Context, invoice: Record, trigger: str, **metadata: Any) -> Record:
+def trigger_invoice(
+    context: Context, invoice: Record, trigger: str, *, money: Record | None = None, **metadata: Any
+) -> Record:
     """Return the invoice after ``trigger``, with its request and offers moved along. ApiError 409.
 
     ``request-financing`` creates a request and ``receive-offer`` an offer. The audit event of any
-    other trigger gets ``metadata``.
+    other trigger gets ``metadata``, and its event has ``money`` as an optional member.
     """
     if trigger == "request-financing":
         request_financing(context, [invoice], {})
@@ -105,7 +107,7 @@ def trigger_invoice(context: Context, invoice: Record, trigger: str, **metadata:
         elif trigger in _PAY_OUTS and allows_trigger(context, INVOICE, invoice, trigger):
             check_not_past_due(context, invoice)
             _check_fulfilled(context, invoice)
-        _move_together(context, invoice, trigger, offers, **metadata)
+        _move_together(context, invoice, trigger, offers, money=money, **metadata)
         if trigger == "resolve-dispute":
             _end_dispute(context, load_invoice(context, invoice["id"]))
     return load_invoice(context, invoice["id"])
@@ -225,7 +227,13 @@ def _check_valid(context: Context, offer: Record) -> None:
 
 
 def _move_together(
-    context: Context, invoice: Record, trigger: str, offers: Sequence[Record], **metadata: Any
+    context: Context,
+    invoice: Record,
+    trigger: str,
+    offers: Sequence[Record],
+    *,
+    money: Record | None = None,
+    **metadata: Any,
 ) -> None:
     if trigger == "accept-offer" and offers:
         facts = {
@@ -251,7 +259,7 @@ def _move_together(
     moved, ended = _follow_offers(context, offers, following, is_about_offer=is_about_offer)
     if moved:
         related["offer"] = public_offer(moved[0])
-    emit_move(context, event, invoice, **related)
+    emit_move(context, event, invoice, money=money, **related)
     for offer in ended:
         emit_end(context, offer, invoice)
 

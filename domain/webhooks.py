@@ -62,6 +62,9 @@ _SOURCES: Final[Mapping[str, tuple[str, Callable[[Record], Record]]]] = {
 }
 """Collection and public view of every resource but the invoice, which has synthetic ones too."""
 
+OPTIONAL: Final = ("money",)
+"""The optional members of events, which an endpoint names in its ``include``."""
+
 _SAMPLE_SECRET: Final = "whsec_c2FuZGJveC1wbGFjZWhvbGRlci1zZWNyZXQtMDAwMSE="  # noqa: S105
 """Signs the sample of a workspace without an endpoint; a documented placeholder."""
 
@@ -99,6 +102,7 @@ def register_endpoint(call: Call) -> Record:
     reason = address_problem(call, call.body.get("url"))
     if reason is None and call.body.get("enabled") is False:
         reason = "not_enabled"
+    include = [name for name in _texts(call.body.get("include")) if name in OPTIONAL]
     secret = call.body.get("secret")
     if not is_signing_secret(secret):
         secret = placeholder_secret(call.workspace.secret_seed, endpoint_id)
@@ -110,6 +114,7 @@ def register_endpoint(call: Call) -> Record:
         "unknownEvents": _unknown_events(call, events),
         "deniedEvents": _denied_events(events, call.caller.scopes if call.caller else ()),
         "retryProfile": retry_profile(call.body.get("retryProfile")),
+        **({"include": include} if include else {}),
         "status": ENABLED if reason is None else DISABLED,
         **({} if reason is None else {"disabledReason": reason}),
         "secret": secret,
@@ -129,6 +134,9 @@ def endpoint_warnings(call: Call, endpoint: Record) -> Iterator[str]:
             f"{_quoted(name)} is in deniedEvents: the key that created the endpoint may not read "
             f"the data, for which it needs {' and '.join(_scopes_of(name))}; that is not delivered"
         )
+    for name in _texts(call.body.get("include")):
+        if name not in OPTIONAL:
+            yield f"{_quoted(name)} cannot be included in events; {suggestion(name, OPTIONAL)}"
     url = endpoint["url"]
     if endpoint.get("disabledReason") == "url_missing":
         yield "without a url nothing is delivered"

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -26,10 +27,12 @@ from typing import Final
 import httpx
 from standardwebhooks import Webhook
 
+from domain import ledger as books
 from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.webhooks import outbox
 from invoice_sandbox.webhooks.network import url_problem
 from invoice_sandbox.webhooks.retry import DISABLED_AFTER, GAPS
+from tests.domain_docs import purchase
 from tests.interop.node import MODULES, node
 from tests.readme import commands, with_outputs
 from tests.receivers import free_port, is_listening
@@ -64,6 +67,7 @@ def generated() -> dict[str, str]:
     return {
         "schedule": _schedule(),
         "states": _states(),
+        "money": _money(),
         "scenarios": _scenarios(),
         "addresses": _addresses(),
     }
@@ -103,6 +107,37 @@ _STATES: Final = {
 def _states() -> str:
     rows = [(f"`{status}`", text) for status, text in _STATES.items()]
     return _table(("Status", "Meaning"), rows)
+
+
+def amounts_by_event() -> dict[str, list[str]]:
+    """The names of the amounts in ``money``, by type of event."""
+    funded = books.pay_out(books.open_ledger(purchase()))
+    credited = books.credit(funded.ledger, 1).figures
+    over = books.collect(funded.ledger, Decimal(10_001), Decimal(10_000))
+    loose = books.collect(funded.ledger, Decimal(1), Decimal(0))
+    returned = books.give_back(loose.ledger, Decimal(0), Decimal(1), by_seller=False)
+    figures = {
+        "invoice.partially_funded": funded.figures,
+        "invoice.funded": funded.figures,
+        "invoice.credit_note_applied": {**credited, "dilutionAmount": Decimal(1)},
+        "invoice.partially_paid": books.receive(funded.ledger, 1).figures,
+        "invoice.paid": over.figures,
+        "invoice.payment_unapplied": loose.figures,
+        "invoice.payment_misdirected": books.misdirect(funded.ledger, Decimal(1)).figures,
+        "invoice.payment_returned": returned.figures,
+        "invoice.settled": books.settle_by_dilution(funded.ledger).figures,
+        "invoice.repurchased": books.repurchase(funded.ledger).figures,
+        "invoice.written_off": books.write_off(funded.ledger).figures,
+    }
+    return {event: list(amounts) for event, amounts in figures.items()}
+
+
+def _money() -> str:
+    rows = [
+        (f"`{event}`", ", ".join(f"`{name}`" for name in names))
+        for event, names in amounts_by_event().items()
+    ]
+    return _table(("Event", "`amounts`"), rows)
 
 
 def _scenarios() -> str:

@@ -235,16 +235,19 @@ class Context(Struct, kw_only=True, eq=False):
         data: Mapping[str, Any] | Response,
         subject: str | None = None,
         record: Mapping[str, Any] | None = None,
+        *,
+        optional: Mapping[str, Any] | None = None,
     ) -> Record:
         """Record and deliver an event, and schedule the scenario steps that it triggers.
 
         ``subject`` is the id of the record whose scenario the event belongs to; default is the id
         of ``data``. ``record`` has the dates that steps count from; default is ``data``, which may
-        be the Response of a Collection. Raises PayloadError for a type that neither the contract
+        be the Response of a Collection. ``optional`` are members of the payload for endpoints whose
+        ``include`` names them. Raises PayloadError for a type that neither the contract
         nor the lifecycle declares, and for a payload that the contract does not allow.
         """
         data = _event_data(event_type, data)
-        event = self._recorded(event_type, data)
+        event = self._recorded(event_type, data, optional)
         subject_id = subject or str(data.get("id"))
         if event_type in self.lifecycle.creation_events:
             self._begin(subject_id, data, record or data)
@@ -284,23 +287,29 @@ class Context(Struct, kw_only=True, eq=False):
         """
         return self._event(event_type, _event_data(event_type, data))
 
-    def _event(self, event_type: str, data: Mapping[str, Any]) -> Record:
+    def _event(
+        self, event_type: str, data: Mapping[str, Any], optional: Mapping[str, Any] | None = None
+    ) -> Record:
         event_id, at = self.new_id(self.conventions.event_id_prefix), self.timestamp
         payload = self.conventions.event_body(event_id, event_type, at, data)
         declared = self.contract.webhooks.get(event_type)
-        if declared and declared.checker and not declared.checker.is_valid(payload):
-            problem = declared.problems(payload)[0]
+        whole = {**payload, **(optional or {})}
+        if declared and declared.checker and not declared.checker.is_valid(whole):
+            problem = declared.problems(whole)[0]
             raise PayloadError(f"{event_type}: {problem.sentence('the payload')}")
         subjects = self.conventions.subjects(data)
         known = {"id": event_id, "type": event_type, "at": at, "subjects": subjects}
-        return {**known, **self.origin.cause, "payload": payload}
+        event = {**known, **self.origin.cause, "payload": payload}
+        return {**event, "optional": dict(optional)} if optional else event
 
-    def _recorded(self, event_type: str, data: Mapping[str, Any]) -> Record:
+    def _recorded(
+        self, event_type: str, data: Mapping[str, Any], optional: Mapping[str, Any] | None = None
+    ) -> Record:
         """Return a recorded event of a declared type. Raises PayloadError."""
         problem = event_type_problem(event_type, self.contract, self.lifecycle)
         if problem is not None:
             raise PayloadError(problem)
-        event = self._event(event_type, data)
+        event = self._event(event_type, data, optional)
         self.state.put(EVENTS, event["id"], event)
         drop_oldest(self.state, EVENTS, event["id"])
         self.emitted.append(event["type"])

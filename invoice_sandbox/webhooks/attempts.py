@@ -23,6 +23,7 @@ from invoice_sandbox.webhooks.outbox import (
     FAILED,
     UNFINISHED,
     disable,
+    payload_for,
 )
 from invoice_sandbox.webhooks.retry import DISABLED_AFTER, STANDARD, next_gap
 from invoice_sandbox.webhooks.signing import SECRET_PREFIX, headers, sign
@@ -92,7 +93,8 @@ class Attempt:
     """An attempt that is due ``at`` an instant of the workspace's clock.
 
     ``variation`` is the fault that alters the request, if any. An attempt that fails by a fault has
-    an ``outcome`` and no ``request``: nothing is sent.
+    an ``outcome`` and no ``request``: nothing is sent. ``differs`` is true if the endpoint includes
+    members that the payload of the event does not have.
     """
 
     step: ScheduledStep
@@ -104,6 +106,7 @@ class Attempt:
     request: Outgoing | None
     variation: str | None = None
     outcome: Outcome | None = None
+    differs: bool = False
 
 
 def prepare(
@@ -129,9 +132,13 @@ def prepare(
     secrets = signing_secrets(endpoint, at)
     if variation == _PREVIOUS_SECRET:
         secrets = (endpoint.get("previousSecret", WRONG_SECRET),)
-    sent = event if fault is None else _patched(event, fault.get("patch"))
+    payload = payload_for(event, endpoint)
+    differs = payload is not event["payload"]
+    sent = {**event, "payload": payload} if differs else event
+    sent = sent if fault is None else _patched(sent, fault.get("patch"))
     request = Outgoing(endpoint["url"], *_signed(sent, secrets, second, variation))
-    return Attempt(step, lane, delivery, event, endpoint["url"], at, request, variation)
+    url = endpoint["url"]
+    return Attempt(step, lane, delivery, event, url, at, request, variation, differs=differs)
 
 
 def signed_request(event: Record, secrets: tuple[str, ...], second: int) -> Record:
@@ -328,7 +335,7 @@ def _with_attempt(delivery: Record, attempt: Attempt, outcome: Outcome) -> Recor
 def _shown_request(attempt: Attempt, request: Outgoing) -> Record:
     """A request with its ``payload`` if that is not the one of the event."""
     digest = hashlib.sha256(request.body).hexdigest()
-    is_altered = attempt.variation in _ALTERING
+    is_altered = attempt.differs or attempt.variation in _ALTERING
     payload = {"payload": jsonio.loads(request.body)} if is_altered else {}
     return {
         "url": request.url,
@@ -340,13 +347,13 @@ def _shown_request(attempt: Attempt, request: Outgoing) -> Record:
 
 
 def explained_delivery(delivery: Record, event: Record | None, endpoint: Record | None) -> Record:
-    """Return a delivery with the ``body`` of its event, and what each attempt ``signed``.
+    """Return a delivery with its ``body``, and what each attempt ``signed``.
 
     Without the event or the endpoint nothing is known about the signatures.
     """
     if event is None or endpoint is None:
         return {**delivery, "body": None}
-    body = jsonio.dumps(event["payload"])
+    body = jsonio.dumps(payload_for(event, endpoint))
     secrets = {"current": endpoint["secret"], "wrong": WRONG_SECRET}
     if "previousSecret" in endpoint:
         secrets["previous"] = endpoint["previousSecret"]

@@ -63,9 +63,23 @@ def type_of(state: Transaction, headers: Mapping[str, str], body: bytes) -> str 
     """The type of the event that a message delivers; None for another message, and for an altered
     payload, which may have another type."""
     event = state.get(EVENTS, headers.get("webhook-id", ""))
-    if event is None or jsonio.dumps(event["payload"]) != body:
+    if event is None or body not in (jsonio.dumps(event["payload"]), jsonio.dumps(_whole(event))):
         return None
     return str(event["type"])
+
+
+def payload_for(event: Mapping[str, Any], endpoint: Mapping[str, Any]) -> Record:
+    """The payload of an event with the optional members that an endpoint includes."""
+    included = {name: event["optional"][name] for name in _included(event, endpoint)}
+    return {**event["payload"], **included} if included else event["payload"]
+
+
+def _included(event: Mapping[str, Any], endpoint: Mapping[str, Any]) -> list[str]:
+    return [name for name in event.get("optional", ()) if name in endpoint.get("include", ())]
+
+
+def _whole(event: Mapping[str, Any]) -> Record:
+    return {**event["payload"], **event.get("optional", {})}
 
 
 def drop_oldest(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from invoice_sandbox.project.api import (
     KEYS,
@@ -20,6 +20,7 @@ from invoice_sandbox.project.api import (
 
 from . import erp, financing, payments, receipts, transitions
 from .calendars import next_booking
+from .compliance import SCREENING_CLEARED, SCREENING_HIT, set_party
 from .credentials import revoke
 from .dates import AT_DATE, trigger_at_date
 from .errors import OUT_OF_BOUNDS
@@ -40,6 +41,9 @@ from .webhooks import rotate_secret
 
 _EVERYTHING: Final = "*"
 """The scope of a workspace's own key, which no client can give to another key."""
+
+Role = Literal["seller", "debtor"]
+"""A party of an invoice."""
 
 _ALL: Final = Percent(WHOLE)
 _ALL_PARTNERS: Final[list[str]] = []
@@ -245,6 +249,24 @@ def declare_default(step: Step) -> None:
         step.state.schedule(due, "declare-default", step.arguments, step.scenario, place=step.place)
     else:
         transitions.trigger_invoice(step, invoice, "default")
+
+
+@scenario_action("default-by-insolvency")
+def declare_insolvency(step: Step) -> None:
+    """Declare the debtor insolvent: all that it owes is in default. Raises ApiError."""
+    set_party(step, load_invoice(step, step.subject)["debtorId"], insolvent=True)
+
+
+@scenario_action(events=(SCREENING_HIT,))
+def report_hit(step: Step, *, party: Role) -> None:
+    """Let the sanctions screening of a party have a hit, which freezes its money. ApiError."""
+    set_party(step, load_invoice(step, step.subject)[f"{party}Id"], screening="Hit")
+
+
+@scenario_action(events=(SCREENING_CLEARED,))
+def clear_hit(step: Step, *, party: Role) -> None:
+    """Clear the hit of a party after its review, so that its money is free again. ApiError."""
+    set_party(step, load_invoice(step, step.subject)[f"{party}Id"], screening="Clear")
 
 
 @scenario_action("invoke-recourse", "write-off")

@@ -46,6 +46,7 @@ from .offers import (
     public_offer,
     unfinished_offers,
 )
+from .parties import check_parties, conclude_review
 from .routing import check_limits
 
 
@@ -102,6 +103,8 @@ def trigger_invoice(
         make_default_offer(context, invoice)
     else:
         offers = unfinished_offers(context, invoice["id"])
+        if trigger != "accept-offer" and allows_trigger(context, INVOICE, invoice, trigger):
+            check_parties(context, invoice, trigger)
         if trigger == "accept-offer":
             _check_acceptable(context, invoice, offers[:1])
         elif trigger in _PAY_OUTS and allows_trigger(context, INVOICE, invoice, trigger):
@@ -212,6 +215,7 @@ def _check_acceptable(context: Context, invoice: Record, offers: Sequence[Record
     """Raise ApiError 409 unless the offer can be accepted now."""
     if not allows_trigger(context, INVOICE, invoice, "accept-offer"):
         return  # the move itself reports what is possible
+    check_parties(context, invoice, "accept-offer")
     for offer in offers:
         _check_valid(context, offer)
         check_limits(context, offer["partnerId"], invoice)
@@ -245,6 +249,8 @@ def _move_together(
         invoice = {**invoice, **facts}
     elif trigger == "uphold-dispute-after-funding":
         invoice = {**invoice, "recourse": "Recourse"}  # the seller warrants an undisputed debt
+    if invoice["status"] == "OnHold" and trigger in {"release-hold", "reject"}:
+        conclude_review(context, invoice, passed=trigger == "release-hold")
     invoice = with_exposure(context, invoice, trigger, offers[0] if offers else None)
     invoice, event = apply_invoice_trigger(context, invoice, trigger, **metadata)
     if trigger in _ENDS_REVIEW:

@@ -24,6 +24,7 @@ from .invoices import (
     registry_state,
 )
 from .lifecycle import unfinished_statuses
+from .parties import is_declined, with_parties
 from .routing import ASSIGNMENT_RULES, load_organisation
 from .tenor import day_number, tenor_days
 
@@ -155,7 +156,9 @@ def _conclude(context: Context, invoice: Record, result: Record) -> None:
     if invoice["status"] != "VerificationPending":
         invoice = move_invoice(context, invoice, "start-verification")
     if result["status"] in _OUTCOMES:
-        move_invoice(context, invoice, _OUTCOMES[result["status"]], **about)
+        moved = move_invoice(context, invoice, _OUTCOMES[result["status"]], **about)
+        if result["status"] == "Failed" and is_declined(context, invoice):
+            move_invoice(context, moved, "reject", **about)
     elif any(row["state"] == "ActionRequired" for row in result["checklist"]):
         audit(context, ACTION_REQUIRED, ("invoice", invoice["id"]), **about)
         context.emit(ACTION_REQUIRED, public_invoice(invoice))
@@ -164,6 +167,8 @@ def _conclude(context: Context, invoice: Record, result: Record) -> None:
 def run_checklist(context: Context, invoice: Record) -> Record:
     """Return the result for the invoice in its present state; nothing is stored."""
     prepared = load_findings(context, invoice["id"])
+    if invoice["status"] in _UNVERIFIED:
+        prepared = with_parties(context, invoice, prepared)
     rows = checklist(invoice, prepared, _facts_of(context, invoice))
     return {
         "verificationId": context.new_id("ver_sandbox"),

@@ -41,6 +41,7 @@ RUN: dict[str, Any] = {
     "checks": [],
 }
 EXAMPLES: Mapping[str, Any] = {
+    "setParty": {"screening": "Clear"},
     "setClock": {"mode": "frozen"},
     "advanceClock": {"by": "PT1S"},
     "triggerEvent": {"type": "invoice.paid"},

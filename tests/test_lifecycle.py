@@ -84,6 +84,10 @@ Overdue PartiallyPaid invoice.partially_paid
 Overdue Paid invoice.paid
 Overdue Defaulted invoice.defaulted
 Overdue Disputed invoice.disputed
+PartiallyFunded Defaulted invoice.defaulted
+Funded Defaulted invoice.defaulted
+PartiallyPaid Defaulted invoice.defaulted
+Overdue Defaulted invoice.defaulted
 Defaulted Recourse invoice.recourse_invoked
 Defaulted WrittenOff invoice.written_off
 Defaulted Paid invoice.paid
@@ -119,11 +123,11 @@ TERMINAL = {
 INVOICE = SHIPPED.machines["invoice"]
 
 
-def test_an_invoice_has_exactly_the_81_transitions() -> None:
+def test_an_invoice_has_exactly_the_85_transitions() -> None:
     created = ("(none)", INVOICE.initial, INVOICE.created)
     moves = [(one.from_, one.to, one.event) for one in INVOICE.transitions]
     expected = [tuple(line.split()) for line in TRIPLES.strip().splitlines()]
-    assert len(expected) == 81
+    assert len(expected) == 85
     assert sorted([created, *moves], key=str) == sorted(expected, key=str)
 
 
@@ -143,7 +147,7 @@ def test_every_machine_has_exactly_its_end_states(name: str) -> None:
     assert {state for state in machine.states if not machine.legal[state]} == machine.terminal
 
 
-def test_there_are_32_types_of_an_invoice_and_seven_others() -> None:
+def test_there_are_32_types_of_an_invoice_and_nine_others() -> None:
     recorded = {INVOICE.created, *(one.event for one in INVOICE.transitions)}
     assert len(recorded) == 32
     assert SHIPPED.events.keys() - recorded == {
@@ -151,6 +155,8 @@ def test_there_are_32_types_of_an_invoice_and_seven_others() -> None:
         "invoice.credit_note_applied",
         "invoice.payment_misdirected",
         "invoice.payment_unapplied",
+        "invoice.screening_hit",
+        "invoice.screening_cleared",
         "financing_request.routed",
         "offer.superseded",
         "webhook_endpoint.disabled",

@@ -513,7 +513,8 @@ def test_a_request_over_all_mandates_finds_no_partner(client: httpx.Client) -> N
 def test_a_scenario_skips_no_step_without_interference(client: httpx.Client) -> None:
     for name in SCENARIO_TABLE.keys() - {"verification-failed"}:
         choose(client, name)
-        register(client, invoiceNumber=name, **MEMBERS.get(name, {}))
+        members = {"debtorId": f"org_debtor_{name}", **MEMBERS.get(name, {})}
+        register(client, invoiceNumber=name, **members)
     assert skipped(run_to_end(client)) == []
 
 

@@ -180,6 +180,8 @@ TAKING = [
     Row("declineOffer", "offer", "POST", "/sandbox/offers/{id}/decline", status=404),
     Row("fulfilConditions", "offer", "POST", "/sandbox/offers/{id}/conditions", status=404),
     Row("withdrawOffer", "offer", "POST", "/sandbox/offers/{id}/withdraw", status=404),
+    Row("getParty", "invoice", "GET", "/sandbox/parties/{id}"),
+    Row("setParty", "invoice", "PUT", "/sandbox/parties/{id}", {"insolvent": True}),
     Row("deleteWorkspace", "workspace", "DELETE", "/sandbox/workspaces/{id}", status=404),
     Row("deleteSnapshot", "snapshot", "DELETE", "/sandbox/snapshots/{id}", status=404),
     Row("restoreSnapshot", "snapshot", "POST", "/sandbox/snapshots/{id}/restore", status=404),

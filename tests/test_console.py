@@ -41,6 +41,7 @@ VIEWS = [
     "/sign-in",
     "/new",
     "/bundle",
+    "/compare",
 ]
 SENT = {"/sandbox/%zz\u202e", "//evil.example/"}
 """Paths of forms that are sent to this server, which rejects them."""
@@ -368,7 +369,7 @@ def test_a_document_without_handlers_has_the_views_that_make_sense(tmp_path: Any
     with serving_contract(tmp_path, contract({})) as client:
         page = client.get("/console")
         views = re.findall(r'<li><a href="/console([^"]*)"', page.text)
-        assert views == ["", "/requests", "/scenario", "/bundle", "/contract", "/new"]
+        assert views == ["", "/requests", "/scenario", "/bundle", "/compare", "/contract", "/new"]
         assert "/sandbox/clock/advance" in page.text
         client.post("/check", json={})
         for view in views:

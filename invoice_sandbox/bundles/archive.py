@@ -134,15 +134,21 @@ def read_bundle(file: Path) -> Bundle:
     """Read a bundle with all its parts, and check every digest. Raises BundleError."""
     try:
         if file.stat().st_size > MAX_FILE:
-            raise _ProblemError(f"a bundle has at most {MAX_FILE // 2**20} MiB")
-        with zipfile.ZipFile(BytesIO(file.read_bytes())) as archive:
+            raise BundleError(f"{file}: a bundle has at most {MAX_FILE // 2**20} MiB")
+        return bundle_from(file, file.read_bytes())
+    except OSError as error:
+        raise BundleError(f"{file}: {error.strerror}") from None
+
+
+def bundle_from(file: Path, content: bytes) -> Bundle:
+    """The bundle that the ``content`` of a file is. Raises BundleError."""
+    try:
+        with zipfile.ZipFile(BytesIO(content)) as archive:
             parts = _parts(archive)
         manifest = json.loads(parts.pop(MANIFEST, b"null"))
         _check(manifest, parts)
     except _ProblemError as problem:
         raise BundleError(f"{file}: {problem}") from None
-    except OSError as error:
-        raise BundleError(f"{file}: {error.strerror}") from None
     except Exception:  # a stranger's archive may be wrong in any way
         raise BundleError(f"{file}: it is not a bundle, or it is damaged") from None
     return Bundle(file, manifest, parts)

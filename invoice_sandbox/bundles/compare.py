@@ -63,30 +63,30 @@ class Comparison:
         for entry in entries:
             if not entry.get("number"):  # the id of a request of an unknown caller is random
                 self._random_ids.update(_ULID.findall(entry.get("requestId", "")))
-        expected, actual = (self._plain(_response(entry)) for entry in entries)
-        found = [*_differences(expected, actual, "")]
+        expected, actual = (self.plain(response_of(entry)) for entry in entries)
+        found = [*differences(expected, actual, "")]
         if not found:  # but maybe the order of members, or how a number is written
             expected, actual = (
-                self._plain(entry.get("response", {}).get("body")) for entry in entries
+                self.plain(entry.get("response", {}).get("body")) for entry in entries
             )
-            found = [*_differences(expected, actual, "/body")]
+            found = [*differences(expected, actual, "/body")]
         for member, expected, actual in found:
             yield Difference(place, member, expected, actual)
 
     def of_end(self, recorded: Record, replayed: Record) -> Iterator[Difference]:
         """Yield the differences in what is left."""
-        for difference in _differences(self._plain(recorded), self._plain(replayed), ""):
+        for difference in differences(self.plain(recorded), self.plain(replayed), ""):
             yield Difference(None, *difference)
 
-    def _plain(self, value: Any) -> Any:
+    def plain(self, value: Any) -> Any:
         """The value without what differs in every run."""
         if isinstance(value, Mapping):
             left_out = _TIMED if self._without_times else _REAL
             return {
-                name: self._plain(member) for name, member in value.items() if name not in left_out
+                name: self.plain(member) for name, member in value.items() if name not in left_out
             }
         if isinstance(value, list):
-            return [self._plain(item) for item in value]
+            return [self.plain(item) for item in value]
         if not isinstance(value, str):
             return value
         text = _SECRET.sub("[redacted]", _IN_TEXT.sub(r'"\1":0', value))
@@ -97,7 +97,8 @@ class Comparison:
         return "[id]" if self._without_times or match[0] in self._random_ids else match[0]
 
 
-def _response(entry: Record) -> Record:
+def response_of(entry: Record) -> Record:
+    """The response of an entry: its status, its headers by lower-case name, its body as JSON."""
     response = entry.get("response", {})
     headers: dict[str, list[str]] = {}
     for name, value in response.get("headers", ()):
@@ -116,16 +117,16 @@ def _parsed(text: str | None) -> Any:
         return text
 
 
-def _differences(expected: Any, actual: Any, pointer: str) -> Iterator[tuple[str, str, str]]:
+def differences(expected: Any, actual: Any, pointer: str) -> Iterator[tuple[str, str, str]]:
     """Yield the differences of two JSON values, in the order of the first."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         for name in dict.fromkeys((*expected, *actual)):
             place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-            yield from _differences(expected.get(name, _MISSING), actual.get(name, _MISSING), place)
+            yield from differences(expected.get(name, _MISSING), actual.get(name, _MISSING), place)
     elif isinstance(expected, list) and isinstance(actual, list):
         pairs = zip_longest(expected, actual, fillvalue=_MISSING)
         for index, (first, second) in enumerate(pairs):
-            yield from _differences(first, second, f"{pointer}/{index}")
+            yield from differences(first, second, f"{pointer}/{index}")
     elif expected is not actual and not _is_equal(expected, actual):
         if isinstance(expected, str) and isinstance(actual, str):
             start = _start_of_difference(expected, actual)

@@ -2,18 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import click
 
 from invoice_sandbox.base.errors import UserError
+from invoice_sandbox.bundles.alignment import Row, Side, align
+from invoice_sandbox.bundles.archive import read_bundle
 from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.cli.options import Commands, client, print_data, with_connection
+from invoice_sandbox.cli.output import Table, print_table
 
 
 @click.group(cls=Commands)
 def bundle() -> None:
     """Write a workspace to one file, for a bug report."""
+
+
+_DIFFERENCES: Final = Table(
+    {"exchange": "exchange", "place": "place", "A": "first", "B": "second"}, "No difference."
+)
+
+
+@bundle.command()
+@click.argument("first", metavar="A.zip", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("second", metavar="B.zip", type=click.Path(dir_okay=False, path_type=Path))
+def compare(first: Path, second: Path) -> None:
+    """Compare two bundles: all differences of exchanges, and whether contract, scenario, seed and
+    clock are equal. Status 1 if an exchange differs.
+
+    \b
+    invoice-sandbox bundle compare before.zip after.zip
+    """
+    found = align(read_bundle(first), read_bundle(second))
+    print_table(_DIFFERENCES, [line for row in found.rows for line in _lines(row)])
+    click.echo(found.summary)
+    if found.changed:
+        raise click.exceptions.Exit(1)
+
+
+def _lines(row: Row) -> Iterator[dict[str, str]]:
+    title = f"{row.case} {row.title}".strip()
+    if row.first is None or row.second is None:
+        yield {"exchange": title, "first": _there(row.first), "second": _there(row.second)}
+    for place, first, second in row.differences:
+        yield {"exchange": title, "place": place, "first": first, "second": second}
+
+
+def _there(side: Side | None) -> str:
+    return "" if side is None else str(side.status or "reset")
 
 
 @bundle.command()

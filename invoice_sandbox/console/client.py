@@ -117,6 +117,13 @@ class Client:
         headers = tuple(header for header in self.headers if header[0] != "authorization")
         return replace(self, headers=headers, identity=NOBODY)
 
+    def with_identity(self, identity: Identity) -> Client:
+        """The client of the same visitor with another identity."""
+        nobody = self.as_nobody()
+        key = (("authorization", f"Bearer {identity.secret}"),)
+        headers = (*nobody.headers, *(key if identity.type in {"key", "demo"} else ()))
+        return replace(nobody, headers=headers, identity=identity)
+
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Received:
         """Read something. The sandbox does not record that."""
         return self._send("GET", path, urlencode(query or {}), b"", observes=True)

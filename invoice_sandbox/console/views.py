@@ -15,6 +15,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.console import (
     acceptance,
     actions,
+    comparing,
     contract,
     creating,
     deliveries,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
     from invoice_sandbox.console.records import Address, Contents, Records
 
-VIEWS: Final = (acceptance, actions, contract, creating, deliveries, journal, scenario)
+VIEWS: Final = (acceptance, actions, comparing, contract, creating, deliveries, journal, scenario)
 """The modules that add their pages to the blueprint."""
 
 _POLICY: Final = (
@@ -136,6 +137,7 @@ def _views(found: Contents) -> Iterator[tuple[str, str]]:
     if found.engine.project.plans is not None:
         yield "acceptance", "Acceptance"
     yield "bundle", "Bundle"
+    yield "compare", "Compare"
     yield "contract", "Contract"
     yield "new", "Create"
 

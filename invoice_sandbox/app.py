@@ -21,7 +21,7 @@ from invoice_sandbox.http.admit import request_limits
 from invoice_sandbox.http.asgi import Leaf
 from invoice_sandbox.http.credentials import is_local
 from invoice_sandbox.http.endpoint import endpoint_of
-from invoice_sandbox.http.pages import pages, start_page
+from invoice_sandbox.http.pages import help_pages, pages, start_page
 from invoice_sandbox.http.prefer import from_contract
 from invoice_sandbox.http.request import Receive, Request, Scope
 from invoice_sandbox.http.request import Send as ASGISend
@@ -128,7 +128,11 @@ def _routing(
             ),
         )
     routing.add_pages(
-        [*([metrics.page(engine)] if metrics else []), start_page(engine.public_path)]
+        [
+            *([metrics.page(engine)] if metrics else []),
+            start_page(engine.public_path),
+            help_pages(),
+        ]
     )
     return routing
 

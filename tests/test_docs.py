@@ -9,6 +9,7 @@ import pytest
 
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.settings import SETTINGS
+from tests import reference_docs
 from tests.cases import in_turn
 from tests.readme import README
 
@@ -45,6 +46,18 @@ def test_the_index_lists_every_page(folder: Path) -> None:
     index = (folder / "README.md").read_text()
     left_out = [one.name for one in folder.glob("*.md") if f"]({one.name})" not in index]
     assert left_out == ["README.md"]
+
+
+@pytest.mark.parametrize("name", reference_docs.PAGES)
+def test_a_reference_page_is_up_to_date(name: str) -> None:
+    page = (DOCS / f"{name}.md").read_text()
+    made = reference_docs.with_generated(name, page)
+    assert made == page, "run python -m tests.reference_docs"
+
+
+def test_the_index_for_language_models_is_up_to_date() -> None:
+    made = reference_docs.llms_text((DOCS / "README.md").read_text())
+    assert made == reference_docs.LLMS.read_text(), "run python -m tests.reference_docs"
 
 
 def test_every_setting_is_on_the_page_with_its_default() -> None:

@@ -8,25 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 
 from invoice_sandbox.base.errors import ERRORS
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.documents import load_document
 from tests.cases import in_turn
-from tests.reference_docs import DOCS, LLMS, PAGES, llms_text, served, with_generated
+from tests.reference_docs import DOCS, served
 from tests.test_docs import PAGES as ALL_PAGES
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_generated_page_is_up_to_date(name: str) -> None:
-    page = (DOCS / f"{name}.md").read_text()
-    assert with_generated(name, page) == page, "run python -m tests.reference_docs"
-
-
-def test_the_index_for_language_models_is_up_to_date() -> None:
-    index = (DOCS / "README.md").read_text()
-    assert llms_text(index) == LLMS.read_text(), "run python -m tests.reference_docs"
 
 
 def test_every_operation_event_type_and_error_has_its_place() -> None:

@@ -128,6 +128,11 @@ def test_the_image_is_built_with_every_part_of_the_wheel() -> None:
     assert [one for one in parts if one not in copied or f"!{one}" not in allowed] == []
 
 
+def test_the_wheel_has_the_site_of_the_docs(installed: Installed) -> None:
+    for name in ("index", "errors", "internals/architecture"):
+        assert f"invoice_sandbox/help/{name}.html" in installed.files
+
+
 def test_nothing_else_lands_at_the_top_level(installed: Installed) -> None:
     assert {name.split("/")[0] for name in installed.files} == {"invoice_sandbox"}
     present = {entry.name for entry in installed.site_packages.iterdir()}
@@ -152,6 +157,7 @@ LOCKS: Final = {
     "requirements/dev.txt": ("project", "optional-dependencies", "dev"),
     "requirements/interop.txt": ("project", "optional-dependencies", "interop"),
     "requirements/generators.txt": ("project", "optional-dependencies", "generators"),
+    "requirements/editable.txt": (),
     "requirements/bill.txt": (),
 }
 """The files that make and the image install from, and where pyproject.toml says what is wanted."""

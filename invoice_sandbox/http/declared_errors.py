@@ -43,6 +43,7 @@ def error_reply(engine: Engine, request: Request, error: ApiError) -> Reply:
     url = engine.url + (project.control.base_path if is_control else "")
     ensure_id(request, project.conventions.request_id_prefix)
     message = conventions.message(error, url)
+    request.error = error.type.name
     if error.status in _LOGGED or error is request.invalid:
         request.why["reason"] = message
     if endpoint is not None:

@@ -15,7 +15,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.http.credentials import workspace_of_caller
 from invoice_sandbox.http.request import READING, Headers, Reply, Request, ensure_id, printable
-from invoice_sandbox.openapi.load.operations import CONSOLE
+from invoice_sandbox.openapi.load.operations import CONSOLE, HELP
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal_entry import NO_BODY, Body, JournalEntry, Why
 from invoice_sandbox.state import Workspace
@@ -132,7 +132,10 @@ def _explained(engine: Engine, request: Request, reply: Reply, why: Why) -> Repl
         return reply
     redactor = engine.journal.redactor
     shown = redactor.explanation(why, request.head.headers, _path_secrets(request))
-    short = _short({name: value for name, value in shown.items() if name != FAILURE})
+    found = {name: value for name, value in shown.items() if name != FAILURE}
+    if request.error:
+        found["help"] = f"{engine.public_path}{HELP}/errors.html#{request.error}"
+    short = _short(found)
     return structs.replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", short)))
 
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import structs
@@ -19,7 +20,7 @@ from invoice_sandbox.base.errors import reject
 from invoice_sandbox.http.request import JSON, Message, Receive, Reply, Request, Scope, Send
 from invoice_sandbox.http.routing import Page
 from invoice_sandbox.openapi.load.merge import with_vocabularies
-from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS
+from invoice_sandbox.openapi.load.operations import CONSOLE, DOCS, HELP
 from invoice_sandbox.openapi.operation import Contract
 
 if TYPE_CHECKING:
@@ -67,6 +68,19 @@ def start_page(public_path: str) -> Page:
         )
 
     return Page("/", to_console)
+
+
+def help_pages() -> Page:
+    """The documentation below ``/help``, for contracts without operations there."""
+    app = cache(help_app)
+    return _application_page(HELP, lambda _request: app(help_folder()))
+
+
+def help_folder() -> Path:
+    """The site of the documentation: inside the wheel, or where ``make docs`` writes it."""
+    package = Path(__file__).parents[1]
+    shipped = package / "help"
+    return shipped if shipped.is_dir() else package.parent / "build" / "help"
 
 
 def _document_pages(
@@ -175,11 +189,43 @@ def docs_app(
     The page shows ``demo_key`` and is authorized with it. Requests to ``public_url`` go to the
     address that the page was opened at.
     """
+    return _in_threads(_flask_app(contracts, public_url, demo_key))
+
+
+def help_app(folder: Path) -> ASGIApplication:
+    """The files of ``folder`` below ``/help``, or a page that names the command that makes them."""
+    from flask import Flask, redirect, render_template, send_from_directory
+    from werkzeug.wrappers import Response as AnyResponse
+
+    app = Flask(__name__, static_folder=None)
+    app.config["PROPAGATE_EXCEPTIONS"] = True
+    app.after_request(partial(_with_policy, _POLICY))
+
+    @app.get(HELP)
+    def beginning() -> AnyResponse:
+        return redirect(f"{HELP[1:]}/", 308)  # relative: a proxy may have a path before it
+
+    @app.get(f"{HELP}/")
+    @app.get(f"{HELP}/<path:name>")
+    def file(name: str = "index.html") -> AnyResponse | str:
+        if not folder.is_dir():
+            return render_template("help.html")
+        return send_from_directory(folder, name)
+
+    return _in_threads(app)
+
+
+def _in_threads(app: Any) -> ASGIApplication:
+    """Return a Flask application as an ASGI application."""
     from a2wsgi import WSGIMiddleware
 
-    app: Any = _flask_app(contracts, public_url, demo_key)
     served: Any = WSGIMiddleware(app, workers=_THREADS)  # declares its own ASGI types
     return cast("ASGIApplication", served)
+
+
+def _with_policy(policy: str, response: Response) -> Response:
+    protect(response, policy)
+    return response
 
 
 def _flask_app(

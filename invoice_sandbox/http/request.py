@@ -171,7 +171,8 @@ class Request(Struct, eq=False):
     ``workspace`` is that of a known caller, or of any caller where no credential is needed;
     ``served_by`` is the id of the workspace that a public operation belongs to, whoever calls it;
     ``revoked_key_of`` that of the workspace that a revoked key belonged to. ``headers`` are sent
-    with every response to the request; ``why`` explains the response. ``shares`` are those of the
+    with every response to the request; ``why`` explains the response, ``error`` is the name of its
+    error. ``shares`` are those of the
     bytes in flight that its body takes, ``held`` how many.
     """
 
@@ -204,6 +205,7 @@ class Request(Struct, eq=False):
     headers: list[tuple[str, str]] = []
     is_allowed_page: bool = False
     why: dict[str, Any] = {}
+    error: str = ""
 
     def header(self, name: str) -> str | None:
         """Return the first header of that (lower-case) name."""

@@ -46,6 +46,7 @@ _UNKNOWN_ORIGIN: Final = re.compile(r"^(?:\$?\{[^{}/]*\}|\{\{[^{}/]*\}\})(://)?"
 
 DOCS: Final = "/docs"
 CONSOLE: Final = "/console"
+HELP: Final = "/help"
 
 
 def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -217,7 +217,7 @@ def test_an_invoice_is_on_one_timeline(visitor: httpx.Client, api: httpx.Client)
     invoice = register_new(api)
     api.post("/sandbox/clock/advance", json={"by": "PT3S"})
     page = visitor.get(f"/console/records/invoices/{invoice}").text
-    timeline = page[page.index('<ol class="timeline">') : page.index("<h2>Members</h2>")]
+    timeline = page[page.index('<ol class="timeline">') : page.index("<h2>Fields</h2>")]
     found = [re.sub(r"<[^>]*>|\s+", " ", one).split() for one in timeline.split("<li")[1:]]
     words = [" ".join(one) for one in found]
     assert "POST /api/invoices → 201" in words[0]

@@ -201,7 +201,7 @@ FILTERS = {one["name"] for one in CONTROL["paths"]["/requests"]["get"]["paramete
     [
         ("fault add", set(SCHEMAS["FaultInput"]["properties"])),
         ("workspace new", set(SCHEMAS["WorkspaceInput"]["properties"])),
-        ("requests", FILTERS - {"id"} | {"show", "follow"}),
+        ("requests", FILTERS - {"id", "cursor", "messages"} | {"show", "follow"}),
         ("users add", set(SCHEMAS["UserInput"]["properties"]) - {"password"}),
     ],
 )

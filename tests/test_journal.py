@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -61,6 +62,7 @@ class TestEntries:
         response = client.post("/api/invoices?x=1", json=INVOICE)
         entry = last(client)
         assert isinstance(entry.pop("durationMs"), int | float)
+        assert datetime.fromisoformat(entry.pop("receivedAt")).tzinfo is not None
         headers = entry["request"].pop("headers")
         assert ["content-type", "application/json"] in headers
         assert ["x-contract-version", "0.1.0"] in entry["response"].pop("headers")

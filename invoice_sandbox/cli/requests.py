@@ -58,6 +58,11 @@ _REQUESTS: Final = Table(
     help="Only requests with an injected fault, or only requests without one.",
 )
 @click.option(
+    "--failed/--succeeded",
+    default=None,
+    help="Only requests with a status of 400 or more or without a response, or only the others.",
+)
+@click.option(
     "--text",
     metavar="TEXT",
     help="Only requests with this text in the path or a body, as the journal shows them.",

@@ -21,6 +21,7 @@ from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.text import DocumentError
 
 RUNS: Final = "/sandbox/acceptance/runs"
+_FAILED: Final = frozenset({"FAIL", "ERROR"})
 _FINISHED: Final = "finished"
 _BUNDLE: Final = "bundle.zip"
 _TOO_LARGE: Final = 413
@@ -48,6 +49,7 @@ def one_run(run_id: str) -> str:
     if not received.is_success:
         return render_template("problem.html", page="acceptance", received=received)
     run = received.data
+    run["checks"].sort(key=lambda check: check["verdict"] not in _FAILED)  # these first
     report = _report(run_id) if run["hasReport"] else None
     checks = {check["id"]: check for check in report.data["checks"]} if report else {}
     return render_template(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from flask import Response, g, redirect, render_template, request
 
@@ -53,7 +53,7 @@ def call() -> Response:
 
     ``body`` is JSON; each ``field.NAME`` that is not empty sets a member of it, ``field.with.NAME``
     a member of its member ``with``. ``raw`` is a body that is sent as it is, and
-    ``header.NAME`` a header.
+    ``header.NAME`` a header. With ``open`` the page of the request that was sent is the effect.
     """
     form = request.form
     method, path = form.get("method", ""), form.get("path", "")
@@ -73,6 +73,9 @@ def call() -> Response:
     content = raw if "raw" in form else jsonio.dumps(body).decode() if body else ""
     headers = dict(_headers(form))
     received = client().with_headers(headers).send(method, path, content.encode())
+    request_id = received.headers.get("x-request-id", "")
+    if "open" in form and request_id:
+        return _opened(page_url(f"/requests/{quote(request_id, safe='')}"))
     if content:
         headers.setdefault("content-type", "application/json")
     command = curl(method, path, headers, content or None)
@@ -80,6 +83,13 @@ def call() -> Response:
     if saved is not None and received.is_success:
         effect = replace(effect, undo=f"{_SNAPSHOTS}/{saved.data['id']}/restore")
     return _page(shown_effect(effect, received, method, path, command))
+
+
+def _opened(url: str) -> Response:
+    """A redirect to a page, which htmx follows as a browser would."""
+    if "HX-Request" in request.headers:
+        return Response(headers={"HX-Redirect": url})
+    return Response(status=303, headers={"Location": url})
 
 
 def _not_sent(text: str, status: int = 400) -> Response:

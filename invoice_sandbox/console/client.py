@@ -73,6 +73,11 @@ class Received:
         return self.body
 
     @property
+    def total(self) -> int:
+        """The number of all that match a list, of which this is a page."""
+        return int(self.headers.get("x-total-count", len(self.rows)))
+
+    @property
     def rows(self) -> list[Any]:
         """The data of a list; empty for anything else."""
         return list(self.data) if self.is_success and isinstance(self.data, list) else []
@@ -126,7 +131,7 @@ class Client:
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Received:
         """Read something. The sandbox does not record that."""
-        return self._send("GET", path, urlencode(query or {}), b"", observes=True)
+        return self._send("GET", path, urlencode(query or {}, doseq=True), b"", observes=True)
 
     def send(self, method: str, path: str, body: bytes) -> Received:
         """Send a request as any client would; ``path`` may have a query."""

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 from flask import Blueprint, current_app, g
 from markupsafe import Markup, escape
@@ -15,7 +16,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.operations import CONSOLE
 
 if TYPE_CHECKING:
-    from invoice_sandbox.console.client import Client
+    from invoice_sandbox.console.client import Client, Received
     from invoice_sandbox.console.records import Contents
 
 pages: Final = Blueprint("console", __name__)
@@ -96,10 +97,11 @@ def curl(method: str, path: str, headers: Mapping[str, str], body: str | None) -
     return " \\\n  ".join(parts)
 
 
-def webhooks() -> Mapping[str, Any]:
-    """The endpoints and deliveries that the API lists; empty if it has no such operation."""
-    name = contents().engine.project.conventions.deliveries_operation
-    if name is None:
-        return {}
-    received = client().get(contents().addresses[name].path())
-    return received.data if received.is_success and isinstance(received.data, Mapping) else {}
+def next_cursor(received: Received) -> str | None:
+    """The cursor of the next page of a list; None: this is the last one."""
+    for part in received.headers.get("link", "").split(","):
+        target, _, relation = part.partition(";")
+        if 'rel="next"' in relation:
+            parameters = parse_qs(urlsplit(target.strip(" <>")).query)
+            return parameters.get("cursor", [None])[0]
+    return None

@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from flask import render_template, request
 
-from invoice_sandbox.console.common import client, contents, pages, webhooks
+from invoice_sandbox.console.common import client, contents, next_cursor, pages
+from invoice_sandbox.console.timeline import request_page, step_page
 from invoice_sandbox.console.topics import CHANGES, WEBHOOKS
 
-_SHOWN: Final = 100
+_PAGE: Final = 50
+_STATUSES: Final = ("Failed", "Exhausted", "Pending", "Delivered", "Cancelled")
+"""The statuses of deliveries, failures first."""
+
+_FILTERS: Final = ("status", "endpointId", "eventType", "eventId", "subject")
 _ACTIONS: Final = ("enableEndpoint", "disableEndpoint", "rotateEndpointSecret", "removeEndpoint")
+DELIVERIES: Final = "/sandbox/deliveries"
 
 
 @pages.get("/webhooks")
 def all_webhooks() -> str:
-    """Endpoints, deliveries of any or of one ``status``, and the inbox."""
-    found, addresses = webhooks(), contents().addresses
-    deliveries, wanted = found.get("deliveries", []), request.args.get("status", "")
-    chosen = [delivery for delivery in deliveries if wanted in {"", delivery["status"]}]
+    """Endpoints, the deliveries that the address filters, in pages, and the inbox."""
+    addresses = contents().addresses
+    filters = {name: request.args[name] for name in _FILTERS if request.args.get(name)}
+    place = {"cursor": request.args["cursor"]} if request.args.get("cursor") else {}
+    received = client().get(DELIVERIES, {**filters, **place, "limit": _PAGE})
+    inbox = client().get("/sandbox/inbox", {"limit": _PAGE})
+    endpoints = client().get("/sandbox/webhooks").rows
     return render_template(
         "webhooks.html",
         page="webhooks",
         topics=(WEBHOOKS, CHANGES),
-        endpoints=found.get("endpoints", []),
-        deliveries=chosen[:_SHOWN],
-        count=len(chosen),
-        statuses=Counter(delivery["status"] for delivery in deliveries),
-        wanted=wanted,
-        inbox=client().get("/sandbox/inbox"),
+        endpoints=sorted(endpoints, key=lambda endpoint: endpoint["status"] != "Disabled"),
+        receivers=receivers(endpoints, inbox.data if inbox.is_success else {}),
+        received=received,
+        older=next_cursor(received),
+        filters=filters,
+        statuses=counted({**filters, "status": None}),
+        events=sorted(contents().engine.project.lifecycle.events),
+        inbox=inbox,
         trigger=addresses.get("triggerEvent"),
         test=addresses.get("testWebhook"),
         actions=[addresses[name] for name in _ACTIONS if name in addresses],
@@ -40,22 +50,39 @@ def all_webhooks() -> str:
     )
 
 
+def counted(filters: Mapping[str, Any]) -> dict[str, int]:
+    """The number of deliveries by status, failures first, without those that are 0."""
+    known = {name: value for name, value in filters.items() if value is not None}
+    counts = {
+        status: client().get(DELIVERIES, {**known, "status": status, "limit": 1}).total
+        for status in _STATUSES
+    }
+    return {status: count for status, count in counts.items() if count}
+
+
+def receivers(endpoints: Sequence[Mapping[str, Any]], inbox: Mapping[str, Any]) -> dict[str, str]:
+    """The name of the receiver of each endpoint, by id: its host, or that it is the inbox."""
+    return {
+        endpoint["id"]: "Inbox"
+        if endpoint["url"] == inbox.get("url")
+        else urlsplit(endpoint["url"]).netloc
+        for endpoint in endpoints
+    }
+
+
 @pages.get("/webhooks/<delivery_id>")
 def one_delivery(delivery_id: str) -> str:
-    """Show a delivery: its attempts, and what each of them signed."""
-    received = client().get(f"/sandbox/deliveries/{quote(delivery_id, safe='')}")
+    """Show a delivery: its event, endpoint and cause, its attempts, and what each signed."""
+    received = client().get(f"{DELIVERIES}/{quote(delivery_id, safe='')}")
     if not received.is_success:
         return render_template("problem.html", page="webhooks", received=received)
-    endpoints = webhooks().get("endpoints", [])
     delivery = received.data
     return render_template(
         "delivery.html",
         page="webhooks",
         topics=(delivery_id,),
         delivery=delivery,
-        endpoint=next(
-            (endpoint for endpoint in endpoints if endpoint["id"] == delivery["endpointId"]), None
-        ),
+        cause=_cause(delivery["event"]),
         faults=_faults(),
         diagnosis=diagnosis(delivery),
         is_altered={
@@ -63,6 +90,18 @@ def one_delivery(delivery_id: str) -> str:
             for attempt in delivery["attempts"]
         },
     )
+
+
+def _cause(event: Mapping[str, Any] | None) -> tuple[str, str] | None:
+    """The page of the request or step that recorded an event, and its name; None: not known."""
+    if event is None:
+        return None
+    if event.get("requestId"):
+        return request_page(event["requestId"]), f"request {event['requestId']}"
+    steps = client().get("/sandbox/agenda", {"subject": event["subjects"], "deliveries": "false"})
+    done = steps.data["done"] if steps.is_success else []
+    step = next((step for step in done if step["number"] == event.get("stepNumber")), None)
+    return None if step is None else (step_page(step), f"step {step['do']}")
 
 
 def _faults() -> list[str]:

@@ -9,11 +9,20 @@ from urllib.parse import urlencode
 from flask import render_template, request
 
 from invoice_sandbox.console.client import Received, is_repeated
-from invoice_sandbox.console.common import JOURNAL, client, contents, curl, error_message, pages
+from invoice_sandbox.console.common import (
+    JOURNAL,
+    client,
+    contents,
+    curl,
+    error_message,
+    next_cursor,
+    pages,
+)
 from invoice_sandbox.console.topics import REQUESTS
 from invoice_sandbox.runtime.redaction import REDACTED
 
-_FILTERS: Final = ("operation", "method", "status", "text", "fault")
+_FILTERS: Final = ("operation", "method", "status", "failed", "text", "fault")
+_LIST: Final = "/sandbox/requests"
 
 
 @pages.get("/requests")
@@ -25,20 +34,23 @@ def requests() -> str:
 @pages.get("/requests/<request_id>")
 def one_request(request_id: str) -> str:
     """The same, with one request and its response."""
-    received = client().get("/sandbox/requests", {"id": request_id})
-    return _page(request_id, received)
+    return _page(request_id, client().get(_LIST, {"id": request_id}))
 
 
 def _page(request_id: str | None, found: Received | None) -> str:
     filters = {name: request.args[name] for name in _FILTERS if request.args.get(name)}
+    place = {"cursor": request.args["cursor"]} if request.args.get("cursor") else {}
     entry = None if found is None else next(iter(found.rows), None)
+    received = client().get(_LIST, {"limit": JOURNAL, "messages": "false", **filters, **place})
     return render_template(
         "requests.html",
         page="requests",
         topics=(REQUESTS,),
-        received=client().get("/sandbox/requests", {"limit": JOURNAL, **filters}),
+        received=received,
+        older=next_cursor(received),
         filters=filters,
-        query=f"?{urlencode(filters)}" if filters else "",
+        query=f"?{urlencode({**filters, **place})}" if filters or place else "",
+        beside=_beside(received.rows, request_id, filters) if request_id else {},
         request_id=request_id,
         entry=entry,
         message="" if entry is None else error_message(entry),
@@ -47,6 +59,23 @@ def _page(request_id: str | None, found: Received | None) -> str:
         curl="" if entry is None else _command(entry),
         operations=sorted(contents().engine.project.contract.operations),
     )
+
+
+def _beside(rows: list[Any], request_id: str, filters: Mapping[str, str]) -> dict[str, str]:
+    """The ids of the requests after and before one, and of the failed one before it, by the key
+    that opens them."""
+    ids = [entry["requestId"] for entry in rows]
+    place = ids.index(request_id) if request_id in ids else 0
+    next_ = {**filters, "cursor": request_id, "limit": 1, "messages": "false"}
+    before, failed = (
+        client().get(_LIST, {**next_, **more}).rows for more in ({}, {"failed": "true"})
+    )
+    found = {"k": ids[place - 1] if place else None, "j": _id(before), "e": _id(failed)}
+    return {key: name for key, name in found.items() if name}
+
+
+def _id(rows: list[Any]) -> str | None:
+    return rows[0]["requestId"] if rows else None
 
 
 def _facts(entry: Mapping[str, Any]) -> dict[str, Any]:

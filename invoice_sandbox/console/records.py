@@ -92,9 +92,11 @@ class Source:
 @dataclass(frozen=True)
 class Records:
     """A type of record: its list, its item, what belongs to it, and its state machine, with the
-    operations that make a ``transition`` and that list the legal ``transitions``."""
+    operations that make a ``transition`` and that list the legal ``transitions``. ``heading`` is
+    the member that names a record on its page, by default its id."""
 
     title: str
+    heading: str
     listed: Address
     item: Address
     columns: tuple[str, ...]
@@ -153,6 +155,7 @@ def _records(raw: Mapping[str, Any], addresses: Mapping[str, Address], project: 
     machines = project.lifecycle.machines
     return Records(
         title=raw["title"],
+        heading=raw.get("heading", "id"),
         listed=_known(raw["list"], addresses),
         item=_known(raw["item"], addresses),
         columns=tuple(raw["columns"]),

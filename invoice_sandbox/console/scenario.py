@@ -8,8 +8,8 @@ from typing import Any, Final
 from flask import render_template, request
 
 from invoice_sandbox.console.common import client, contents, pages
+from invoice_sandbox.console.deliveries import DELIVERIES
 from invoice_sandbox.console.drawing import Chain, chain_of
-from invoice_sandbox.console.timeline import is_about
 from invoice_sandbox.console.topics import CHANGES, FAULTS, STEPS, WEBHOOKS
 
 PRESETS: Final = (
@@ -21,6 +21,8 @@ PRESETS: Final = (
     ("Broken JSON", {"kind": "malformed", "count": 1}),
 )
 """Faults in one click, by label."""
+_STEPS: Final = 100
+_WAITING: Final = ("Pending", "Failed")
 
 
 @pages.get("/scenario")
@@ -32,19 +34,19 @@ def scenario() -> str:
     ``find`` lists the scenarios with that text.
     """
     scenarios = client().get("/sandbox/scenarios")
-    agenda = client().get("/sandbox/agenda")
     faults = client().get("/sandbox/faults")
     current = current_of(scenarios.rows)
     wanted, about = request.args.get("name", ""), request.args.get("about", "")
+    subject = {"subject": about} if about else {}
+    agenda = client().get("/sandbox/agenda", {**subject, "deliveries": "false", "limit": _STEPS})
     open_ = next((scenario for scenario in scenarios.rows if scenario["name"] == wanted), current)
     return render_template(
         "scenario.html",
         page="scenario",
         topics=(STEPS, WEBHOOKS, CHANGES, FAULTS),
-        due=_steps(agenda.data, "due", about),
-        done=_steps(agenda.data, "done", about),
+        agenda=agenda,
         about=about,
-        next_due=_next_due(agenda.data),
+        deliveries_due=client().get(DELIVERIES, {"status": _WAITING, "limit": 1}).total,
         scenarios=scenarios,
         current=current,
         open=open_,
@@ -73,17 +75,6 @@ def _groups(scenarios: list[Any], wanted: str) -> dict[str, list[Any]]:
         if wanted.casefold() in " ".join(texts).casefold():
             groups.setdefault(scenario["group"] or "Others", []).append(scenario)
     return groups
-
-
-def _next_due(agenda: Any) -> str | None:
-    due = agenda.get("due") if isinstance(agenda, Mapping) else None
-    return due[0]["at"] if due else None
-
-
-def _steps(agenda: Any, which: str, about: str) -> list[Any]:
-    """The due or the done steps, of all records or of one."""
-    steps = agenda.get(which, []) if isinstance(agenda, Mapping) else []
-    return [step for step in steps if not about or is_about(step, {about})]
 
 
 def _hits(faults: list[Any]) -> dict[str, list[Any]]:

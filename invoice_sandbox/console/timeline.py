@@ -11,8 +11,9 @@ from invoice_sandbox.console.client import Client
 from invoice_sandbox.console.common import page_url
 from invoice_sandbox.console.records import Records, Source
 
-_JOURNAL: Final = 100
+_REQUESTS: Final = {"limit": 100, "messages": "false"}
 _EVENTS: Final = 100
+_SUBJECTS: Final = 200
 
 _Step = Mapping[str, Any]
 """A step as the agenda of the control API shows it."""
@@ -37,12 +38,11 @@ class Mark:
 
 def timeline_of(client: Client, records: Records, record_id: str, ids: Set[str]) -> list[Mark]:
     """Return everything about a record, oldest first; ``ids``: also of what belongs to it."""
-    agenda = _agenda(client)
+    agenda = _agenda(client, ids)
     numbered = {step["number"]: step for step in agenda["done"]}
-    due, done = ([step for step in agenda[name] if is_about(step, ids)] for name in ("due", "done"))
     marks = [
         *_requests(client, ids),
-        *_steps(due, done),
+        *_steps(agenda["due"], agenda["done"]),
         *_of_sources(client, records, record_id, numbered),
         *_events(client, record_id, numbered),
     ]
@@ -53,7 +53,7 @@ def timeline_of(client: Client, records: Records, record_id: str, ids: Set[str])
 def _requests(client: Client, ids: Set[str]) -> Iterator[Mark]:
     found: dict[str, Any] = {}
     for wanted in ids:
-        rows = client.get("/sandbox/requests", {"limit": _JOURNAL, "text": wanted}).rows
+        rows = client.get("/sandbox/requests", {**_REQUESTS, "text": wanted}).rows
         found |= {entry["requestId"]: entry for entry in rows}
     for entry in sorted(found.values(), key=lambda entry: (entry["at"], entry["requestId"])):
         text = f"{entry['method']} {entry['path']} → {entry['status'] or 'reset'}"
@@ -68,17 +68,13 @@ def request_page(request_id: str) -> str:
     return page_url(f"/requests/{request_id}")
 
 
-def _agenda(client: Client) -> Mapping[str, list[_Step]]:
-    """The steps that are due, and those that are done, oldest first."""
-    received = client.get("/sandbox/agenda")
+def _agenda(client: Client, ids: Set[str]) -> Mapping[str, list[_Step]]:
+    """The steps about records that are due, and those that are done, oldest first."""
+    query = {"subject": sorted(ids)[:_SUBJECTS], "deliveries": "false"}
+    received = client.get("/sandbox/agenda", query)
     if not received.is_success:
         return {"due": [], "done": []}
     return {"due": received.data["due"], "done": received.data["done"][::-1]}
-
-
-def is_about(step: _Step, ids: Set[str]) -> bool:
-    """True if a step of the agenda is about one of the records."""
-    return step["subject"] in ids or any(value in ids for value in step["with"].values())
 
 
 def anchor(step: _Step) -> str:
@@ -90,7 +86,7 @@ def anchor(step: _Step) -> str:
     return f"step-{step['at']}-{step['do']}-{about}"
 
 
-def _step_page(step: _Step) -> str:
+def step_page(step: _Step) -> str:
     """The entry of a step in the agenda, among those about the same record."""
     about = step["subject"] or next(iter(step["with"].values()))
     return page_url(f"/scenario?{urlencode({'about': about})}#{quote(anchor(step))}")
@@ -102,12 +98,12 @@ def _steps(due: Sequence[_Step], done: Sequence[_Step]) -> Iterator[Mark]:
         outcome = "" if is_done else f" ({step['outcome']}: {step['reason']})"
         detail = {"scenario": step["scenario"], **step["with"]}
         request_id = step.get("requestId")  # of the request that cancelled it
-        link = request_page(request_id) if request_id else _step_page(step)
+        link = request_page(request_id) if request_id else step_page(step)
         text = f"{step['do']}{outcome}"
         yield Mark(step["at"], "step", text, detail, link, is_bad=not is_done)
     for step in due:
         detail = {"scenario": step["scenario"], **step["with"]}
-        yield Mark(step["at"], "step", step["do"], detail, _step_page(step), is_ahead=True)
+        yield Mark(step["at"], "step", step["do"], detail, step_page(step), is_ahead=True)
 
 
 def _cause(row: Any, path: str, done: Mapping[int, _Step]) -> str | None:
@@ -124,7 +120,7 @@ def _cause(row: Any, path: str, done: Mapping[int, _Step]) -> str | None:
     if row.get(last) is not None:
         return request_page(row[last])
     step = done.get(row.get("stepNumber", 0))
-    return None if step is None else _step_page(step)
+    return None if step is None else step_page(step)
 
 
 def _of_sources(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from heapq import nlargest
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from flask import Flask, Response, abort, g, redirect, render_template, request
 
@@ -30,21 +29,21 @@ from invoice_sandbox.console.common import (
     curl,
     error_message,
     figure,
+    next_cursor,
     page_url,
     pages,
     pretty,
     prose,
     shown,
-    webhooks,
 )
 from invoice_sandbox.console.creating import example_of
 from invoice_sandbox.console.drawing import drawing_of
+from invoice_sandbox.console.links import linked
 from invoice_sandbox.console.timeline import anchor, timeline_of
 from invoice_sandbox.console.topics import CHANGES, REQUESTS, STEPS, WEBHOOKS
 from invoice_sandbox.http.pages import protect
 from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.state.credentials import DEMO_KEY
-from invoice_sandbox.webhooks.outbox import DELIVER
 
 if TYPE_CHECKING:
     from werkzeug.exceptions import HTTPException
@@ -61,7 +60,11 @@ _POLICY: Final = (
 )
 _PAGE: Final = 50
 _DELIVERIES: Final = 8
-"""Deliveries of the overview: those that were attempted last."""
+"""Deliveries of the overview: the newest ones, and the newest ones that failed."""
+
+_DUE: Final = 8
+_INBOX: Final = "/sandbox/inbox"
+_FAILED: Final = ("Failed", "Exhausted")
 
 _SEARCHED: Final = 100
 _SEARCHES: Final = 50
@@ -77,7 +80,13 @@ def flask_app(contents: Contents) -> Flask:
     app.register_blueprint(pages, url_prefix=CONSOLE)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(
-        anchor=anchor, figure=figure, pretty=pretty, prose=prose, shown=shown, query=urlencode
+        anchor=anchor,
+        figure=figure,
+        linked=linked,
+        pretty=pretty,
+        prose=prose,
+        shown=shown,
+        query=urlencode,
     )
     app.before_request(_open)
     app.context_processor(_common)
@@ -150,24 +159,24 @@ def overview() -> str:
     """Clock, scenario, counts, verdicts on the client, errors by operation and reason, and the last
     deliveries."""
     verdicts = client().get("/sandbox/verdicts")
-    entries = client().get("/sandbox/requests", {"limit": JOURNAL})
+    entries = client().get("/sandbox/requests", {"limit": 1, "messages": "false"})
+    failures = client().get("/sandbox/requests", {"limit": JOURNAL, "failed": "true"})
     errors = Counter(
         (entry["operation"], entry["operation"] or entry["path"], entry["status"], _reason(entry))
-        for entry in entries.rows
-        if (entry["status"] or 599) >= 400
+        for entry in failures.rows
     )
     listed = [
         (records, client().get(records.listed.path(), {"limit": 1}))
         for records in contents().records
     ]
-    agenda = client().get("/sandbox/agenda")
-    hooks, inbox = webhooks(), client().get("/sandbox/inbox")
-    deliveries = hooks.get("deliveries", [])
+    agenda = client().get("/sandbox/agenda", {"deliveries": "false", "limit": _DUE})
+    endpoints, inbox = client().get("/sandbox/webhooks").rows, client().get(_INBOX, {"limit": 1})
     return render_template(
         "overview.html",
         page="overview",
         topics=(REQUESTS, STEPS, WEBHOOKS),
         entries=entries,
+        failures=failures,
         errors=errors.most_common(20),
         verdicts=verdicts,
         judged=Counter(verdict["verdict"] for verdict in verdicts.rows),
@@ -176,10 +185,12 @@ def overview() -> str:
         ],
         agenda=agenda,
         scenario=scenario.current_of(client().get("/sandbox/scenarios").rows),
-        endpoints=hooks.get("endpoints"),
-        disabled=sum(endpoint["status"] == "Disabled" for endpoint in hooks.get("endpoints", [])),
-        statuses=Counter(delivery["status"] for delivery in deliveries),
-        deliveries=nlargest(_DELIVERIES, deliveries, lambda row: row["attemptedAt"] or ""),
+        endpoints=endpoints,
+        receivers=deliveries.receivers(endpoints, inbox.data if inbox.is_success else {}),
+        disabled=sum(endpoint["status"] == "Disabled" for endpoint in endpoints),
+        statuses=deliveries.counted({}),
+        failed=client().get(deliveries.DELIVERIES, {"status": _FAILED, "limit": _DELIVERIES}),
+        deliveries=client().get(deliveries.DELIVERIES, {"limit": _DELIVERIES}).rows,
         inbox=inbox,
         steps=list(_first_steps(inbox, ran=_has_run(agenda))),
         key=DEMO_KEY if g.visitor.current.secret == DEMO_KEY else "<API_KEY>",
@@ -197,8 +208,7 @@ def _reason(entry: Mapping[str, Any]) -> str:
 
 def _has_run(agenda: Received) -> bool:
     """True if a step of a scenario ran."""
-    done = agenda.data["done"] if agenda.is_success else []
-    return any(step["do"] != DELIVER for step in done)
+    return bool(agenda.is_success and agenda.data["done"])
 
 
 @dataclass(frozen=True)
@@ -239,7 +249,7 @@ def _first_steps(inbox: Received, *, ran: bool) -> Iterator[_Step]:
 
 def _step(text: str, address: Address, body: Any) -> _Step:
     """A step that is done if the journal has a request to the operation that was carried out."""
-    query = {"operation": address.operation.id, "limit": 10}
+    query = {"operation": address.operation.id, "limit": 10, "messages": "false"}
     entries = client().get("/sandbox/requests", query).rows
     is_done = any((entry["status"] or 599) < 300 for entry in entries)
     return _Step(text, address.method, address.path(), body, is_done)
@@ -271,7 +281,7 @@ def listed(name: str) -> str | Redirect:
             records.listed.path(), query | ({"cursor": cursor} if cursor else {})
         )
         rows += _matching(received.rows, wanted)
-        looked_at, cursor = looked_at + len(received.rows), _next_cursor(received)
+        looked_at, cursor = looked_at + len(received.rows), next_cursor(received)
         if len(rows) >= _PAGE or cursor is None:
             break
     return render_template(
@@ -292,16 +302,6 @@ def listed(name: str) -> str | Redirect:
 def _matching(rows: list[Any], wanted: str) -> list[Any]:
     text = wanted.casefold()
     return [row for row in rows if text in jsonio.dumps(row).decode().casefold()]
-
-
-def _next_cursor(received: Received) -> str | None:
-    link = received.headers.get("link", "")
-    for part in link.split(","):
-        target, _, relation = part.partition(";")
-        if 'rel="next"' in relation:
-            parameters = parse_qs(urlsplit(target.strip(" <>")).query)
-            return parameters.get("cursor", [None])[0]
-    return None
 
 
 @pages.get("/records/<name>/<record_id>")

@@ -12,11 +12,10 @@ from invoice_sandbox.base.clock import clock_at, instant_text, parse_duration, p
 from invoice_sandbox.base.errors import conflict
 from invoice_sandbox.base.waiting import Later
 from invoice_sandbox.runtime.agenda import (
-    ATTEMPTS_LOG,
     MAX_STEPS,
     Advance,
     EndlessError,
-    in_order,
+    finished,
     step_summary,
 )
 from invoice_sandbox.runtime.control_call import ControlCall
@@ -61,28 +60,20 @@ def get_agenda(call: ControlCall) -> Record:
     """The due steps in order, and the finished steps, newest first; of the records that the query
     names, and not more than its ``limit`` of each. The counts are those of all."""
     store, subjects = call.engine.store, set(call.query.get("subject", ()))
+    has_deliveries = call.query.get("deliveries", True)
     with store.transaction(call.workspace.id) as state:
-        steps = state.steps(*_lanes(call))
+        lanes = store.due_times(call.workspace.id) if has_deliveries else [None]
+        steps = state.steps(*lanes)
     due = [step for step in map(step_summary, steps) if _is_about(step, subjects)]
-    logs = (STEPS_LOG, ATTEMPTS_LOG) if _has_deliveries(call) else (STEPS_LOG,)
-    entries = [entry for name in logs for entry in store.log(call.workspace.id, name).entries]
-    done = [entry for entry in entries if _is_about(entry, subjects)]
+    steps_log = store.log(call.workspace.id, STEPS_LOG).entries  # in order
+    entries = finished(store, call.workspace.id) if has_deliveries else steps_log
+    done = [entry for entry in reversed(entries) if _is_about(entry, subjects)]
     limit = call.query.get("limit")
     return {
         "due": due[:limit],
-        "done": in_order(done)[::-1][:limit],
+        "done": done[:limit],
         "count": {"due": len(due), "done": len(done)},
     }
-
-
-def _lanes(call: ControlCall) -> list[str | None]:
-    if not _has_deliveries(call):
-        return [None]
-    return [*call.engine.store.due_times(call.workspace.id)]
-
-
-def _has_deliveries(call: ControlCall) -> bool:
-    return bool(call.query.get("deliveries", True))
 
 
 def _is_about(step: Record, subjects: Set[str]) -> bool:

@@ -40,6 +40,7 @@ def list_requests(call: ControlCall) -> Response:
         query.get("text", ""),
         query.get("limit", _DEFAULT_LIMIT),
         older_than=query.get("cursor"),
+        with_messages=query.get("messages", True),
         with_control="id" in query and allows(call.credential.scopes, CONTROL),
     )
     headers = [("X-Total-Count", str(page.total)), ("X-Journal-Dropped", str(page.dropped))]

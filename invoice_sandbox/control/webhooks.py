@@ -61,7 +61,8 @@ def get_inbox(call: ControlCall) -> Record:
     log = call.engine.store.log(call.workspace.id, INBOX_LOG)
     return {
         "url": inbox_url(call.engine.url, token),
-        "messages": shown_messages(log.entries),
+        "messages": shown_messages(log.entries)[: call.query.get("limit")],
+        "count": len(log.entries),
         "dropped": log.dropped,
     }
 

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from invoice_sandbox.openapi.operation import Contract
-from invoice_sandbox.runtime.journal_entry import JournalEntry
+from invoice_sandbox.runtime.journal_entry import NO_BODY, JournalEntry
 from invoice_sandbox.runtime.redaction import MAX_BODY, REDACTED, UNLISTED, Redactor
-from invoice_sandbox.state import Record, Store
+from invoice_sandbox.state import Log, Record, Store
 
 REQUESTS_LOG: Final = "requests"
 """The log of a workspace that holds its journal."""
@@ -44,6 +44,9 @@ Entry = JournalEntry | Record
 
 Recorder = Callable[[Entry], Record]
 """Shows the entries of one workspace, with a name for each secret."""
+
+_SIDES: Final = ("request", "response")
+_NO_MESSAGE: Final[Record] = {"headers": [], "body": None}
 
 _REMEMBERED: Final = 16
 """Workspaces of which it is remembered what their entries show."""
@@ -98,27 +101,27 @@ class Journal:
         *,
         older_than: str | None = None,
         with_control: bool = False,
+        with_messages: bool = True,
     ) -> JournalPage:
         """Return the entries that match, and that show ``text`` in the path or a body.
 
         ``older_than``: only those before the request of that id; none if it was dropped.
         ``with_control``: also those that are not listed, such as changes by the control API.
+        ``with_messages``: with headers and bodies.
         """
         log = self._store.log(workspace_id, REQUESTS_LOG)
         entries = [
-            entry
-            for entry in reversed(log.entries)
+            (place, entry)
+            for place, entry in enumerate(reversed(log.entries))
             if (with_control or _is_listed(entry)) and matches(_summary(entry))
         ]
         if text:
-            entries = [entry for entry in entries if _shows(self._shown_entry(entry), text)]
-        first = 0
-        if older_than is not None:
-            ids = [_summary(entry)["requestId"] for entry in entries]
-            first = ids.index(older_than) + 1 if older_than in ids else len(ids)
-        page = entries[first : first + limit]
-        shown = [self._shown_entry(entry) for entry in page]
-        return JournalPage(shown, len(entries), log.dropped, first + limit < len(entries))
+            entries = [it for it in entries if self._shows(it[1], text)]
+        newest = -1 if older_than is None else _place(log, older_than)
+        older = [entry for place, entry in entries if place > newest]
+        show = self._shown_entry if with_messages else self._without_messages
+        shown = [show(entry) for entry in older[:limit]]
+        return JournalPage(shown, len(entries), log.dropped, limit < len(older))
 
     def whole(self, workspace_id: str, new_recorder: Callable[[], Recorder]) -> list[Record]:
         """Return every kept entry, oldest first, as a recording has it: with ``isListed``.
@@ -149,11 +152,31 @@ class Journal:
         shown = self._shown_entry(entry)
         return shown if not text or _shows(shown, text) else None
 
+    def _shows(self, entry: Entry, text: str) -> bool:
+        """True if the path or a body shows a text. A word that is not in what was sent is shown
+        only where it stands for a secret, so that most entries need not be looked at closely."""
+        is_word = re.fullmatch(r"\w+", text) is not None and text not in REDACTED
+        return (not is_word or mentions(entry, text)) and _shows(self._shown_entry(entry), text)
+
+    def _without_messages(self, entry: Entry) -> Record:
+        """The entry as it is shown, without the headers and bodies of its messages."""
+        if isinstance(entry, JournalEntry):
+            bare = {"headers": (), "body": NO_BODY}
+            parts = {f"{side}_{name}": value for side in _SIDES for name, value in bare.items()}
+            entry = structs.replace(entry, **parts)
+        return {**self._shown_entry(entry), "request": _NO_MESSAGE, "response": _NO_MESSAGE}
+
     def _shown_entry(self, entry: JournalEntry | Record) -> Record:
         """The entry without secrets; one of an earlier process has none."""
         if isinstance(entry, JournalEntry):
             return self.redactor.shown(entry)
         return {name: value for name, value in entry.items() if name != UNLISTED}
+
+
+def _place(log: Log, request_id: str) -> int:
+    """The place of a request among the newest ones; after all of them if it was dropped."""
+    ids = [_summary(entry)["requestId"] for entry in reversed(log.entries)]
+    return ids.index(request_id) if request_id in ids else len(ids)
 
 
 def _is_listed(entry: JournalEntry | Record) -> bool:

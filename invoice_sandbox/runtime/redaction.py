@@ -131,6 +131,7 @@ class Redactor:
         return {
             "requestId": entry.request_id,
             "at": instant_text(entry.why.at) if entry.why.at else None,
+            "receivedAt": entry.received.isoformat() if entry.received else None,
             "durationMs": round(entry.seconds * 1000, 3),
             "operation": entry.why.operation,
             "method": entry.method,

@@ -81,9 +81,17 @@ const listen = () => {
   });
 };
 
+// Keys open what a link names, such as the next request: j, k, e.
+document.addEventListener("keydown", (event) => {
+  const isTyped = event.target.matches("input, select, textarea");
+  if (isTyped || event.ctrlKey || event.metaKey || event.altKey) return;
+  [...document.querySelectorAll("a[data-key]")].find((link) => link.dataset.key === event.key)?.click();
+});
+
 document.addEventListener("DOMContentLoaded", () => {
   prepare();
   showPresent();
+  document.querySelector(".list .chosen")?.scrollIntoView({ block: "center" });
   listen();
 });
 document.addEventListener("htmx:afterSettle", () => {

@@ -58,7 +58,7 @@ from invoice_sandbox.webhooks.outbox import INDEXES as WEBHOOK_INDEXES
 from invoice_sandbox.webhooks.sender import RECEIVER_SECONDS, Sender
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
     from invoice_sandbox.http.metrics import Metrics
 
@@ -313,8 +313,8 @@ async def _first_workspace(
     return first
 
 
-def _network(settings: Settings) -> httpx.AsyncBaseTransport:
-    from invoice_sandbox.webhooks.transport import guarded_transport  # imports httpx
+def _network(settings: Settings) -> httpx2.AsyncBaseTransport:
+    from invoice_sandbox.webhooks.transport import guarded_transport  # imports httpx2
 
     return guarded_transport(
         local=settings.local,
@@ -324,10 +324,10 @@ def _network(settings: Settings) -> httpx.AsyncBaseTransport:
     )
 
 
-def _in_process(inside: _Inside) -> httpx.AsyncBaseTransport:
-    import httpx
+def _in_process(inside: _Inside) -> httpx2.AsyncBaseTransport:
+    import httpx2
 
-    return httpx.ASGITransport(inside, raise_app_exceptions=False)
+    return httpx2.ASGITransport(inside, raise_app_exceptions=False)
 
 
 def _pages(engine: Engine, settings: Settings) -> list[Page]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import httpx2
 from standardwebhooks import Webhook
 
 from tests.support import PATIENCE
@@ -275,7 +276,7 @@ def trigger(client: httpx.Client, kind: str = "invoice.verified", **members: Any
     return _data(client.post("/sandbox/events", json={"type": kind, **members}))
 
 
-def deliveries(client: httpx.Client) -> list[Any]:
+def deliveries(client: httpx.Client | httpx2.Client) -> list[Any]:
     """The deliveries of the workspace, oldest first."""
     return list(reversed(_data(client.get("/api/webhooks"))["deliveries"]))
 
@@ -302,7 +303,7 @@ def switch(client: httpx.Client, endpoint_id: str, how: str) -> Any:
     return _data(client.post(f"/sandbox/webhooks/{endpoint_id}/{how}"))
 
 
-def _data(reply: httpx.Response) -> Any:
+def _data(reply: httpx.Response | httpx2.Response) -> Any:
     assert reply.is_success, f"{reply.status_code} {reply.text}"
     return reply.json()["data"]
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import httpx
+import httpx2
 
 from invoice_sandbox.base.clock import ClockState, instant_text, parse_duration, parse_instant
 from invoice_sandbox.base.jsonio import dumps
@@ -42,8 +43,13 @@ DATED: Final = {**INVOICE, "issueDate": "2026-11-03", "dueDate": "2027-01-22"}
 
 _NUMBERS: Final = itertools.count(1)
 
+Client = httpx.Client | httpx2.Client
+"""One of a test, or that of the plugin."""
 
-def data(response: httpx.Response, status: int | None = None) -> Any:
+Response = httpx.Response | httpx2.Response
+
+
+def data(response: Response, status: int | None = None) -> Any:
     """The data of a response, which must have this status, or be a success."""
     right = response.is_success if status is None else response.status_code == status
     assert right, f"{response.status_code} {response.text}"
@@ -166,7 +172,7 @@ def new_invoice(**members: Any) -> dict[str, Any]:
     return {**INVOICE, "invoiceNumber": f"NEW-{next(_NUMBERS)}", **members}
 
 
-def register(client: httpx.Client, scenario: str | None = None, **members: Any) -> Any:
+def register(client: Client, scenario: str | None = None, **members: Any) -> Any:
     """The same invoice each time, with both dates, by a request that may name its scenario.
 
     An amount that is a Decimal is sent digit by digit."""
@@ -182,7 +188,7 @@ def verified(client: httpx.Client, **members: Any) -> Any:
     return invoice
 
 
-def register_new(client: httpx.Client, **members: Any) -> str:
+def register_new(client: Client, **members: Any) -> str:
     """The id of a registered invoice that no other equals."""
     return str(data(client.post("/api/invoices", json=new_invoice(**members)), 201)["id"])
 
@@ -198,7 +204,7 @@ def transition(client: httpx.Client, invoice: Any, trigger: str) -> httpx.Respon
     return client.post(f"/sandbox/invoices/{_id(invoice)}/transition", json={"trigger": trigger})
 
 
-def status(client: httpx.Client, invoice: Any) -> str:
+def status(client: Client, invoice: Any) -> str:
     """The status of an invoice."""
     return str(data(client.get(f"/api/invoices/{_id(invoice)}"))["status"])
 
@@ -221,7 +227,7 @@ def findings(verification: Any) -> dict[str, tuple[str, str | None]]:
     return {one["code"]: (one["state"], one.get("detail")) for one in rows}
 
 
-def offers(client: httpx.Client, invoice: Any) -> list[Any]:
+def offers(client: Client, invoice: Any) -> list[Any]:
     """The offers on an invoice, the first one first."""
     listed = data(client.get("/api/offers", params={"invoiceId": _id(invoice)}))
     return list(reversed(listed))

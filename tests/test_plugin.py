@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -79,7 +82,7 @@ def there(server: Running) -> str:
     return f"--sandbox-url={server.url}"
 
 
-def notes(folder: Path) -> list[dict[str, str]]:
+def notes(folder: Path) -> list[dict[str, Any]]:
     """What the tests of a run have noted."""
     file = folder / "notes"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
@@ -93,6 +96,44 @@ def is_up(url: str) -> bool:
 def assert_gone(url: str) -> None:
     """The server stops by itself, though nobody asks it to."""
     until(lambda: not is_up(url), "the server has stopped")
+
+
+WRONG_CALLS = """
+def test_scenario(invoice_sandbox): invoice_sandbox.scenario("unknown")
+def test_time(invoice_sandbox): invoice_sandbox.advance("3D")
+def test_event(invoice_sandbox): invoice_sandbox.webhooks.expect("invoice.paid")
+def test_receiver(invoice_sandbox): invoice_sandbox.webhooks.to("nowhere")
+def test_fault(invoice_sandbox): invoice_sandbox.fault("unknown", "status", status=503)
+def test_move(invoice_sandbox): invoice_sandbox.transition("unknown", "fund")
+def test_control(invoice_sandbox): invoice_sandbox.control("GET", "/unknown")
+def test_verdict(invoice_sandbox): invoice_sandbox.verdicts.assert_kept("unknown")
+def test_provoked(invoice_sandbox): invoice_sandbox.verdicts.provoke("unknown")
+"""
+
+
+def test_an_error_points_at_the_line_of_the_test(pytester: pytest.Pytester, there: str) -> None:
+    result = run(pytester, WRONG_CALLS, "--tb=short", there)
+    wrong = WRONG_CALLS.count("def test_")
+    result.assert_outcomes(failed=wrong)
+    places = re.findall(
+        r"^(\S+):[0-9]+: in (?!invoice_sandbox$)", result.stdout.str(), re.MULTILINE
+    )
+    assert places == ["test_it.py"] * wrong
+
+
+DELAYED = """
+def test_it(invoice_sandbox):
+    invoice_sandbox.fault("listOffers", "latency", delay="PT30S")
+    with pytest.raises(Exception, match="timed out"):
+        invoice_sandbox.client.get("/api/offers", timeout=0.2)
+    note(ended=time.time())
+"""
+
+
+def test_a_run_does_not_wait_for_injected_delays(pytester: pytest.Pytester) -> None:
+    run(pytester, DELAYED).assert_outcomes(passed=1)
+    (reported,) = notes(pytester.path)
+    assert time.time() - reported["ended"] < 4
 
 
 # --- workspaces
@@ -341,7 +382,7 @@ def test_it():
     ours = {name for name in sys.modules if name.partition(".")[0] == "invoice_sandbox"}
     package = "invoice_sandbox.testing"
     assert ours == {"invoice_sandbox", package, f"{package}.plugin"}
-    assert sys.modules.keys().isdisjoint({"httpx", "connexion", "uvicorn", "click"})
+    assert sys.modules.keys().isdisjoint({"httpx", "httpx2", "connexion", "uvicorn", "click"})
 """
 
 

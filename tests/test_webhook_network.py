@@ -16,7 +16,7 @@ from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from invoice_sandbox.webhooks.dns import LOOKUPS_OF_A_WORKSPACE, WORKSPACE, NameResolver
@@ -33,7 +33,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 BODY = b'{"type":"invoice.verified"}'
 PUBLIC, ANOTHER = "93.184.215.14", "93.184.215.15"
 NAME = "https://partner.example:8443/hooks"
-Post = Callable[..., Awaitable[httpx.Response]]
+Post = Callable[..., Awaitable[httpx2.Response]]
 _TRUSTING_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For the tests that never reach TLS: to load certificates would take most of their time."""
 
@@ -221,19 +221,19 @@ async def sending(
     transport = guarded_transport(
         local=local, opened=opened, resolve=resolve, connections=connections, tls=tls, proxy=proxy
     )
-    async with httpx.AsyncClient(transport=transport, timeout=PATIENCE) as client:
+    async with httpx2.AsyncClient(transport=transport, timeout=PATIENCE) as client:
 
-        async def post(url: str, **options: object) -> httpx.Response:
+        async def post(url: str, **options: object) -> httpx2.Response:
             request = client.build_request("POST", url, content=BODY, **options)  # type: ignore[arg-type]
             return await client.send(request)
 
         yield post
 
 
-def post_once(url: str, resolve: Resolve, *, local: bool) -> httpx.Response:
+def post_once(url: str, resolve: Resolve, *, local: bool) -> httpx2.Response:
     """Post the body to a URL, once."""
 
-    async def run() -> httpx.Response:
+    async def run() -> httpx2.Response:
         async with sending(resolve, local=local) as post:
             return await post(url)
 
@@ -313,7 +313,7 @@ SLOPPY = {
 def rejects_unseen(url: str, silence: Silence, wire: Wire, *, local: bool) -> None:
     """Hold that a URL is rejected although every name leads to the silent socket."""
     resolve = responding("127.0.0.1")
-    with pytest.raises((ForbiddenAddressError, httpx.InvalidURL)):
+    with pytest.raises((ForbiddenAddressError, httpx2.InvalidURL)):
         post_once(url.replace("{port}", str(silence.port)), resolve, local=local)
     assert (resolve.asked, wire.lookups, wire.connects) == ([], [], [])
 
@@ -358,9 +358,9 @@ def test_a_rejected_url_is_not_repeated_beyond_its_host() -> None:
     )
 
 
-async def problem_of(sent: Awaitable[httpx.Response]) -> Exception:
+async def problem_of(sent: Awaitable[httpx2.Response]) -> Exception:
     """Why a request failed."""
-    with pytest.raises((ForbiddenAddressError, httpx.TransportError)) as problem:
+    with pytest.raises((ForbiddenAddressError, httpx2.TransportError)) as problem:
         await sent
     return problem.value
 
@@ -449,7 +449,7 @@ def test_what_was_judged_is_connected_to_whatever_the_name_leads_to_next(
     local: bool, wire: Wire
 ) -> None:
     resolve = Responses([[PUBLIC], ["127.0.0.1"]])
-    with pytest.raises(httpx.ConnectError):
+    with pytest.raises(httpx2.ConnectError):
         post_once(NAME, resolve, local=local)
     assert resolve.asked == [("partner.example", 8443)]
     assert (wire.connects, wire.lookups) == ([(PUBLIC, 8443)], [])
@@ -464,7 +464,7 @@ def test_a_name_is_judged_again_for_every_new_connection(wire: Wire) -> None:
             problems = [await problem_of(post(NAME)) for _ in range(4)]
         return [type(problem) for problem in problems]
 
-    rejected, tried = ForbiddenAddressError, httpx.ConnectError
+    rejected, tried = ForbiddenAddressError, httpx2.ConnectError
     assert asyncio.run(run()) == [tried, rejected, rejected, tried]
     assert wire.connects == [(PUBLIC, 8443), (ANOTHER, 8443)]
 
@@ -557,7 +557,7 @@ def test_a_receiver_on_loopback_is_reached_by_a_local_server_and_by_no_other(hos
 def test_a_public_receiver_is_connected_to_where_it_was_said_to_be(
     url: str, address: tuple[str, int], local: bool, wire: Wire
 ) -> None:
-    with pytest.raises(httpx.ConnectError):
+    with pytest.raises(httpx2.ConnectError):
         post_once(url, responding(PUBLIC), local=local)
     assert (wire.connects, wire.lookups) == ([address], [])
 
@@ -582,7 +582,7 @@ def test_proxies_of_the_environment_are_not_used(
 # TLS
 
 
-async def post_over_tls(receiver: Receiver, host: str, **extensions: str) -> httpx.Response:
+async def post_over_tls(receiver: Receiver, host: str, **extensions: str) -> httpx2.Response:
     """Post the body to a receiver that speaks TLS, under one of its names."""
     async with sending(responding("127.0.0.1"), local=True, tls=None) as post:
         return await post(f"https://{host}:{receiver.port}/hooks", extensions=extensions)
@@ -610,14 +610,14 @@ def test_a_certificate_of_another_or_of_nobody_ends_the_connection(
 
     async def run() -> list[bytes]:
         async with receiving(tls=tls_of(certificate)) as receiver:
-            with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
+            with pytest.raises(httpx2.ConnectError, match="certificate verify failed"):
                 await post_over_tls(receiver, host, sni_hostname="localhost")
             return receiver.got
 
     assert asyncio.run(run()) == []
 
 
-# What goes wrong on the way is what httpx says it is
+# What goes wrong on the way is what httpx2 says it is
 
 
 class DeadNameServer:
@@ -725,7 +725,7 @@ def test_what_goes_to_public_addresses_goes_through_the_proxy(
                 with pytest.raises(ForbiddenAddressError):
                     await post(f"https://{host}:{port}/hooks")
             elif goes_through:  # the certificate is that of localhost, and is still asked for
-                with pytest.raises(httpx.ConnectError, match="Hostname mismatch"):
+                with pytest.raises(httpx2.ConnectError, match="Hostname mismatch"):
                     await post(f"https://{host}:{port}/hooks")
                 assert receiver.names == [host]
             else:

@@ -188,6 +188,42 @@ def _plain_pin(pin: str) -> str:
     return re.sub("[-_.]+", "-", pin.partition("==")[0]).lower() + "".join(pin.partition("==")[1:])
 
 
+# --- types
+
+TYPED_HANDLER = """
+from invoice_sandbox.project.api import Call, Response, reject
+
+def create_note(call: Call) -> Response:
+    if not isinstance(call.body, dict):
+        raise reject("invalid_request")
+    note = {"id": call.new_id("note"), **call.body}
+    call.state.put("notes", note["id"], note)
+    return Response(note, status=201)
+
+def get_note(call: Call) -> Response:
+    return Response(call.state.get("notes", 7))  # type: ignore[arg-type]
+"""
+TYPED_TEST = """
+from invoice_sandbox.testing import InvoiceSandbox
+
+def test_offers(invoice_sandbox: InvoiceSandbox) -> None:
+    new = invoice_sandbox.client.post("/api/invoices", json={"amount": 900})
+    with invoice_sandbox.snapshot():
+        invoice_sandbox.advance("P3D")
+    event = invoice_sandbox.webhooks.expect("offer.received", invoiceId=new.json()["data"]["id"])
+    assert event["type"] and new.status_code == 201
+    invoice_sandbox.advance(3)  # type: ignore[arg-type]
+"""
+
+
+@pytest.mark.slow
+def test_a_handler_and_a_test_pass_strict_type_checks(installed: Installed, tmp_path: Path) -> None:
+    (tmp_path / "handler.py").write_text(TYPED_HANDLER)
+    (tmp_path / "test_offers.py").write_text(TYPED_TEST)
+    python = f"--python-executable={installed.bin / 'python'}"
+    run(sys.executable, "-m", "mypy", "--strict", python, ".", cwd=tmp_path)
+
+
 # --- the client alone
 
 TEST_OF_A_CLIENT = """
@@ -213,7 +249,7 @@ def thin(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return environment_of(ROOT / "clients" / "python", folder)
 
 
-def test_a_client_needs_httpx_and_pytest_only(
+def test_a_client_needs_certificates_httpx2_and_pytest_only(
     installed: Installed, thin: Installed, tmp_path: Path
 ) -> None:
     (tmp_path / "test_client.py").write_text(TEST_OF_A_CLIENT)
@@ -236,8 +272,10 @@ def test_the_client_is_the_same_version_and_contains_no_server(
         one for one in distributions(path=[str(thin.site_packages)]) if one.name == f"{NAME}-client"
     ]
     assert client.version == __version__
-    assert sorted(client.requires or ()) == ["httpx<1,>=0.28", "pytest<10,>=8.4"]
+    names = ["certifi>=2025.1.31", "httpx2<3,>=2.12", "pytest<10,>=8.4"]
+    assert sorted(client.requires or ()) == names
     assert set(thin.files) < set(installed.files)
+    assert "invoice_sandbox/py.typed" in thin.files
     assert not [name for name in thin.files if re.search("/(http|server|cli)/", name)]
     contracts = {name for name in thin.files if "/openapi/" in name}
     assert contracts == {f"invoice_sandbox/openapi/{one}.py" for one in ("__init__", "security")}

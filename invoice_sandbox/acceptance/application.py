@@ -12,7 +12,7 @@ from threading import Thread
 from typing import Final
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 from invoice_sandbox.acceptance.clients import (
     Assignment,
@@ -36,9 +36,9 @@ _RECEIVES: Final = "ACCEPTANCE_WEBHOOK_URL"
 def checked_endpoint(url: str) -> str:
     """Return the URL of an application that accepts connections. Raises UserError."""
     try:
-        parts = httpx.URL(url)
-    except httpx.InvalidURL:
-        parts = httpx.URL()
+        parts = httpx2.URL(url)
+    except httpx2.InvalidURL:
+        parts = httpx2.URL()
     if parts.scheme not in {"http", "https"} or not parts.host or parts.query or parts.userinfo:
         raise UserError("invalid URL of a client; use one such as http://localhost:5000/acceptance")
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -90,8 +90,8 @@ class ApplicationSession:
         """Have it stop; what it responds does not matter."""
         if self._receives or not self._has_responded:
             place = f"{self._url}/{quote(self._assignment.name, safe='')}"
-            with suppress(httpx.HTTPError):
-                httpx.delete(place, timeout=_SECONDS_TO_STOP)
+            with suppress(httpx2.HTTPError):
+                httpx2.delete(place, timeout=_SECONDS_TO_STOP)
             self._thread.join(_SECONDS_TO_STOP)
 
     def ending(self, secrets: Sequence[str]) -> Ending:
@@ -115,10 +115,10 @@ class ApplicationSession:
             environment[_RECEIVES] = assignment.endpoint.url
         task = json.loads(environment["ACCEPTANCE_TASK"])
         body = {"id": assignment.name, "task": task, "environment": environment}
-        timeout = httpx.Timeout(_LONGEST_TASK, connect=_SECONDS_TO_CONNECT)
+        timeout = httpx2.Timeout(_LONGEST_TASK, connect=_SECONDS_TO_CONNECT)
         try:
-            response = httpx.post(self._url, json=body, timeout=timeout)
-        except httpx.HTTPError as error:
+            response = httpx2.post(self._url, json=body, timeout=timeout)
+        except httpx2.HTTPError as error:
             self._output = f"No response from {self._url}: {error}"
             return
         self._status, text = response.status_code, response.text

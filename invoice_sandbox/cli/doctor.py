@@ -218,14 +218,14 @@ def _clock_and_receiver(url: str | None) -> tuple[Finding, Finding]:
     if url is None:
         skipped = Finding("receiver", OK, "not checked; --receiver URL names it")
         return _clock(now, None), skipped
-    import httpx
+    import httpx2
 
     try:
-        reply = httpx.head(url, timeout=_SECONDS, verify=tls_context(), trust_env=uses_proxy(url))
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+        reply = httpx2.head(url, timeout=_SECONDS, verify=tls_context(), trust_env=uses_proxy(url))
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
         wrong = Finding("receiver", BROKEN, "no http or https URL", "correct --receiver")
         return _clock(now, None), wrong
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         failure = failure_of(error)
         found = f"{failure.error}: {failure.reason}" if failure.reason else failure.error
         return _clock(now, None), Finding("receiver", BROKEN, found, _FIXES.get(failure.error))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import click
-import httpx
+import httpx2
 
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.base.hosts import is_loopback
@@ -36,9 +36,9 @@ def checked_target(text: str) -> str:
     """
     url = f"localhost:{text}" if text.isascii() and text.isdigit() else text
     try:
-        target = httpx.URL(url if "://" in url else f"http://{url}")
-    except httpx.InvalidURL:
-        target = httpx.URL()
+        target = httpx2.URL(url if "://" in url else f"http://{url}")
+    except httpx2.InvalidURL:
+        target = httpx2.URL()
     host, port = target.host, target.port
     names_host = "://" in url or "." in host or port is not None or is_loopback(host)
     is_usable = host and not host.isdigit() and (port is None or port in range(1, 2**16))
@@ -125,7 +125,7 @@ class Receiver:
         """``authorities`` is a PEM file of certificates to trust besides. Raises OSError for it."""
         self._target = target
         self._clock: SystemClock = OperatingSystemClock()
-        self._client = httpx.Client(
+        self._client = httpx2.Client(
             follow_redirects=False, trust_env=uses_proxy(target), verify=tls_context(authorities)
         )
 
@@ -140,11 +140,11 @@ class Receiver:
         begun = self._clock.monotonic()
         try:
             response = self._exchange(message, begun, seconds)
-        except (TimeoutError, httpx.TimeoutException):
+        except (TimeoutError, httpx2.TimeoutException):
             response = Response(error="timeout")
-        except (httpx.ProtocolError, httpx.DecodingError):
+        except (httpx2.ProtocolError, httpx2.DecodingError):
             response = Response(error="no_http")
-        except (httpx.RequestError, httpx.InvalidURL, OSError) as problem:
+        except (httpx2.RequestError, httpx2.InvalidURL, OSError) as problem:
             failure = failure_of(problem)
             response = Response(error=failure.error, reason=failure.reason)
         took = timedelta(seconds=self._clock.monotonic() - begun)

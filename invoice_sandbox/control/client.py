@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from urllib.request import OpenerDirector
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
+__tracebackhide__ = True  # a failed test shows the line that it is about
+
 _PATIENCE: Final = 60.0
 _SECONDS_TO_CONNECT: Final = 5.0
 _CONTROL: Final = ("/sandbox/", "/openapi.json")
@@ -141,18 +143,15 @@ class ControlClient:
 
         Raises SandboxError with the message of the error response, or when no sandbox responds.
         """
-        __tracebackhide__ = True
         return self.send(method, f"/sandbox{path}", body).data
 
     def send(self, method: str, path: str, body: Any = None) -> Reply:
         """The data and the headers of the response. Raises SandboxError like ``ask``."""
-        __tracebackhide__ = True
         status, headers, content = self._exchange(method, path, body)
         return Reply(self._data_of(status, content, f"{method} {path}"), headers)
 
     def content(self, method: str, path: str, body: Any = None) -> Any:
         """Return the data of an operation of the API, or its whole body. Raises SandboxError."""
-        __tracebackhide__ = True
         status, _, content = self._exchange(method, path, body)
         document = self._object(content)
         if _is_success(status) and document and "data" not in document:
@@ -172,7 +171,6 @@ class ControlClient:
 
         Raises SandboxError like ``ask``.
         """
-        __tracebackhide__ = True
         status, _, content = self._exchange(method, path, body)
         document = self._object(content)
         if _is_success(status) and document:
@@ -283,7 +281,6 @@ class ControlClient:
         return value if isinstance(value, dict) else {}
 
     def _exchange(self, method: str, path: str, body: Any) -> tuple[int, Mapping[str, str], bytes]:
-        __tracebackhide__ = True
         with self._opened(method, path, body) as reply:
             headers = {name.lower(): value for name, value in reply.headers.items()}
             return reply.status, headers, reply.read()
@@ -293,7 +290,6 @@ class ControlClient:
         self, method: str, path: str, body: Any, accept: str = "application/json"
     ) -> Iterator[HTTPResponse]:
         """A response, also one with an error, to be read. Raises SandboxError."""
-        __tracebackhide__ = True
         from http.client import HTTPException
         from urllib.error import HTTPError
         from urllib.request import Request

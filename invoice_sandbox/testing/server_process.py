@@ -56,6 +56,9 @@ async def _serve(settings: Settings) -> None:
         (log,) = logging.getLogger().handlers
         log.setFormatter(LogLines(sandbox.engine.journal.redactor))
         server = make_server(sandbox, lambda: _report({"url": settings.local_url(port)}))
+        server.config.timeout_graceful_shutdown = (
+            0  # the tests are over: nobody waits for a response
+        )
         Thread(target=_stop_at_end_of_input, args=(server,), daemon=True).start()
         await server.serve(sockets=[listener])
 

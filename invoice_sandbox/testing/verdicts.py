@@ -8,6 +8,8 @@ from typing import Any
 from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 
+__tracebackhide__ = True  # a failed test shows the line that it is about
+
 
 class Verdicts:
     """The verdicts on the client of a workspace."""
@@ -33,7 +35,6 @@ class Verdicts:
         Without ``checks``, none may be broken. A check that is named must have been seen, too.
         Raises SandboxError for one that there is not, and if the project has none.
         """
-        __tracebackhide__ = True
         found = {verdict["check"]: verdict for verdict in self.all}
         if not found:
             raise SandboxError("the project has no acceptance plan with invariants")

@@ -10,6 +10,8 @@ from typing import Any, Final
 from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.control.client import ControlClient, SandboxError
 
+__tracebackhide__ = True  # a failed test shows the line that it is about
+
 Event = dict[str, Any]
 
 _MAX_EVENTS: Final = 1000
@@ -76,7 +78,6 @@ class Webhooks:
         frozen clock that is all; on a live clock it waits for at most ``timeout`` seconds. Raises
         NotReceivedError.
         """
-        __tracebackhide__ = True
         looks = 1 if self._clock()["mode"] == "frozen" else max(1, round(timeout / _PAUSE))
         messages: list[dict[str, Any]] = []
         for look in range(looks):

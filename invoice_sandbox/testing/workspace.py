@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from http import HTTPStatus
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Collection
 
-    import httpx
+    import httpx2
 
     from invoice_sandbox.acceptance.runner import CheckReport
     from invoice_sandbox.testing.acceptance import ClientFunction
+
+__tracebackhide__ = True  # a failed test shows the line that it is about
 
 _DEFAULT_SCENARIO: Final = "auto-progress"
 _MAX_REQUESTS: Final = 1000
@@ -94,18 +97,16 @@ class InvoiceSandbox:
         return self._client.url
 
     @cached_property
-    def client(self) -> httpx.Client:
+    def client(self) -> httpx2.Client:
         """An HTTP client that sends the key as the contract declares it:
         ``client.post("/api/invoices", json=...)``."""
-        import httpx
+        client: httpx2.Client = _http().Client(**self._connection())
+        return client
 
-        return httpx.Client(**self._connection())
-
-    def async_client(self) -> httpx.AsyncClient:
+    def async_client(self) -> httpx2.AsyncClient:
         """A new HTTP client for asynchronous code; close it, best with ``async with``."""
-        import httpx
-
-        return httpx.AsyncClient(**self._connection())
+        client: httpx2.AsyncClient = _http().AsyncClient(**self._connection())
+        return client
 
     def scenario(
         self, name: str, invoice_id: str | None = None, **conditions: Any
@@ -205,7 +206,6 @@ class InvoiceSandbox:
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
         """Call the control API: ``control("POST", f"/offers/{offer}/accept", {})`` returns data."""
-        __tracebackhide__ = True
         return self._client.ask(method, path, body)
 
     def judge(
@@ -225,7 +225,6 @@ class InvoiceSandbox:
         Raises AssertionError with the evidence unless the verdict is PASS, WARN or REVIEW: a check
         that judged nothing is not a pass. Returns the report.
         """
-        __tracebackhide__ = True
         try:
             from invoice_sandbox.testing.acceptance import judge
         except ImportError:
@@ -295,6 +294,14 @@ def _delete(control: ControlClient, workspace_id: str) -> None:
     except SandboxError as error:
         if error.status != HTTPStatus.NOT_FOUND:  # the test may have deleted it
             raise
+
+
+def _http() -> Any:
+    """Return httpx2, or httpx, which has the same API, where it is not installed."""
+    try:
+        return import_module("httpx2")
+    except ImportError:
+        return import_module("httpx")
 
 
 def _checked(check: Callable[[str], object], value: object) -> str:

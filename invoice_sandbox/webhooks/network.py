@@ -106,7 +106,7 @@ def url_problem(url: object, *, local: bool, opened: Sequence[Network] = ()) -> 
     to the addresses of the ``opened`` networks. A name may have such an address, so with ``opened``
     networks every name is allowed here, and its addresses are checked when a delivery is sent.
     """
-    import httpx  # slow to import, and many servers have no webhooks
+    import httpx2  # slow to import, and many servers have no webhooks
 
     if not isinstance(url, str) or not url.strip():
         return "url_missing"
@@ -114,9 +114,9 @@ def url_problem(url: object, *, local: bool, opened: Sequence[Network] = ()) -> 
         return "url_not_allowed"
     try:
         # Both as written and as sent, because two parsers may find two hosts in one URL.
-        readings = urlsplit(url), urlsplit(str(httpx.URL(url)))
+        readings = urlsplit(url), urlsplit(str(httpx2.URL(url)))
         allowed = all(_is_allowed(reading, local=local, opened=opened) for reading in readings)
-    except (ValueError, httpx.InvalidURL):
+    except (ValueError, httpx2.InvalidURL):
         return "url_not_allowed"
     return None if allowed and _is_spelled_plainly(readings[1]) else "url_not_allowed"
 

@@ -16,7 +16,7 @@ from invoice_sandbox.webhooks.network import ForbiddenAddressError, is_own_addre
 from invoice_sandbox.webhooks.retry import parse_retry_after
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 RECEIVER_SECONDS: Final = 15
 """Real seconds that a receiver has to respond."""
@@ -25,7 +25,7 @@ READ_LIMIT: Final = 64 * 1024
 """The most bytes of a response body that are read."""
 
 _TO_CONNECT: Final = 0.4
-"""The largest share of the timeout for a connection, and the same again for TLS. httpcore closes a
+"""The largest share of the timeout for a connection, and the same again for TLS. httpcore2 closes a
 connection when its own timeout ends, but not when it is cancelled while connecting."""
 
 log = logging.getLogger("invoice_sandbox")
@@ -34,14 +34,14 @@ log = logging.getLogger("invoice_sandbox")
 class Sender:
     """Sends webhooks over the network, or in process to the server's own addresses.
 
-    The first request imports httpx: many servers never send one.
+    The first request imports httpx2: many servers never send one.
     """
 
     def __init__(
         self,
         system_clock: SystemClock,
-        network: Callable[[], httpx.AsyncBaseTransport],
-        inside: Callable[[], httpx.AsyncBaseTransport],
+        network: Callable[[], httpx2.AsyncBaseTransport],
+        inside: Callable[[], httpx2.AsyncBaseTransport],
         own_url: str,
         timeout: float,
     ) -> None:
@@ -53,7 +53,7 @@ class Sender:
 
     async def send(self, request: Outgoing) -> Outcome:
         """The outcome. Never raises for an error of the receiver or the network."""
-        import httpx
+        import httpx2
 
         network, inside = self._clients
         client = inside if is_own_address(request.url, self._own_url) else network
@@ -61,13 +61,13 @@ class Sender:
         try:
             async with asyncio.timeout(self._timeout):
                 status, body, retry_after = await _exchange(client, request)
-        except (TimeoutError, httpx.TimeoutException):
+        except (TimeoutError, httpx2.TimeoutException):
             return self._failed(TIMEOUT, None, started)
-        except (ForbiddenAddressError, httpx.UnsupportedProtocol, httpx.InvalidURL):
+        except (ForbiddenAddressError, httpx2.UnsupportedProtocol, httpx2.InvalidURL):
             return self._failed("address_not_allowed", None, started)
-        except httpx.ProtocolError:
+        except httpx2.ProtocolError:
             return self._failed(NO_HTTP, None, started)
-        except (httpx.TransportError, OSError) as error:
+        except (httpx2.TransportError, OSError) as error:
             return self._failed(*failure_of(error), started)
         except Exception:  # no receiver may stop its lane
             log.exception("the delivery to %s failed by an internal error", request.url)
@@ -82,7 +82,7 @@ class Sender:
                 await client.aclose()
 
     @cached_property
-    def _clients(self) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+    def _clients(self) -> tuple[httpx2.AsyncClient, httpx2.AsyncClient]:
         """For the network, and for the server's own addresses."""
         network, inside = (_client(transport(), self._timeout) for transport in self._transports)
         return network, inside
@@ -94,7 +94,7 @@ class Sender:
         return timedelta(seconds=self._system_clock.monotonic() - started)
 
 
-async def _exchange(client: httpx.AsyncClient, request: Outgoing) -> tuple[int, bytes, str | None]:
+async def _exchange(client: httpx2.AsyncClient, request: Outgoing) -> tuple[int, bytes, str | None]:
     body = bytearray()
     async with client.stream(
         "POST", request.url, content=request.body, headers=dict(request.headers)
@@ -106,12 +106,12 @@ async def _exchange(client: httpx.AsyncClient, request: Outgoing) -> tuple[int, 
         return response.status_code, bytes(body[:READ_LIMIT]), response.headers.get("retry-after")
 
 
-def _client(transport: httpx.AsyncBaseTransport, timeout: float) -> httpx.AsyncClient:
-    import httpx
+def _client(transport: httpx2.AsyncBaseTransport, timeout: float) -> httpx2.AsyncClient:
+    import httpx2
 
-    return httpx.AsyncClient(
+    return httpx2.AsyncClient(
         transport=transport,
         follow_redirects=False,
-        timeout=httpx.Timeout(timeout, connect=timeout * _TO_CONNECT),
+        timeout=httpx2.Timeout(timeout, connect=timeout * _TO_CONNECT),
         trust_env=False,
     )

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final
 
-import httpcore
-import httpx
+import httpcore2
+import httpx2
 
 from invoice_sandbox.base.hosts import is_loopback
 from invoice_sandbox.base.outgoing import tls_context
@@ -61,10 +61,10 @@ def guarded_transport(
     connections: int = 100,
     tls: ssl.SSLContext | None = None,
     proxy: str | None = None,
-) -> httpx.AsyncBaseTransport:
+) -> httpx2.AsyncBaseTransport:
     """A transport that rejects forbidden URLs and addresses, by the rules of ``network``.
 
-    It raises ``ForbiddenAddressError``, or the errors of httpx. With ``local``, loopback addresses
+    It raises ``ForbiddenAddressError``, or the errors of httpx2. With ``local``, loopback addresses
     are allowed, and so are the ``opened`` networks. ``connections`` limits the open connections of
     each, http and https. An idle connection still leads to the address that was checked.
     Certificates are verified by ``tls``, without it as ``tls_context`` does. What goes
@@ -100,18 +100,18 @@ class _Allowed:
         return is_here or is_opened(address, self.opened)
 
 
-class _PoolTransport(httpx.AsyncHTTPTransport):
-    """The transport of httpx over a pool with a network backend of ours.
+class _PoolTransport(httpx2.AsyncHTTPTransport):
+    """The transport of httpx2 over a pool with a network backend of ours.
 
-    httpx has no parameter for that. Its constructor is not called, so a version that keeps its pool
-    elsewhere sends nothing at all.
+    httpx2 has no parameter for that. Its constructor is not called, so a version that keeps its
+    pool elsewhere sends nothing at all.
     """
 
-    def __init__(self, pool: httpcore.AsyncConnectionPool) -> None:
+    def __init__(self, pool: httpcore2.AsyncConnectionPool) -> None:
         self._pool = pool
 
 
-class _GuardedTransport(httpx.AsyncBaseTransport):
+class _GuardedTransport(httpx2.AsyncBaseTransport):
     """Checks the URL of a request, and lets its connection be checked."""
 
     def __init__(
@@ -140,7 +140,7 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
             "keepalive_expiry": IDLE,
         }
         pools = {
-            scheme: httpcore.AsyncConnectionPool(network_backend=self._backend(scheme), **limits)
+            scheme: httpcore2.AsyncConnectionPool(network_backend=self._backend(scheme), **limits)
             for scheme in ("http", "https")
         }
         if self._proxy is not None:
@@ -150,7 +150,7 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
     def _backend(self, scheme: str) -> _CheckingBackend:
         return _CheckingBackend(self._resolve, partial(self._allowed.check, tls=scheme == "https"))
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         allowed = self._allowed
         if url_problem(str(request.url), local=allowed.local, opened=allowed.opened) is not None:
             raise ForbiddenAddressError(request.url.host, "url_not_allowed")
@@ -159,7 +159,7 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
         name = _PROXY if await self._needs_proxy(request.url) else request.url.scheme
         return await self._transports[name].handle_async_request(request)
 
-    async def _needs_proxy(self, url: httpx.URL) -> bool:
+    async def _needs_proxy(self, url: httpx2.URL) -> bool:
         """True if there is a proxy and the host has public addresses. Raises as a connection does.
 
         The proxy looks the name up again, and is trusted to find the same.
@@ -168,8 +168,8 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
             return False
         try:
             addresses = await self._backend(url.scheme).allowed(url.host, url.port or 443)
-        except httpcore.ConnectError as problem:
-            raise httpx.ConnectError(str(problem)) from problem
+        except httpcore2.ConnectError as problem:
+            raise httpx2.ConnectError(str(problem)) from problem
         return all(address_type(address) == PUBLIC for address in addresses)
 
     async def aclose(self) -> None:
@@ -181,32 +181,32 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
 _PROXY: Final = "proxy"
 
 
-def _proxied(proxy: str, limits: Mapping[str, Any]) -> httpcore.AsyncHTTPProxy:
+def _proxied(proxy: str, limits: Mapping[str, Any]) -> httpcore2.AsyncHTTPProxy:
     """The pool of connections through a proxy, whose URL may have a user name and a password."""
-    url = httpx.URL(proxy)
-    return httpcore.AsyncHTTPProxy(
+    url = httpx2.URL(proxy)
+    return httpcore2.AsyncHTTPProxy(
         proxy_url=str(url.copy_with(userinfo=b"")),
         proxy_auth=(url.username, url.password) if url.username else None,
         **limits,
     )
 
 
-class _CheckingBackend(httpcore.AsyncNetworkBackend):
-    """Connects to checked addresses, with the same backend as httpx under asyncio."""
+class _CheckingBackend(httpcore2.AsyncNetworkBackend):
+    """Connects to checked addresses, with the same backend as httpx2 under asyncio."""
 
     def __init__(self, resolve: Resolve, check: Check) -> None:
         self._resolve = resolve
         self._check = check
-        self._network = httpcore.AnyIOBackend()
+        self._network = httpcore2.AnyIOBackend()
 
     async def connect_tcp(
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's interface
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore2's interface
         local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
         reach = partial(
             self._network.connect_tcp,
             port=port,
@@ -218,10 +218,10 @@ class _CheckingBackend(httpcore.AsyncNetworkBackend):
                 addresses = await self.allowed(host, port)
                 return await _first_reached(addresses[:TRIED], reach)
         except TimeoutError as problem:
-            raise httpcore.ConnectTimeout(f"no connection to {host} in time") from problem
+            raise httpcore2.ConnectTimeout(f"no connection to {host} in time") from problem
 
     async def allowed(self, host: str, port: int) -> list[Address]:
-        """The addresses of a host. Raises ForbiddenAddressError, and httpcore.ConnectError."""
+        """The addresses of a host. Raises ForbiddenAddressError, and httpcore2.ConnectError."""
         addresses = await self._addresses(host, port)
         self._check(host, port, addresses)
         return addresses
@@ -236,9 +236,9 @@ class _CheckingBackend(httpcore.AsyncNetworkBackend):
         try:
             texts = await self._resolve("localhost" if is_loopback(host) else host, port)
         except (OSError, UnicodeError) as problem:
-            raise httpcore.ConnectError(f"{host} has no address") from problem
+            raise httpcore2.ConnectError(f"{host} has no address") from problem
         if not texts:
-            raise httpcore.ConnectError(f"{host} has no address")
+            raise httpcore2.ConnectError(f"{host} has no address")
         return [_readable(host, text) for text in texts]
 
 
@@ -250,10 +250,10 @@ def _readable(host: str, text: str) -> Address:
 
 
 async def _first_reached(
-    addresses: Sequence[Address], reach: Callable[..., Awaitable[httpcore.AsyncNetworkStream]]
-) -> httpcore.AsyncNetworkStream:
+    addresses: Sequence[Address], reach: Callable[..., Awaitable[httpcore2.AsyncNetworkStream]]
+) -> httpcore2.AsyncNetworkStream:
     *others, last = map(str, addresses)
     for address in others:
-        with suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
+        with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
             return await reach(address, timeout=CONNECT_TIMEOUT)
     return await reach(last, timeout=None)

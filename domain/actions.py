@@ -34,6 +34,7 @@ from .invoices import (
     prepare_duplicate_finding,
 )
 from .ledger import WHOLE
+from .notices import ACKNOWLEDGED, NOTICE_ACKNOWLEDGED, NOTICE_SENT, SENT, advance_notice
 from .offers import load_offer, make_default_offer, unfinished_offers
 from .transitions import trigger_offer
 from .verification import ACTION_REQUIRED, Code, State, verify
@@ -249,6 +250,18 @@ def declare_default(step: Step) -> None:
         step.state.schedule(due, "declare-default", step.arguments, step.scenario, place=step.place)
     else:
         transitions.trigger_invoice(step, invoice, "default")
+
+
+@scenario_action(events=(NOTICE_SENT,))
+def send_notice(step: Step) -> None:
+    """Send the debtor the notice of assignment: it pays the partner from now on. ApiError."""
+    advance_notice(step, load_invoice(step, step.subject), SENT)
+
+
+@scenario_action(events=(NOTICE_ACKNOWLEDGED,))
+def acknowledge_notice(step: Step) -> None:
+    """Let the debtor acknowledge the notice of assignment. Raises ApiError."""
+    advance_notice(step, load_invoice(step, step.subject), ACKNOWLEDGED)
 
 
 @scenario_action("default-by-insolvency")

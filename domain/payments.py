@@ -287,7 +287,8 @@ def _report(
 ) -> Record:
     """Record the event of a payment that moves no invoice, and return the invoice."""
     figures = {**outcome.figures, **_value_date(context, invoice, outcome.ledger.about)}
-    figures = {"paymentId": payment["id"], **figures}
+    notice = {"assignmentNotice": payment["assignmentNotice"]} if event == MISDIRECTED else {}
+    figures = {"paymentId": payment["id"], **notice, **figures}
     audit(context, event, ("invoice", invoice["id"]), **figures)
     money = _store(context, invoice, outcome)
     context.emit(event, public_invoice(invoice), optional={"money": money})

@@ -18,6 +18,7 @@ from . import ledger as books
 from .calendars import value_day
 from .fingerprint import EXACT, is_named_in
 from .ledger import NOTHING, Ledger, Outcome
+from .notices import notice_of
 
 PAYMENTS: Final = "payments"
 """The collection of payments, by id."""
@@ -40,6 +41,7 @@ def new_payment(
         "reference": details.get("reference"),
         "payer": details.get("payer", invoice["debtorId"]),
         "paidTo": details.get("paidTo", PARTNER),
+        "assignmentNotice": notice_of(invoice),
         "applied": NOTHING,
         "unapplied": amount,
         "returned": NOTHING,

@@ -33,6 +33,7 @@ from .lifecycle import (
     is_funded,
     undisputed_status,
 )
+from .notices import first_notice
 from .offers import (
     OFFER,
     check_conditions,
@@ -245,6 +246,7 @@ def _move_together(
             "acceptedAt": context.timestamp,
             "acceptance": context.origin.cause,
             "recoursePeriodDays": offers[0]["recoursePeriodDays"],
+            "assignmentNotice": first_notice(offers[0]),
         }
         invoice = {**invoice, **facts}
     elif trigger == "uphold-dispute-after-funding":

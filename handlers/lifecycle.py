@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from invoice_sandbox.project.api import Call, Record
 
-from ..domain import offers
+from ..domain import notices, offers
 from ..domain.invoices import INVOICE, load_invoice, public_invoice
 from ..domain.lifecycle import legal_triggers
 from ..domain.offers import load_offer, public_offer
@@ -27,6 +27,19 @@ def list_transitions(call: Call) -> Record:
 def get_ledger(call: Call) -> Record:
     """Return the ledger of an invoice: its balances and postings. 404."""
     return read_ledger(call, load_invoice(call, call.path["id"]))
+
+
+def get_assignment_notice(call: Call) -> Record:
+    """Return the state of the notice of assignment. 404."""
+    invoice = load_invoice(call, call.path["id"])
+    return {"invoiceId": invoice["id"], "state": notices.notice_of(invoice)}
+
+
+def advance_assignment_notice(call: Call) -> Record:
+    """Send the notice of assignment, or let the debtor acknowledge it. 404, 409."""
+    invoice = load_invoice(call, call.path["id"])
+    after = notices.advance_notice(call, invoice, call.body["state"])
+    return {"invoiceId": after["id"], "state": notices.notice_of(after)}
 
 
 def accept_offer(call: Call) -> Record:

@@ -42,6 +42,7 @@ RUN: dict[str, Any] = {
 }
 EXAMPLES: Mapping[str, Any] = {
     "setParty": {"screening": "Clear"},
+    "advanceAssignmentNotice": {"state": "Sent"},
     "setClock": {"mode": "frozen"},
     "advanceClock": {"by": "PT1S"},
     "triggerEvent": {"type": "invoice.paid"},

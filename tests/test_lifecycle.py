@@ -147,7 +147,7 @@ def test_every_machine_has_exactly_its_end_states(name: str) -> None:
     assert {state for state in machine.states if not machine.legal[state]} == machine.terminal
 
 
-def test_there_are_32_types_of_an_invoice_and_nine_others() -> None:
+def test_there_are_32_types_of_an_invoice_and_eleven_others() -> None:
     recorded = {INVOICE.created, *(one.event for one in INVOICE.transitions)}
     assert len(recorded) == 32
     assert SHIPPED.events.keys() - recorded == {
@@ -155,6 +155,8 @@ def test_there_are_32_types_of_an_invoice_and_nine_others() -> None:
         "invoice.credit_note_applied",
         "invoice.payment_misdirected",
         "invoice.payment_unapplied",
+        "invoice.assignment_notice_sent",
+        "invoice.assignment_acknowledged",
         "invoice.screening_hit",
         "invoice.screening_cleared",
         "financing_request.routed",

@@ -141,6 +141,7 @@ MOVE = "/sandbox/invoices/{id}/transition"
 ROTATE, EVENTS = "/sandbox/webhooks/{id}/rotate-secret", "/sandbox/events"
 RESPONSES = "/sandbox/listeners/{id}/responses"
 SIGNED = "/sandbox/uploads/{id}?expires=1795427100&signature=" + "0" * 64
+NOTICE = "/sandbox/invoices/{id}/assignment-notice"
 TAKING = [
     Row("getInvoice", "invoice", "GET", "/api/invoices/{id}", status=404),
     Row("runVerification", "invoice", "POST", RUN, {"invoiceId": "{id}"}, 404),
@@ -180,6 +181,8 @@ TAKING = [
     Row("declineOffer", "offer", "POST", "/sandbox/offers/{id}/decline", status=404),
     Row("fulfilConditions", "offer", "POST", "/sandbox/offers/{id}/conditions", status=404),
     Row("withdrawOffer", "offer", "POST", "/sandbox/offers/{id}/withdraw", status=404),
+    Row("getAssignmentNotice", "invoice", "GET", NOTICE, status=404),
+    Row("advanceAssignmentNotice", "invoice", "POST", NOTICE, {"state": "Sent"}, 404),
     Row("getParty", "invoice", "GET", "/sandbox/parties/{id}"),
     Row("setParty", "invoice", "PUT", "/sandbox/parties/{id}", {"insolvent": True}),
     Row("deleteWorkspace", "workspace", "DELETE", "/sandbox/workspaces/{id}", status=404),

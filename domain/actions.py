@@ -18,7 +18,7 @@ from invoice_sandbox.project.api import (
     scenario_action,
 )
 
-from . import erp, financing, payments, receipts, transitions
+from . import disputes, erp, financing, payments, receipts, transitions
 from .calendars import next_booking
 from .compliance import SCREENING_CLEARED, SCREENING_HIT, set_party
 from .credentials import revoke
@@ -137,7 +137,7 @@ def transition(step: Step, *, trigger: Trigger) -> None:
     """Apply a trigger to the invoice; its request and offers move along. Raises ApiError."""
     invoice = load_invoice(step, step.subject)
     if not (trigger in payments.BY_BANK and _waits_for_bank(step, invoice, "transition")):
-        payments.trigger_payment(step, invoice, trigger)
+        disputes.trigger_with_reason(step, invoice, trigger)
 
 
 @scenario_action()
@@ -159,12 +159,13 @@ def accept_best_offer(step: Step) -> None:
 def pass_date(step: Step) -> None:
     """Do what a date of an invoice does, after what the scenario itself does at that instant.
 
-    The arguments are ``invoiceId`` and ``date``: due, default or correction.
+    The arguments are ``invoiceId`` and ``date``: due, default, correction, or the deadline of a
+    dispute.
     """
     known, invoice = step.arguments, load_invoice(step, step.arguments["invoiceId"])
     trigger = trigger_at_date(step, invoice, known["date"])
     if trigger is not None and "again" in known:
-        transitions.trigger_invoice(step, invoice, trigger)
+        disputes.trigger_with_reason(step, invoice, trigger)
     elif trigger is not None:
         step.schedule(AT_DATE, **known, again=True)
 

@@ -32,7 +32,7 @@ def receive(context: Context, invoice: Record, body: Mapping[str, Any]) -> Recor
     ``body`` has the ``amount``, and may have the details of ``receipts.new_payment``.
     """
     _check_open(context, invoice)
-    offer, amount = accepted_offer(context, invoice), _amount(invoice, body["amount"])
+    offer, amount = accepted_offer(context, invoice), exact_amount(invoice, body["amount"])
     day = _value_day(context, invoice, body)
     payment = receipts.new_payment(context, invoice, amount, body)
     ledger = payments.load_ledger(context, invoice, offer, day)
@@ -53,8 +53,8 @@ def give_back(context: Context, payment_id: str, body: Mapping[str, Any]) -> Rec
     409."""
     payment = receipts.load_payment(context, payment_id)
     invoice = load_invoice(context, payment["invoiceId"])
-    amount = _amount(invoice, body["amount"]) if "amount" in body else None
-    invoice = payments.return_payment(context, invoice, payment, amount)
+    amount = exact_amount(invoice, body["amount"]) if "amount" in body else None
+    invoice = payments.return_payment(context, invoice, payment, amount, body.get("reason"))
     return with_status(receipts.load_payment(context, payment_id), invoice)
 
 
@@ -64,20 +64,20 @@ def credit(context: Context, invoice: Record, body: Mapping[str, Any]) -> Record
         raise conflict(
             f"The invoice is {invoice['status']}", f"Possible in {', '.join(payments.CREDITABLE)}."
         )
-    amount = _amount(invoice, body["amount"])
+    amount = exact_amount(invoice, body["amount"])
     ledger = payments.load_ledger(context, invoice, accepted_offer(context, invoice))
-    _check_most(amount, ledger["receivable"], "is owed", "Credit no more than that.")
+    check_most(amount, ledger["receivable"], "is owed", "Credit no more than that.")
     payments.lower_debt(context, invoice, books.dilute(ledger, amount))
     return load_invoice(context, invoice["id"])
 
 
 def pay_out(context: Context, invoice: Record, body: Mapping[str, Any]) -> Record:
     """Return the invoice after a pay-out of an ``amount``, before fees. Raises ApiError 409."""
-    offer, amount = accepted_offer(context, invoice), _amount(invoice, body["amount"])
+    offer, amount = accepted_offer(context, invoice), exact_amount(invoice, body["amount"])
     day = _value_day(context, invoice, body)
     ledger = payments.load_ledger(context, invoice, offer, day)
     left = ledger.left_to_draw
-    _check_most(amount, left, "of the advance is left", "Pay out no more than that.")
+    check_most(amount, left, "of the advance is left", "Pay out no more than that.")
     if amount < left and invoice["status"] == "PartiallyFunded":
         raise conflict(f"{left:f} of the advance is left", "Pay out all of it: it has two parts.")
     about = {"valueDate": day.isoformat()}
@@ -97,17 +97,19 @@ def _check_open(context: Context, invoice: Record) -> None:
         raise conflict(f"The invoice is {invoice['status']}", why)
 
 
-def _amount(invoice: Record, value: Any) -> Decimal:
-    """Return an amount with the digits of the invoice's currency. Raises ApiError 409."""
+def exact_amount(invoice: Record, value: Any, *, rounds: bool = False) -> Decimal:
+    """Return an amount with the digits of the invoice's currency. Raises ApiError 409 for more
+    digits, unless it ``rounds`` them."""
     amount, currency = Decimal(value), invoice["currency"]
     rounded = round_half_up(amount, currency)
-    if rounded != amount:
+    if rounded != amount and not rounds:
         digits = minor_units(currency)
         raise conflict(f"The currency of the invoice has {digits} decimals", "Round the amount.")
     return rounded
 
 
-def _check_most(amount: Decimal, most: Decimal, what: str, advice: str) -> None:
+def check_most(amount: Decimal, most: Decimal, what: str, advice: str) -> None:
+    """Raise ApiError 409 for an amount above ``most``, of ``what`` there is no more."""
     if amount > most:
         raise conflict(f"Only {most:f} {what}", advice)
 

@@ -1,5 +1,5 @@
-"""Dates: what an invoice's due date, the end of its recourse period, and 30 days after a failed
-verification do by themselves.
+"""Dates: what an invoice's due date, the end of its recourse period, the deadline of its dispute,
+and 30 days after a failed verification do by themselves.
 
 A date is a step of the agenda, like the end of an offer's validity. Scenarios turn dates off with
 their condition ``dates``. A step of the scenario that is due at the same instant comes first.
@@ -14,7 +14,8 @@ from typing import Any, Final
 from invoice_sandbox.project.api import Context, Record, instant_text
 
 from .calendars import Calendar, calendar_of, conditions_of, days_left, rolled
-from .tenor import tenor_days
+from .lifecycle import is_funded
+from .tenor import day_number, tenor_days
 
 AT_DATE: Final = "pass-date"
 """The action of a date."""
@@ -23,6 +24,7 @@ DATES: Final = "dates"
 """The condition of every scenario; false: no date does anything by itself."""
 
 DEFAULT_RECOURSE_DAYS: Final = 90
+_DEADLINE: Final = "deadline"
 _CORRECTION: Final = timedelta(days=30)
 _UNFINANCED: Final = ("Registered", "Verified", "FinancingRequested", "Offered")
 _OUTSTANDING: Final = ("Funded", "PartiallyFunded", "PartiallyPaid")
@@ -67,7 +69,17 @@ def trigger_at_date(context: Context, invoice: Mapping[str, Any], name: str) -> 
     awaited = _awaited(name, context.now)
     if invoice.get("awaits") != awaited or not dates_happen(context, invoice):
         return None
-    return _TRIGGERS[name].get(invoice["status"])
+    return _decision(invoice) if name == _DEADLINE else _TRIGGERS[name].get(invoice["status"])
+
+
+def _decision(invoice: Mapping[str, Any]) -> str | None:
+    """Return the trigger that decides a dispute at its deadline: for the debtor if it has evidence,
+    else for the seller."""
+    if invoice["status"] != "Disputed":
+        return None
+    if not invoice.get("dispute", {}).get("evidence"):
+        return "resolve-dispute"
+    return f"uphold-dispute-{'after' if is_funded(invoice) else 'before'}-funding"
 
 
 def days_to_default(invoice: Mapping[str, Any], today: date, calendar: Calendar | None) -> int:
@@ -87,6 +99,10 @@ def _next_date(
     if status == "VerificationFailed":
         return _named("correction", context.now, _CORRECTION)
     today = context.now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if status == "Disputed":
+        deadline = invoice.get("dispute", {}).get("deadline")
+        span = timedelta(days=day_number(deadline) - today.toordinal() + 1) if deadline else None
+        return None if span is None else _named(_DEADLINE, today, span)
     left = days_left(invoice, today.date(), calendar) + 1
     if status in _UNFINANCED + _OUTSTANDING and (left > 0 or status != "PartiallyPaid"):
         late_at_start = left <= 0 and status == "Registered"  # its verification fails

@@ -306,19 +306,18 @@ def emit_move(
     event_type: str | None,
     invoice: Record,
     *,
-    money: Record | None = None,
+    optional: Record | None = None,
     **related: Record,
 ) -> None:
     """Emit the event of an invoice's move, if it has one.
 
-    ``money`` is its optional member. ``related`` are public records by resource. The data of
+    ``optional`` are its optional members. ``related`` are public records by resource. The data of
     ``offer.accepted`` is ``related["offer"]``, or the invoice when it moved without an offer.
     """
     if event_type is not None:
         resource = event_type.partition(".")[0]
         data = related.get(resource, public_invoice(invoice))
         record = _with_due_date(context, invoice)
-        optional = None if money is None else {"money": money}
         context.emit(event_type, data, invoice["id"], record=record, optional=optional)
 
 

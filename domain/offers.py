@@ -70,7 +70,8 @@ def move_offer(context: Context, offer: Record, trigger: str) -> Record:
 def end_offer(context: Context, offer: Record, trigger: str) -> Record:
     """End an offer whose end moves no invoice; ``emit_end`` emits its event. ApiError 409."""
     ended, _ = apply_trigger(context, OFFER, OFFERS, offer, trigger, audited=False)
-    about = {"from": offer["status"], "invoiceId": offer["invoiceId"]}
+    why = {"reason": offer["declineReason"]} if "declineReason" in offer else {}
+    about = {"from": offer["status"], "invoiceId": offer["invoiceId"], **why}
     audit(context, END_EVENTS[ended["status"]], ("offer", offer["id"]), **about)
     return ended
 

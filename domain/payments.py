@@ -79,8 +79,7 @@ def trigger_payment(context: Context, invoice: Record, trigger: str) -> Record:
     if trigger in _PAYMENTS:
         return receive_payment(context, invoice, _PAYMENTS[trigger])
     if trigger == "return-payment":
-        payment = receipts.newest_payment(context, invoice, "applied")
-        return return_payment(context, invoice, payment)
+        return return_newest(context, invoice)
     if trigger not in _STEPS:
         return trigger_invoice(context, invoice, trigger)
     ledger = load_ledger(context, invoice, offer)
@@ -179,8 +178,18 @@ def apply_payment(context: Context, invoice: Record, payment: Record) -> Record:
     return _lower_by(context, invoice, offer, outcome, payment)
 
 
+def return_newest(context: Context, invoice: Record, reason: Record | None = None) -> Record:
+    """Return the invoice after its newest payment went back to the debtor. Raises ApiError 409."""
+    payment = receipts.newest_payment(context, invoice, "applied")
+    return return_payment(context, invoice, payment, reason=reason)
+
+
 def return_payment(
-    context: Context, invoice: Record, payment: Record, amount: Decimal | None = None
+    context: Context,
+    invoice: Record,
+    payment: Record,
+    amount: Decimal | None = None,
+    reason: Record | None = None,
 ) -> Record:
     """Return the invoice after ``amount`` of a payment went back to the debtor, by default all.
 
@@ -192,12 +201,14 @@ def return_payment(
         raise conflict(f"{left:f} of the payment is left", "Return no more than that.")
     ledger = load_ledger(context, invoice, offer)
     outcome, after = receipts.give_back(ledger, payment, amount)
-    receipts.store_payment(context, after)
+    why = {} if reason is None else {"reason": reason}
+    receipts.store_payment(context, {**after, "returnReason": reason} if why else after)
     if after["applied"] == payment["applied"]:
-        return _report(context, invoice, RETURNED, outcome, after)
+        return _report(context, invoice, RETURNED, outcome, after, **why)
     check_trigger(context, INVOICE, invoice, "return-payment")
     invoice = {**invoice, "previousStatus": _status_after_return(invoice, outcome.ledger)}
-    moved = move_by(context, invoice, "return-payment", offer, outcome, paymentId=payment["id"])
+    about = {"paymentId": payment["id"], **why}
+    moved = move_by(context, invoice, "return-payment", offer, outcome, **about)
     moved = {**moved, "hasPayments": outcome.ledger.applied > 0}
     context.state.put(INVOICES, moved["id"], moved)
     return moved
@@ -256,7 +267,7 @@ def move_by(
     trigger: str,
     offer: Record,
     outcome: Outcome,
-    **metadata: str,
+    **metadata: Any,
 ) -> Record:
     """Return the invoice after ``trigger``, and store its ledger. Raises ApiError 409."""
     figures = {**outcome.figures, **_value_date(context, invoice, outcome.ledger.about)}
@@ -283,15 +294,20 @@ def _lower_by(
 
 
 def _report(
-    context: Context, invoice: Record, event: str, outcome: Outcome, payment: Record
+    context: Context,
+    invoice: Record,
+    event: str,
+    outcome: Outcome,
+    payment: Record,
+    **why: Record,
 ) -> Record:
     """Record the event of a payment that moves no invoice, and return the invoice."""
     figures = {**outcome.figures, **_value_date(context, invoice, outcome.ledger.about)}
     notice = {"assignmentNotice": payment["assignmentNotice"]} if event == MISDIRECTED else {}
-    figures = {"paymentId": payment["id"], **notice, **figures}
+    figures = {"paymentId": payment["id"], **notice, **why, **figures}
     audit(context, event, ("invoice", invoice["id"]), **figures)
     money = _store(context, invoice, outcome)
-    context.emit(event, public_invoice(invoice), optional={"money": money})
+    context.emit(event, public_invoice(invoice), optional={"money": money, **why})
     return invoice
 
 

@@ -85,6 +85,9 @@ _LEAVING: Final = frozenset({"decline-financing", "cancel-financing", "expire", 
 
 _FORWARD: Final = frozenset({"accept-offer", "fund-partially", "fund"})
 _PAY_OUTS: Final = frozenset({"fund", "fund-partially"})
+_ENDS_DISPUTE: Final = frozenset(
+    {"resolve-dispute", "uphold-dispute-before-funding", "uphold-dispute-after-funding"}
+)
 _ENDS_REVIEW: Final = ("release-hold", "clear-duplicate")
 _SUSPENDED: Final = "suspended_steps"
 """The collection of the steps that each disputed invoice waits for, by its id."""
@@ -111,18 +114,25 @@ def trigger_invoice(
         elif trigger in _PAY_OUTS and allows_trigger(context, INVOICE, invoice, trigger):
             check_not_past_due(context, invoice)
             _check_fulfilled(context, invoice)
+        if trigger == "decline-offer" and "reason" in metadata:
+            offers = [{**offer, "declineReason": metadata["reason"]} for offer in offers]
         _move_together(context, invoice, trigger, offers, money=money, **metadata)
         if trigger == "resolve-dispute":
             _end_dispute(context, load_invoice(context, invoice["id"]))
     return load_invoice(context, invoice["id"])
 
 
-def trigger_offer(context: Context, offer: Record, trigger: str) -> Record:
+def trigger_offer(
+    context: Context, offer: Record, trigger: str, reason: Record | None = None
+) -> Record:
     """Return the offer after ``accept``, ``decline`` or ``withdraw``. Raises ApiError 409.
 
-    The invoice moves too if the offer is or becomes the accepted one, or is the last live one.
+    The invoice moves too if the offer is or becomes the accepted one, or is the last live one. The
+    ``reason`` is that of a decline.
     """
     check_trigger(context, OFFER, offer, trigger)
+    why = {} if reason is None else {"reason": reason}
+    offer = {**offer, "declineReason": reason} if why else offer
     invoice = context.state.get(INVOICES, offer["invoiceId"] or "")
     if invoice is None and trigger == "accept":
         _check_valid(context, offer)
@@ -137,7 +147,8 @@ def trigger_offer(context: Context, offer: Record, trigger: str) -> Record:
     others = [other for other in unfinished if other["id"] != offer["id"]]
     if others and trigger != "accept":
         return _end_alone(context, offer, trigger, invoice)
-    _move_together(context, invoice, invoice_trigger, [offer, *others], offerId=offer["id"])
+    about = {"offerId": offer["id"], **why}
+    _move_together(context, invoice, invoice_trigger, [offer, *others], **about)
     return load_offer(context, offer["id"])
 
 
@@ -251,6 +262,8 @@ def _move_together(
         invoice = {**invoice, **facts}
     elif trigger == "uphold-dispute-after-funding":
         invoice = {**invoice, "recourse": "Recourse"}  # the seller warrants an undisputed debt
+    if trigger in _ENDS_DISPUTE:
+        invoice = {name: value for name, value in invoice.items() if name != "dispute"}
     if invoice["status"] == "OnHold" and trigger in {"release-hold", "reject"}:
         conclude_review(context, invoice, passed=trigger == "release-hold")
     invoice = with_exposure(context, invoice, trigger, offers[0] if offers else None)
@@ -267,7 +280,9 @@ def _move_together(
     moved, ended = _follow_offers(context, offers, following, is_about_offer=is_about_offer)
     if moved:
         related["offer"] = public_offer(moved[0])
-    emit_move(context, event, invoice, money=money, **related)
+    optional = {"money": money, "reason": metadata.get("reason")}
+    optional = {name: value for name, value in optional.items() if value is not None}
+    emit_move(context, event, invoice, optional=optional, **related)
     for offer in ended:
         emit_end(context, offer, invoice)
 

@@ -62,7 +62,7 @@ _SOURCES: Final[Mapping[str, tuple[str, Callable[[Record], Record]]]] = {
 }
 """Collection and public view of every resource but the invoice, which has synthetic ones too."""
 
-OPTIONAL: Final = ("money",)
+OPTIONAL: Final = ("money", "reason")
 """The optional members of events, which an endpoint names in its ``include``."""
 
 _SAMPLE_SECRET: Final = "whsec_c2FuZGJveC1wbGFjZWhvbGRlci1zZWNyZXQtMDAwMSE="  # noqa: S105

@@ -5,17 +5,19 @@ from __future__ import annotations
 from invoice_sandbox.project.api import Call, Record
 
 from ..domain import notices, offers
+from ..domain.disputes import trigger_with_reason
 from ..domain.invoices import INVOICE, load_invoice, public_invoice
 from ..domain.lifecycle import legal_triggers
 from ..domain.offers import load_offer, public_offer
-from ..domain.payments import read_ledger, trigger_payment
+from ..domain.payments import read_ledger
 from ..domain.transitions import trigger_offer
 
 
 def transition_invoice(call: Call) -> Record:
     """Apply a trigger to an invoice; its request and offers move along. 404; 409 if illegal."""
     invoice = load_invoice(call, call.path["id"])
-    return public_invoice(trigger_payment(call, invoice, call.body["trigger"]))
+    trigger, reason = call.body["trigger"], call.body.get("reason")
+    return public_invoice(trigger_with_reason(call, invoice, trigger, reason))
 
 
 def list_transitions(call: Call) -> Record:
@@ -58,7 +60,7 @@ def fulfil_conditions(call: Call) -> Record:
 def decline_offer(call: Call) -> Record:
     """Decline the offer, as the seller. 404, 409."""
     offer = load_offer(call, call.path["id"])
-    return public_offer(trigger_offer(call, offer, "decline"))
+    return public_offer(trigger_offer(call, offer, "decline", (call.body or {}).get("reason")))
 
 
 def withdraw_offer(call: Call) -> Record:

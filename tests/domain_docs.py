@@ -11,6 +11,7 @@ from typing import Final
 from domain import ledger as books
 from domain.ledger import CREDITS, DEBITS, Ledger, Purchase
 from domain.pricing import Terms, price
+from domain.reasons import CODES
 from invoice_sandbox.scenarios.lifecycle import load_lifecycle
 
 ROOT: Final = Path(__file__).parents[1]
@@ -22,6 +23,12 @@ RARE: Final = frozenset({"collectedBySeller", "unapplied"})
 
 LEFT_OUT: Final = frozenset({"Disputed", "Withdrawn", "Expired"})
 UNDONE: Final = "return-payment"
+REASONS_OF: Final = {
+    "DisputeReason": "dispute",
+    "RejectionReason": "rejection",
+    "DeclineReason": "decline",
+    "ReturnReason": "returned payment",
+}
 
 Row = tuple[str, Ledger]
 
@@ -32,6 +39,7 @@ def generated() -> dict[str, str]:
         "statuses": _statuses(),
         "settlement": _table(_settlement(), RARE),
         "recourse": _table(_recourse(), RARE),
+        "reasons": _reasons(),
         "unapplied": _table(_unapplied(), {"dilutionDue", "interestDue", "sellerRepaid"}),
     }
 
@@ -97,6 +105,14 @@ def _table(rows: Iterable[Row], without: Set[str]) -> str:
         lines += [("`Registered` to `Offered`", *("" for _ in accounts))]
     lines += [(step, *(f"{ledger[name]:,.2f}" for name in accounts)) for step, ledger in rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _reasons() -> str:
+    lines = ["| Reason of | Code | Meaning |", "| --- | --- | --- |"]
+    for name, codes in CODES.items():
+        about = REASONS_OF[name]
+        lines += [f"| {about} | `{code}` | {meaning} |" for code, meaning in codes.items()]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _statuses() -> str:

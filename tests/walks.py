@@ -24,6 +24,7 @@ import httpx
 from domain.fingerprint import minor_units
 from domain.ledger import CREDITS, DEBITS
 from domain.offers import END_EVENTS
+from domain.reasons import DISPUTES
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.base.jsonio import dumps
 from invoice_sandbox.scenarios.lifecycle import load_lifecycle
@@ -292,10 +293,18 @@ def advance(walk: Walk) -> None:
 
 def argue(walk: Walk) -> None:
     """Dispute an invoice, and mostly decide the dispute some days later."""
-    path = f"/sandbox/invoices/{walk.invoice()}/transition"
-    if walk.send("POST", path, {"trigger": "dispute"}) is not None:
+    chance, invoice = walk.chance, walk.invoice()
+    path = f"/sandbox/invoices/{invoice}/transition"
+    body: dict[str, Any] = {"trigger": "dispute"}
+    if chance.random() < 0.6:
+        reason: dict[str, Any] = {"code": chance.choice(list(DISPUTES))}
+        reason |= {"evidence": ["Delivery note"]} if chance.random() < 0.5 else {}
+        reason |= {"deadline": "2026-12-15"} if chance.random() < 0.5 else {}
+        part = some_amount(walk, invoice, "receivable")
+        body["reason"] = reason | ({"amount": part} if chance.random() < 0.7 else {})
+    if walk.send("POST", path, body) is not None:
         walk.send("POST", "/sandbox/clock/advance", {"by": walk.chance.choice(["P1D", "P4D"])})
-        usual = ["resolve-dispute"] * 4
+        usual = ["resolve-dispute"] * 2
         ways = [*usual, "uphold-dispute-before-funding", "uphold-dispute-after-funding"]
         walk.send("POST", path, {"trigger": walk.chance.choice(ways)})
 
@@ -310,7 +319,7 @@ MOVES: Final[dict[Callable[[Walk], None], int]] = {
     pay_amount: 5,
     undo: 4,
     move_an_amount: 2,
-    argue: 1,
+    argue: 2,
     advance: 2,
 }
 """Each move with how often it comes."""

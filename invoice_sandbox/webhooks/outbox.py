@@ -5,8 +5,9 @@ A delivery is scheduled as a step in the lane of its endpoint until its next att
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import combinations
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
@@ -63,7 +64,7 @@ def type_of(state: Transaction, headers: Mapping[str, str], body: bytes) -> str 
     """The type of the event that a message delivers; None for another message, and for an altered
     payload, which may have another type."""
     event = state.get(EVENTS, headers.get("webhook-id", ""))
-    if event is None or body not in (jsonio.dumps(event["payload"]), jsonio.dumps(_whole(event))):
+    if event is None or body not in map(jsonio.dumps, _payloads(event)):
         return None
     return str(event["type"])
 
@@ -78,8 +79,12 @@ def _included(event: Mapping[str, Any], endpoint: Mapping[str, Any]) -> list[str
     return [name for name in event.get("optional", ()) if name in endpoint.get("include", ())]
 
 
-def _whole(event: Mapping[str, Any]) -> Record:
-    return {**event["payload"], **event.get("optional", {})}
+def _payloads(event: Mapping[str, Any]) -> Iterator[Record]:
+    """Yield the payload with each choice of the optional members."""
+    names = event.get("optional", {})
+    for number in range(len(names) + 1):
+        for chosen in combinations(names, number):
+            yield payload_for(event, {"include": chosen})
 
 
 def drop_oldest(

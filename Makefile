@@ -19,7 +19,7 @@ FIRST ?= 0
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate help install run test test-fast test-stores check format walks fuzz fuzz-seeds acceptance acceptance-power bench attack browser docs keywords foreign console-shots chaos interop image build constraints clean
+.PHONY: gate help install run test test-fast test-stores check format walks fuzz fuzz-seeds acceptance acceptance-power bench attack browser docs keywords foreign console-check console-shots chaos interop image build constraints clean
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -105,6 +105,9 @@ bench: $(NODE)  ## CPU and start beside a bare ASGI server and Prism, and the st
 
 attack: $(READY)  ## a corpus of attacks on a running server, each RUNS times, and a table; BOUNDED=yes: RUNS if it breaks
 	$(BIN)/python -m tests.attack --runs $(RUNS) $(if $(BOUNDED),--bounded)
+
+console-check: $(READY)  ## axe on every view and state of the console, at three widths, light and dark
+	$(BIN)/python -m tests.console.check
 
 console-shots: $(READY)  ## pictures and a recording of the console for the docs
 	$(BIN)/python -m tests.console

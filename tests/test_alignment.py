@@ -103,6 +103,10 @@ def test_the_console_compares_workspaces_and_requests(server: Running) -> None:
         choices = re.findall(r'<option value="(\w+:\w+)"', visitor.get("/console/compare").text)
         spaces = [one for one in dict.fromkeys(choices) if one.startswith("workspace:")]
         assert len(spaces) == 2
+        selected = re.findall(
+            r'value="(workspace:[^"]*)" selected', visitor.get("/console/compare").text
+        )
+        assert selected == spaces
         page = visitor.get("/console/compare", params={"a": spaces[0], "b": spaces[1]})
         assert "2 of 3 exchanges differ. Not equal: seed." in unescape(page.text)
         assert "<code>/request/body/invoiceNumber</code>" in page.text

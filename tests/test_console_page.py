@@ -80,6 +80,7 @@ def lively() -> Iterator[Place]:
                 "steps": f"/scenario?about={ids['invoice']}",
                 "unknown": "/records/invoices/unknown",
                 "form": "/new/createApiKey",
+                "comparison": f"/compare?a=request:{ids['violation']}&b=request:{hostile_request}",
                 "schema": "/contract/schema?pointer=/components/schemas/InvoiceInput/required",
             },
         )
@@ -434,3 +435,9 @@ def test_an_action_shows_its_effect_on_the_page_it_was_made_on(
         assert page.url.endswith("/console/scenario")
         page.get_by_role("button", name="Close").click()
         expect(panel).to_have_count(0)
+        page.get_by_role("button", name="Reset the workspace").click()
+        expect(page.get_by_role("alertdialog").get_by_role("button")).to_be_focused()
+        found = Axe().run(page, options=ONLY_VIOLATIONS).response["violations"]
+        assert [one["id"] for one in found] == []
+        page.get_by_role("alertdialog").get_by_role("link", name="No").click()
+        expect(page.get_by_role("alertdialog")).to_have_count(0)

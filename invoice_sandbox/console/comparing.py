@@ -36,11 +36,14 @@ def compare() -> str:
             aligned = _aligned(*names)
         except BundleError as error:
             problem = str(error)
+    choices = list(_choices(names))
+    first_ones = [value for value, _ in (*choices[:2], *choices[-1:], ("", ""))]
+    chosen = [name or first_ones[index] for index, name in enumerate(names)]
     return render_template(
         "compare.html",
         page="compare",
-        choices=list(_choices(names)),
-        names=names,
+        choices=choices,
+        names=chosen,
         aligned=aligned,
         problem=problem,
         shows_all="all" in request.args,

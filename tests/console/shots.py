@@ -54,12 +54,16 @@ def views(ids: dict[str, str]) -> dict[str, str]:
 
 @contextmanager
 def open_page(
-    browser: Browser, running: Running, size: tuple[int, int], scheme: Any = "light"
+    browser: Browser,
+    running: Running,
+    size: tuple[int, int],
+    scheme: Any = "light",
+    **options: Any,
 ) -> Iterator[Page]:
     width, height = size
     viewport: Any = {"width": width, "height": height}
     with browser.new_context(
-        base_url=running.url, viewport=viewport, color_scheme=scheme
+        base_url=running.url, viewport=viewport, color_scheme=scheme, **options
     ) as context:
         yield context.new_page()
 

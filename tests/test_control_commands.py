@@ -134,7 +134,7 @@ EXAMPLES = sorted(
 )
 
 
-NOT_OF_A_WORKSPACE = {"coverage", "doctor", "listen"}
+NOT_OF_A_WORKSPACE = {"coverage", "doctor", "listen", "mcp"}
 
 
 @pytest.mark.parametrize(

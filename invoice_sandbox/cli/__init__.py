@@ -50,6 +50,7 @@ _COMMANDS: Final = {
     "coverage": _Place("requests", "Show the coverage of the contract."),
     "verdicts": _Place("verdicts", "Judge the client by what it did in the workspace."),
     "acceptance": _Place("acceptance", "Judge a client against an acceptance plan."),
+    "mcp": _Place("mcp", "Serve a running sandbox as tools for an agent."),
     "fuzz": _Place("fuzz", "Send thousands of generated requests and check the responses."),
 }
 """The help of the whole imports no module of a command."""

@@ -47,8 +47,10 @@ RETURNED: Final = "invoice.payment_returned"
 CREDITABLE: Final = ("OfferAccepted", "PartiallyFunded", "Funded", "PartiallyPaid", "Overdue")
 """The statuses in which a credit note can lower the debt."""
 
+POSTINGS: Final = "ledger_postings"
+"""The collection of postings, in the order in which they were posted."""
+
 _LEDGERS: Final = "ledgers"
-_POSTINGS: Final = "ledger_postings"
 _HALF: Final = 50
 _STEPS: Final[Mapping[str, Callable[[Ledger], Outcome]]] = {
     "fund": books.pay_out,
@@ -256,7 +258,7 @@ def read_ledger(context: Context, invoice: Record) -> Record:
     if offer is None or ledger is None:
         return {**shown, "postings": []}
     where = (Condition("offerId", "=", offer["id"]),)
-    stored = context.state.page(_POSTINGS, where=where, oldest_first=True).records
+    stored = context.state.page(POSTINGS, where=where, oldest_first=True).records
     kept = [_without_offer(posting) for posting in stored]
     return {**shown, "postings": kept + _posting_rows(context, invoice, ledger, {})}
 
@@ -360,8 +362,8 @@ def _store(context: Context, invoice: Record, outcome: Outcome) -> Record:
     cause = {**context.origin.cause, **_value_date(context, invoice, {})}
     for row in _posting_rows(context, invoice, ledger, cause):
         posted.append(context.new_id("pst_sandbox"))
-        number = str(context.state.next_number(_POSTINGS))
-        context.state.put(_POSTINGS, number, {"offerId": offer["id"], "id": posted[-1], **row})
+        number = str(context.state.next_number(POSTINGS))
+        context.state.put(POSTINGS, number, {"offerId": offer["id"], "id": posted[-1], **row})
     return {
         "currency": offer["currency"],
         "valueDate": ledger.about.get("valueDate", value_day(context, invoice).isoformat()),

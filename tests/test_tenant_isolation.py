@@ -236,6 +236,7 @@ LISTING = {
     "getRecording": "/sandbox/recording",
     "listAcceptanceRuns": "/sandbox/acceptance/runs",
     "listUsers": "/sandbox/users",
+    "getStatement": "/sandbox/statement",
     "listSessions": "/sandbox/sessions",
 }
 WITHOUT_IDS = {

@@ -220,6 +220,8 @@ def checked(endpoint: Endpoint, result: Any) -> Reply:
         return _raw(operation, result)
     given = result if isinstance(result, Response) else Response(result)
     status = given.status or int(operation.success)
+    if isinstance(given.data, bytes):
+        return _raw(operation, Raw(status, given.media_type or "", given.data, given.headers))
     response = _response(operation, status)
     if given.data is None and (not response.content or status in WITHOUT_BODY):
         return Reply(status, headers=given.headers)

@@ -11,7 +11,8 @@ class Response(Struct, frozen=True):
     """``data`` goes into the success envelope, unless it is ``bare``: then it is the whole body.
 
     ``status`` is the contract's own unless given, and so is ``media_type``, which must be JSON:
-    ``application/json`` if that is declared. ``hints`` explain it in the journal and the log.
+    ``application/json`` if that is declared. Bytes are the whole body as they are, of a declared
+    ``media_type``. ``hints`` explain it in the journal and the log.
     """
 
     data: Any

@@ -93,7 +93,7 @@ fuzz-seeds: $(READY)  ## the same with COUNT new seeds, or with SEEDS, to its en
 		done; \
 	done; test -z "$$failed" || { echo "something was found with seeds:$$failed"; exit 1; }
 
-acceptance: $(NODE)  ## all clients through the partner plan, and docs/acceptance.md; or those of CLIENTS
+acceptance: $(NODE)  ## all clients through the partner plan, with their tables in docs/; or those of CLIENTS
 	$(BIN)/python -m tests.acceptance $(CLIENTS)
 
 acceptance-power: $(READY)  ## mutants of the reference clients, faults of a proxy, and a search; BOUNDED=yes: one and two, no search

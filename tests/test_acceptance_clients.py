@@ -1,7 +1,7 @@
 """The partner plan passes reference clients, and each check catches a seeded fault.
 
 ``make acceptance CLIENTS=--bounded`` runs the other clients and faults, and ``make acceptance`` all
-of them through all checks, for docs/acceptance.md.
+of them through all checks, for docs/internals/acceptance-selftest.md.
 """
 
 from __future__ import annotations

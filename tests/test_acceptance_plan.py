@@ -19,7 +19,7 @@ from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.acceptance.page import PAGE, with_tables
+from tests.acceptance.page import PAGE, PLAN_PAGE, with_tables
 from tests.support import Running
 
 WORDS = PlanVocabulary(["createOrder", "getOrder"], ["order.paid"], ["rush", "calm"])
@@ -174,6 +174,10 @@ def test_a_client_gets_no_event_type_that_its_check_does_not_name(partner: Plan)
 def test_the_page_has_the_tables_of_the_plan(partner: Plan) -> None:
     page = PAGE.read_text()
     assert with_tables(page, partner) == page
+
+
+def test_the_page_about_plans_has_every_key_of_a_rule() -> None:
+    page = PLAN_PAGE.read_text()
     words = {*_keys(json.loads(SCHEMA.read_text())["$defs"]["rule"]["properties"])}
     assert [word for word in words if f"`{word}`" not in page] == []
 

@@ -20,7 +20,7 @@ from invoice_sandbox.acceptance.faults import FAULTS, Fault
 from invoice_sandbox.acceptance.proxy import Interference, Proxy
 from invoice_sandbox.cli import main
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.acceptance.power import POWER_PAGE
+from tests.acceptance.page import POWER_PAGE
 from tests.acceptance.selftest import FOLDER
 from tests.cases import in_turn
 from tests.support import Running, serving

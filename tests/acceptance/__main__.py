@@ -1,4 +1,4 @@
-"""``make acceptance``: known clients through the partner plan, and docs/acceptance.md."""
+"""``make acceptance``: known clients through the partner plan, and the pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import click
 
 from invoice_sandbox.acceptance.runner import RunReport
-from tests.acceptance.page import PAGE, with_tables, with_verdicts
+from tests.acceptance.page import PAGE, SELFTEST_PAGE, with_tables, with_verdicts
 from tests.acceptance.selftest import KnownClient, judge_clients, judging, known_clients, problems
 from tests.interop.node import needed_node
 
@@ -25,7 +25,7 @@ def main(only: tuple[str, ...], *, bounded: bool) -> None:
     """Right clients pass, and each fault is caught by its own check only.
 
     Status 1 for a false FAIL, a missed fault, or a right client that does not pass. Without options
-    it writes the tables of docs/acceptance.md.
+    it writes the tables of the pages.
     """
     with_node()
     clients = known_clients()
@@ -40,8 +40,8 @@ def main(only: tuple[str, ...], *, bounded: bool) -> None:
     with judging() as (plan, control):
         reports = judge_clients(chosen, plan, control, own_check_only=bounded, on_report=on_report)
     if not (only or bounded):
-        page = with_tables(PAGE.read_text(), plan)
-        PAGE.write_text(with_verdicts(page, plan, reports))
+        PAGE.write_text(with_tables(PAGE.read_text(), plan))
+        SELFTEST_PAGE.write_text(with_verdicts(SELFTEST_PAGE.read_text(), plan, reports))
     for line in wrong:
         click.echo(line, err=True)
     click.echo(f"{len(chosen)} clients, {len(wrong)} wrong verdicts")

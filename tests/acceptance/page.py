@@ -1,4 +1,4 @@
-"""The generated parts of docs/acceptance.md."""
+"""The generated parts of the pages about acceptance."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from invoice_sandbox.conformance.plan import Case, Plan
 from tests.acceptance.selftest import verdicts
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "acceptance.md"
+SELFTEST_PAGE: Final = PAGE.parent / "internals" / "acceptance-selftest.md"
+POWER_PAGE: Final = SELFTEST_PAGE.with_name("acceptance-power.md")
+PLAN_PAGE: Final = SELFTEST_PAGE.with_name("acceptance-plan.md")
 
 
 def with_tables(page: str, plan: Plan) -> str:
@@ -36,7 +39,10 @@ def with_tables(page: str, plan: Plan) -> str:
 def with_verdicts(page: str, plan: Plan, reports: Mapping[str, RunReport]) -> str:
     """The page with the verdicts on clients; a check is its number in the plan."""
     ids = [one.id for one in plan.checks]
-    heads = ["Client", *(f"[{number}](#checks)" for number in range(1, len(ids) + 1))]
+    heads = [
+        "Client",
+        *(f"[{number}](../acceptance.md#checks)" for number in range(1, len(ids) + 1)),
+    ]
     rows = [[name, *verdicts(ids, report)] for name, report in reports.items()]
     return with_part(page, "selftest", table(heads, rows))
 

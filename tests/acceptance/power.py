@@ -1,4 +1,4 @@
-"""``make acceptance-power``: what the partner plan notices, and docs/acceptance-power.md."""
+"""``make acceptance-power``: what the partner plan notices, with its page."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from invoice_sandbox.acceptance.faults import FAULTS
 from invoice_sandbox.acceptance.sensitivity import Finding, findings
 from invoice_sandbox.cli.acceptance_sensitivity import conclusion_of, print_finding
 from tests.acceptance.mutation import Fate, Tried, all_mutants, tried
-from tests.acceptance.page import PAGE, table, with_part
+from tests.acceptance.page import POWER_PAGE, table, with_part
 from tests.acceptance.selftest import judging, known_clients
 
-POWER_PAGE: Final = PAGE.with_name("acceptance-power.md")
 _SAMPLE: Final = 60
 _LEAST: Final = 0.85
 _LEAST_CAUGHT: Final = 28 / 30

@@ -378,6 +378,9 @@ def test_a_debtor_without_a_limit_does_not_match(client: httpx.Client) -> None:
         pytest.param((), {"debtorLimit": "DEBTOR_LIMIT_EXCEEDED"}, id="funded"),
         pytest.param(("pay-partially",), {"debtorLimit": "DEBTOR_LIMIT_EXCEEDED"}, id="part paid"),
         pytest.param(("pay",), {}, id="paid"),
+        pytest.param(
+            ("pay", "return-payment"), {"debtorLimit": "DEBTOR_LIMIT_EXCEEDED"}, id="returned"
+        ),
         pytest.param(("pay", "settle"), {}, id="settled"),
         pytest.param(
             ("become-overdue", "default", "invoke-recourse", "repurchase"), {}, id="bought back"

@@ -212,6 +212,8 @@ def test_without_its_payments_an_invoice_is_where_it_was(
     act(client, last, "return")
     act(client, in_part, "return")
     assert status(client, invoice) == after
+    possible = data(client.get(f"/sandbox/invoices/{invoice['id']}/transition"))["triggers"]
+    assert "return-payment" not in possible
 
 
 def test_a_payment_in_a_dispute_waits_until_it_can_be_applied(client: httpx.Client) -> None:

@@ -607,3 +607,29 @@ def test_what_a_request_runs_while_the_clock_is_advanced_happened_meanwhile(
     made = [one[1] for one in happened(moved)]
     steps = ["start-verification", "finish-verification", "request-financing"]
     assert [one for one in made if one != "deliver"] == steps
+
+
+def test_a_dry_run_shows_what_an_advance_would_do_and_changes_nothing(server: Running) -> None:
+    """The advance that follows does the same, with the same ids and times."""
+    with server.client(server.new_workspace(seed=11)) as client:
+        url = data(client.get("/sandbox/inbox"))["url"]
+        data(client.post("/api/webhooks", json={"url": url, "events": ["*"]}), 201)
+        data(client.put("/sandbox/scenario", json={"name": "auto-progress"}))
+        invoice = register_new(client)
+        before = [
+            client.get(path).content for path in (f"/api/invoices/{invoice}", "/sandbox/clock")
+        ]
+        body = {"by": "PT1H"}
+        shown = data(client.post("/sandbox/clock/advance", json={**body, "dryRun": True}))
+        after = [
+            client.get(path).content for path in (f"/api/invoices/{invoice}", "/sandbox/clock")
+        ]
+        assert before == after
+        assert data(client.get("/sandbox/event-log"))[0]["type"] == "invoice.registered"
+        done = data(client.post("/sandbox/clock/advance", json=body))
+        steps = [step for step in done["happened"] if step["do"] != "deliver"]
+        assert shown["happened"] == steps
+        assert len(shown["pending"]) == len(done["happened"]) - len(steps) + 1
+        assert (shown["from"], shown["now"]) == (done["from"], done["now"])
+        events = data(client.get("/sandbox/event-log", params={"limit": 1000}))
+        assert events[-1]["at"] == done["from"]

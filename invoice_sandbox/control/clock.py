@@ -48,12 +48,40 @@ def set_clock(call: ControlCall) -> Later:
     return _advance(call, by=timedelta(), wait=False)
 
 
-def advance_clock(call: ControlCall) -> Later:
-    """Move the clock by a duration or to an instant. Raises ApiError 409."""
+def advance_clock(call: ControlCall) -> Later | Record:
+    """Move the clock by a duration or to an instant; with ``dryRun`` only show what that would do.
+    Raises ApiError 409.
+    """
     wait = call.body.get("wait", True)
-    if "by" in call.body:
-        return _advance(call, by=parse_duration(call.body["by"]), wait=wait)
-    return _advance(call, to=parse_instant(call.body["to"]), wait=wait)
+    by = parse_duration(call.body["by"]) if "by" in call.body else None
+    to = parse_instant(call.body["to"]) if "to" in call.body else None
+    if call.body.get("dryRun", False):
+        return _previewed(call, by=by, to=to)
+    return _advance(call, by=by, to=to, wait=wait)
+
+
+def _previewed(call: ControlCall, *, by: timedelta | None, to: datetime | None) -> Record:
+    """What an advance would do, as its response shows it."""
+    start = _now(call)
+    end = _target(start, by=by, to=to)
+    preview = call.engine.agenda.preview(call.workspace.id, end, MAX_PENDING)
+    return {
+        "mode": call.fresh().clock.mode,
+        "now": instant_text(end),
+        "nextDue": None if preview.next_due is None else instant_text(preview.next_due),
+        "from": instant_text(start),
+        "happened": [*preview.happened],
+        **({"pending": [*preview.attempts]} if preview.attempts else {}),
+    }
+
+
+def _target(start: datetime, *, by: timedelta | None, to: datetime | None) -> datetime:
+    if to is not None:
+        return _check(start, to)
+    try:
+        return _check(start, start + (by or timedelta()))
+    except OverflowError:
+        raise _too_far() from None
 
 
 def get_agenda(call: ControlCall) -> Record:
@@ -73,6 +101,7 @@ def get_agenda(call: ControlCall) -> Record:
         "due": due[:limit],
         "done": done[:limit],
         "count": {"due": len(due), "done": len(done)},
+        "next": {step["do"]: step["at"] for step in reversed(due)},
     }
 
 
@@ -94,16 +123,8 @@ def _now(call: ControlCall) -> datetime:
 def _advance(
     call: ControlCall, *, by: timedelta | None = None, to: datetime | None = None, wait: bool = True
 ) -> Later:
-    def target(start: datetime) -> datetime:
-        if to is not None:
-            return _check(start, to)
-        try:
-            return _check(start, start + (by or timedelta()))
-        except OverflowError:
-            raise _too_far() from None
-
     return Later(
-        partial(_advanced, call, target, wait=wait),
+        partial(_advanced, call, partial(_target, by=by, to=to), wait=wait),
         lambda advance: _shown(call, advance, is_awaited=wait),
     )
 

@@ -100,6 +100,20 @@ class EndlessError(Exception):
 
 
 @dataclass(frozen=True)
+class Preview:
+    """The log entries that an advance would have, the deliveries that it would attempt, and when
+    the first step after it would be due."""
+
+    happened: tuple[Record, ...]
+    attempts: tuple[Record, ...]
+    next_due: datetime | None
+
+
+class _Undo(Exception):  # noqa: N818  it ends a transaction that must change nothing
+    """The end of a preview."""
+
+
+@dataclass(frozen=True)
 class Advance:
     """The clock before and after, and the log entries of the steps that ran, in order."""
 
@@ -255,6 +269,19 @@ class Agenda:
             if not _is_attempt(entry) or parse_instant(entry["at"]) > start
         )
         return Advance(start, end, tuple(in_order(later)))
+
+    def preview(self, workspace_id: str, end: datetime, most: int) -> Preview:
+        """The result of an advance to an instant, without one: of at most about ``most`` steps and
+        as many attempts. Changes nothing."""
+        found = Preview((), (), None)
+        with suppress(_Undo), self._store.transaction(workspace_id) as state:
+            done = self.run_due(state, end, most=most)
+            lanes = [lane for lane in self._store.due_times(workspace_id) if lane is not None]
+            waiting = [step for step in state.steps(*lanes) if step.due <= end]
+            attempts = [step_summary(step) for step in waiting[:most]]
+            found = Preview(tuple(done), tuple(attempts), state.next_due())
+            raise _Undo
+        return found
 
     @contextmanager
     def _collect(self, workspace_id: str) -> Iterator[list[Record]]:

@@ -520,7 +520,7 @@ class MemoryTransaction:
     def change_workspace(self, workspace: Workspace) -> None:
         """Replace the workspace."""
         if workspace.clock != self._state.workspace.clock:
-            self._state.latest = None
+            self._set_latest(None)
         self._undo.append((setattr, self._state, "workspace", self._state.workspace))
         self._state.workspace = workspace
 
@@ -541,8 +541,13 @@ class MemoryTransaction:
         """The instant, or the latest one that this returned since the clock was set."""
         latest = self._state.latest
         if latest is None or latest < instant:
-            self._state.latest = latest = instant
+            latest = instant
+            self._set_latest(latest)
         return latest
+
+    def _set_latest(self, instant: datetime | None) -> None:
+        self._undo.append((setattr, self._state, "latest", self._state.latest))
+        self._state.latest = instant
 
     def get(self, collection: str, key: str) -> Record | None:
         """The record, or None."""

@@ -197,7 +197,9 @@ def test_a_button_names_its_request(browser: Browser, lively: Place, is_mobile: 
     options = {"is_mobile": is_mobile, "has_touch": is_mobile}
     with visiting(browser, lively, **options) as page:
         page.goto("/console/scenario")
-        named = page.get_by_text('POST /sandbox/clock/advance {"by":"P1D"}', exact=True)
+        named = page.locator("#main").get_by_text(
+            'POST /sandbox/clock/advance {"by":"P1D"}', exact=True
+        )
         expect(named).to_be_visible(visible=is_mobile)
         page.get_by_role("button", name="+1 day").focus()
         expect(named).to_be_visible()
@@ -351,7 +353,7 @@ def test_a_page_stays_still_under_the_hand(browser: Browser, lively: Place) -> N
         with at_work(api, f"/api/invoices/{invoice}", 50):
             expect(marks.nth(30)).to_be_visible()
             page.evaluate(_COUNTING)
-            button = page.get_by_role("button", name="start-verification")
+            button = page.get_by_role("button", name="start-verification", exact=True)
             for _ in range(12):
                 button.click(delay=90)
             assert page.evaluate("document.body.dataset.arrived") == "12"

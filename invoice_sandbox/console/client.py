@@ -138,6 +138,10 @@ class Client:
         path, _, query = path.partition("?")
         return self._send(method, path, query, body, observes=False)
 
+    def preview(self, path: str, body: Mapping[str, Any]) -> Received:
+        """Send a request that changes nothing. The sandbox does not record it."""
+        return self._send("POST", path, "", jsonio.dumps(body), observes=True)
+
     def with_headers(self, headers: Mapping[str, str]) -> Client:
         """The client with more headers. A body is JSON unless they say otherwise."""
         given = tuple((name.lower(), text) for name, text in headers.items())

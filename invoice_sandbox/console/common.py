@@ -45,6 +45,11 @@ def page_url(path: str = "") -> str:
     return f"{contents().engine.public_path}{CONSOLE}{path}"
 
 
+def request_page(request_id: str) -> str:
+    """The page of an entry of the journal."""
+    return page_url(f"/requests/{request_id}")
+
+
 def pretty(value: Any) -> str:
     """JSON on several lines; a text that is JSON is formatted, any other text stays."""
     if isinstance(value, str):
@@ -53,6 +58,11 @@ def pretty(value: Any) -> str:
         except ValueError:
             return str(value)
     return jsonio.dumps_pretty(value).decode()
+
+
+def day_or_time(at: str, now: str) -> str:
+    """An instant as a date, or as a time if it is on the day of another one."""
+    return at[11:19] if at[:10] == now[:10] else at[:10]
 
 
 def shown(value: Any) -> str:

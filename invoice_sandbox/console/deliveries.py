@@ -9,8 +9,8 @@ from urllib.parse import quote, urlsplit
 
 from flask import render_template, request
 
-from invoice_sandbox.console.common import client, contents, next_cursor, pages
-from invoice_sandbox.console.timeline import request_page, step_page
+from invoice_sandbox.console.common import client, contents, next_cursor, pages, request_page
+from invoice_sandbox.console.timeline import step_page
 from invoice_sandbox.console.topics import CHANGES, WEBHOOKS
 
 _PAGE: Final = 50
@@ -58,6 +58,12 @@ def counted(filters: Mapping[str, Any]) -> dict[str, int]:
         for status in _STATUSES
     }
     return {status: count for status, count in counts.items() if count}
+
+
+def all_receivers() -> dict[str, str]:
+    """The names of all receivers, by the id of their endpoint."""
+    inbox = client().get("/sandbox/inbox", {"limit": 1})
+    return receivers(client().get("/sandbox/webhooks").rows, inbox.data if inbox.is_success else {})
 
 
 def receivers(endpoints: Sequence[Mapping[str, Any]], inbox: Mapping[str, Any]) -> dict[str, str]:

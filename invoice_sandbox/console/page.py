@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.console.client import CLIENT, FROM_CONSOLE, POSITION, VISITOR, Client
 from invoice_sandbox.console.records import Contents
-from invoice_sandbox.console.topics import concerns, topics_of
+from invoice_sandbox.console.topics import BAR, concerns, topics_of
 from invoice_sandbox.console.visitor import visitor_of
 from invoice_sandbox.http.admit import check_reader, check_site
 from invoice_sandbox.http.pages import ASGIApplication, respond_with
@@ -107,7 +107,8 @@ class Console:
 
     async def _stream(self, request: Request) -> Reply:
         """An event ``change`` whenever something with one of the ``topics`` of a page has changed,
-        at most twice a second; without ``topics``, whenever anything has."""
+        at most twice a second; without ``topics``, whenever anything has. An event ``bar`` if that
+        concerns only the bar of every page."""
         client = await self._client(request)
         seen = await client.ask("GET", _LOOKED_AT, observes=True)
         workspace = client.identity.workspace
@@ -125,9 +126,12 @@ class Console:
         count = self.engine.store.count_logged
         return {name: count(workspace_id, name) for name in LOGS}
 
-    def _concerns(self, workspace_id: str, found: Mapping[str, Log], topics: Set[str]) -> bool:
+    def _event(self, workspace_id: str, found: Mapping[str, Log], topics: Set[str]) -> bytes | None:
+        """The name of the event that reports new entries: ``bar`` if they concern no more."""
         with self.engine.store.transaction(workspace_id) as state:
-            return concerns(state, found, topics)
+            if concerns(state, found, topics):
+                return b"change"
+            return b"bar" if concerns(state, found, BAR) else None
 
     async def _changes(
         self, workspace_id: str, given: str, topics: Set[str]
@@ -145,8 +149,9 @@ class Console:
                         yield _ALIVE
                         continue
                     after = {name: seen.last for name, seen in found.items()}
-                    if await self.engine.call(self._concerns, workspace_id, found, topics):
-                        yield b"id: %s\nevent: change\ndata: {}\n\n" % _text(after).encode()
+                    name = await self.engine.call(self._event, workspace_id, found, topics)
+                    if name is not None:
+                        yield b"id: %s\nevent: %s\ndata: {}\n\n" % (_text(after).encode(), name)
                     await asyncio.sleep(_SECONDS_BETWEEN_CHANGES)
         except TooManyStreamsError:
             yield _LATER

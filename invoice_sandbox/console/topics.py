@@ -24,6 +24,9 @@ WEBHOOKS: Final = "webhooks"
 """Every request; one that may change something; one that met a fault; every step of a scenario;
 every attempt to deliver and every message in the inbox."""
 
+BAR: Final = frozenset({CHANGES, STEPS, WEBHOOKS})
+"""The topics of the bar of every page."""
+
 _WORDS: Final = frozenset({REQUESTS, CHANGES, FAULTS, STEPS, WEBHOOKS})
 _MOST: Final = 200
 _CONTROL: Final = "/sandbox/"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
@@ -21,12 +21,14 @@ from invoice_sandbox.console import (
     journal,
     scenario,
 )
+from invoice_sandbox.console.bar import bar, named_instants
 from invoice_sandbox.console.client import CLIENT, POSITION, VISITOR, Client, Received
 from invoice_sandbox.console.common import (
     JOURNAL,
     client,
     contents,
     curl,
+    day_or_time,
     error_message,
     figure,
     next_cursor,
@@ -38,12 +40,15 @@ from invoice_sandbox.console.common import (
 )
 from invoice_sandbox.console.creating import example_of
 from invoice_sandbox.console.drawing import drawing_of
+from invoice_sandbox.console.lanes import lanes_of
 from invoice_sandbox.console.links import linked
-from invoice_sandbox.console.timeline import anchor, timeline_of
+from invoice_sandbox.console.timeline import Mark, agenda_of, anchor, timeline_of
 from invoice_sandbox.console.topics import CHANGES, REQUESTS, STEPS, WEBHOOKS
+from invoice_sandbox.console.why import why_of
 from invoice_sandbox.http.pages import protect
 from invoice_sandbox.openapi.load.operations import CONSOLE
 from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.webhooks.outbox import DELIVER
 
 if TYPE_CHECKING:
     from werkzeug.exceptions import HTTPException
@@ -83,6 +88,7 @@ def flask_app(contents: Contents) -> Flask:
         anchor=anchor,
         figure=figure,
         linked=linked,
+        day_or_time=day_or_time,
         pretty=pretty,
         prose=prose,
         shown=shown,
@@ -131,6 +137,7 @@ def _common() -> dict[str, Any]:
         "records": console.records,
         "views": list(_views(console)),
         "clock": g.get("clock"),
+        "bar": bar,
         "visitor": g.visitor,
         "position": g.position,
         "title_of_api": console.engine.project.contract.document["info"]["title"],
@@ -317,6 +324,9 @@ def record(name: str, record_id: str) -> str:
     ]
     ids = {record_id, *(str(row.get("id")) for _, rows in related for row in rows)}
     status, legal = str(received.data.get("status", "")), _legal(records, record_id)
+    agenda, receivers = agenda_of(client(), ids), deliveries.all_receivers()
+    timeline = timeline_of(client(), records, record_id, agenda, ids, receivers)
+    chosen = request.args.get("mark", "")
     return render_template(
         "record.html",
         page=name,
@@ -327,8 +337,20 @@ def record(name: str, record_id: str) -> str:
         status=status,
         legal=legal,
         drawing=drawing_of(records.machine, status, legal) if records.machine else None,
-        timeline=timeline_of(client(), records, record_id, ids),
+        timeline=timeline,
+        lanes=lanes_of(timeline, [one.title for one in records.timeline if one.member]),
+        chosen=next((mark for mark in timeline if mark.key and mark.key == chosen), None),
+        why=why_of(records, received.data, agenda, legal, g.clock.data["mode"]),
+        scenarios=agenda["scenarios"].get(record_id, []),
+        instants=_instants(agenda["due"], timeline),
     )
+
+
+def _instants(due: list[Mapping[str, Any]], timeline: Sequence[Mark]) -> dict[str, str]:
+    """The named instants of a record, and of the next attempt to deliver something about it."""
+    attempts = [mark.at for mark in timeline if mark.is_ahead and mark.source == "delivery"]
+    following = {step["do"]: step["at"] for step in reversed(due)}
+    return named_instants(following | ({DELIVER: min(attempts)} if attempts else {}))
 
 
 def _legal(records: Records, record_id: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -19,7 +19,9 @@ from invoice_sandbox.runtime.agenda import (
     step_summary,
 )
 from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.scenarios.library import resolver_of
 from invoice_sandbox.state import STEPS_LOG, Record
+from invoice_sandbox.webhooks.outbox import DELIVER
 
 MAX_PENDING: Final = 100
 """Deliveries that the response to an advance lists as left."""
@@ -90,8 +92,10 @@ def get_agenda(call: ControlCall) -> Record:
     store, subjects = call.engine.store, set(call.query.get("subject", ()))
     has_deliveries = call.query.get("deliveries", True)
     with store.transaction(call.workspace.id) as state:
-        lanes = store.due_times(call.workspace.id) if has_deliveries else [None]
-        steps = state.steps(*lanes)
+        lanes = store.due_times(call.workspace.id)
+        steps = state.steps(*(lanes if has_deliveries else [None]))
+        resolver = resolver_of(call.engine.project.scenarios, state.workspace())
+        running = {name: [one.name for one in resolver.running(state, name)] for name in subjects}
     due = [step for step in map(step_summary, steps) if _is_about(step, subjects)]
     steps_log = store.log(call.workspace.id, STEPS_LOG).entries  # in order
     entries = finished(store, call.workspace.id) if has_deliveries else steps_log
@@ -101,8 +105,16 @@ def get_agenda(call: ControlCall) -> Record:
         "due": due[:limit],
         "done": done[:limit],
         "count": {"due": len(due), "done": len(done)},
-        "next": {step["do"]: step["at"] for step in reversed(due)},
+        "next": {**_next_attempt(lanes), **{step["do"]: step["at"] for step in reversed(due)}},
+        "scenario": call.fresh().scenario,
+        "scenarios": running,
     }
+
+
+def _next_attempt(lanes: Mapping[str | None, datetime]) -> dict[str, str]:
+    """The instant of the next attempt to deliver, if one is due."""
+    first = min((at for lane, at in lanes.items() if lane is not None), default=None)
+    return {} if first is None else {DELIVER: instant_text(first)}
 
 
 def _is_about(step: Record, subjects: Set[str]) -> bool:

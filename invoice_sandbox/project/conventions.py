@@ -80,7 +80,8 @@ class Conventions:
     - ``key_prefix`` begins the API keys that the sandbox issues.
     - ``collections`` keep what is posted, without handlers.
     - ``records`` are the records that the console shows, as the file describes them, ``sign_in`` is
-      the operation that opens a session for a visitor of the console, with the fields of its form.
+      the operation that opens a session for a visitor of the console, with the fields of its form,
+      ``instants`` the names of what actions do at an instant that one may want to go to.
     """
 
     mode: str = "sandbox"
@@ -105,6 +106,7 @@ class Conventions:
     subject_members: Sequence[str] = ("id",)
     records: Sequence[Mapping[str, Any]] = ()
     sign_in: Mapping[str, Any] | None = None
+    instants: Mapping[str, str] = field(default_factory=dict)
     collections: tuple[Collection, ...] = ()
 
     @cached_property
@@ -254,6 +256,7 @@ def _members(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield fields[name], value
     console = document.get("console", {})
     yield from (("records", console.get("records", ())), ("sign_in", console.get("signIn")))
+    yield "instants", console.get("instants", {})
     errors = document.get("errors", {})
     if "formats" in errors:
         yield (

@@ -27,6 +27,7 @@ const showPresent = () => {
 // A page changes in place, and not under the hand: it waits while a pointer is pressed or over a
 // list whose rows move, text is selected, or a field has the focus.
 const live = () => document.querySelector("#live");
+const bar = () => document.querySelector("#bar");
 const waiting = () => document.querySelector("#waiting");
 let pressed = false;
 
@@ -39,6 +40,10 @@ const isHeld = () => {
 const change = () => {
   waiting().hidden = !isHeld();
   if (waiting().hidden) htmx.trigger(live(), "changed");
+};
+const changeBar = () => {
+  if (isHeld()) waiting().hidden = false;
+  else if (bar()) htmx.trigger(bar(), "changed");
 };
 const resume = () => {
   if (!waiting().hidden) change();
@@ -56,7 +61,8 @@ document.addEventListener("click", (event) => {
   htmx.trigger(live(), "changed");
 });
 document.addEventListener("htmx:beforeSwap", (event) => {
-  if (event.detail.target !== live() || !event.detail.shouldSwap || !isHeld()) return;
+  const isOurs = [live(), bar()].includes(event.detail.target);
+  if (!isOurs || !event.detail.shouldSwap || !isHeld()) return;
   event.detail.shouldSwap = false;
   waiting().hidden = false;
 });
@@ -76,6 +82,7 @@ const listen = () => {
   topics = wanted;
   stream = new EventSource(address);
   stream.addEventListener("change", change);
+  stream.addEventListener("bar", changeBar);
   stream.addEventListener("error", () => {
     if (stream.readyState === EventSource.CLOSED) setTimeout(() => ((topics = null), listen()), 5000);
   });

@@ -127,6 +127,11 @@ _FOCUSED = """() => {
 }"""
 
 
+_SMALL = """() => [...document.querySelectorAll("li a, td a, summary, button, nav a")]
+  .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 24)
+  .map((one) => one.outerHTML.slice(0, 200))"""
+
+
 def test_every_view_fits_is_accessible_and_shows_what_has_the_focus(
     browser: Browser, lively: Place
 ) -> None:
@@ -139,6 +144,8 @@ def test_every_view_fits_is_accessible_and_shows_what_has_the_focus(
             page.evaluate("document.querySelectorAll('details').forEach((it) => (it.open = true))")
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
             assert page.evaluate("typeof ran") == "undefined", view
+            assert page.evaluate("document.querySelector('header').offsetHeight") < 64, view
+            assert page.evaluate(_SMALL) == [], view
             if view not in repeated:  # axe takes seconds for 64 KB in a line
                 found = Axe().run(page, options=ONLY_VIOLATIONS).response["violations"]
                 bad = [one for one in found if one["impact"] in {"serious", "critical"}]

@@ -75,4 +75,6 @@ def _preview(due: str) -> str:
 def _webhooks(pending: Any) -> list[str]:
     if not pending:
         return []
-    return ["1 webhook" if len(pending) == 1 else f"{len(pending)} webhooks"]
+    return [
+        "webhooks to 1 receiver" if len(pending) == 1 else f"webhooks to {len(pending)} receivers"
+    ]

@@ -101,8 +101,8 @@ class EndlessError(Exception):
 
 @dataclass(frozen=True)
 class Preview:
-    """The log entries that an advance would have, the deliveries that it would attempt, and when
-    the first step after it would be due."""
+    """The log entries that an advance would have, the next attempt to deliver of each lane, and
+    when the first step after it would be due."""
 
     happened: tuple[Record, ...]
     attempts: tuple[Record, ...]
@@ -272,13 +272,13 @@ class Agenda:
 
     def preview(self, workspace_id: str, end: datetime, most: int) -> Preview:
         """The result of an advance to an instant, without one: of at most about ``most`` steps and
-        as many attempts. Changes nothing."""
+        as many lanes. Changes nothing."""
         found = Preview((), (), None)
         with suppress(_Undo), self._store.transaction(workspace_id) as state:
             done = self.run_due(state, end, most=most)
             lanes = [lane for lane in self._store.due_times(workspace_id) if lane is not None]
-            waiting = [step for step in state.steps(*lanes) if step.due <= end]
-            attempts = [step_summary(step) for step in waiting[:most]]
+            first = (state.first_due(lane, end) for lane in lanes[:most])
+            attempts = [step_summary(step) for step in first if step is not None]
             found = Preview(tuple(done), tuple(attempts), state.next_due())
             raise _Undo
         return found

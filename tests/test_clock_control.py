@@ -29,6 +29,7 @@ from tests.scenario_run import (
     now,
     offers,
     register_new,
+    replace_runs,
     set_clock,
     status,
 )
@@ -541,7 +542,7 @@ def test_manual_drops_what_auto_progress_had_in_store(partner: httpx.Client) -> 
     invoice_id = register_new(partner)
     advance(partner, by="PT1S")
     assert len(due(partner)) == 3
-    choose(partner, "manual")
+    replace_runs(partner, "manual")
     assert due(partner) == []
     assert advance(partner, by="PT10S")["happened"] == []
     choose(partner, "auto-progress")

@@ -95,6 +95,13 @@ def test_the_report_shows_the_payloads_of_deliveries(report: Path) -> None:
     assert "webhook-signature: [redacted " in text
 
 
+def test_a_report_has_the_colours_of_the_console(server: Running, report: Path) -> None:
+    with server.client() as client:
+        tokens = client.get("/console/static/tokens.css").text
+    assert "--bad: " in tokens
+    assert tokens.strip() in report.read_text()
+
+
 def test_an_altered_delivery_shows_what_was_sent() -> None:
     sent = {"url": "http://x", "bodySize": 2, "bodyDigest": "sha256:0", "headers": {}}
     attempt = {"attempt": 1, "at": AT, "variation": "patch", "responseStatus": 200, "error": None}

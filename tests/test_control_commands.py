@@ -24,13 +24,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from invoice_sandbox.base.ids import camel_case, key_problem
-from invoice_sandbox.cli import main
-from invoice_sandbox.cli.output import plain
+from invoice_sandbox.cli import main, output
+from invoice_sandbox.cli.output import Table, plain
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.cases import in_turn
 from tests.scenario_run import INVOICE, register_new, until
+from tests.scenario_run import data as data_of
 from tests.support import PATIENCE, Running
 
 ROOT = Path(__file__).parents[1]
@@ -170,7 +171,7 @@ def test_every_example_is_understood(server: Running, key: str, example: str) ->
         ("zzz", "there is no command 'zzz'; 'main --help' lists all of them"),
         ("serv", "there is no command 'serv'; did you mean serve?"),
         ("clock advanc P1D", "there is no command 'advanc'; did you mean advance?"),
-        ("snapshot go", "there is no command 'go'; known: list, restore"),
+        ("snapshot go", "there is no command 'go'; known: list, restore, take"),
         ("clock --jsno", "No such option '--jsno'. Did you mean '--json'?"),
         ("reset now", "Got unexpected extra argument (now)"),
         ("workspace delete ''", "Invalid value for 'ID': it must not be empty"),
@@ -234,7 +235,7 @@ CHANGING: dict[str, dict[str, Any]] = {
     "workspace new --seed 9": {"seed": 9, "current": False},
     "workspace delete {workspace}": {"id": "{workspace}", "deleted": True},
     "reset": {"seed": 7, "current": True},
-    "snapshot": {"takenAt": NOW},
+    "snapshot take": {"takenAt": NOW},
     "snapshot restore {snapshot}": {"seed": 7, "current": True},
     "scenarios use manual": {"name": "manual", "current": True, "steps": []},
     "fault add --kind drip --delay PT3S": {"kind": "drip", "delay": "PT3S", "count": 1},
@@ -282,7 +283,7 @@ def names(at: Run, server: Running, key: str) -> dict[str, str]:
         "delivery": delivery["id"],
         "session": session["id"],
         "workspace": data(at("workspace new --json"))["id"],
-        "snapshot": data(at("snapshot --json"))["id"],
+        "snapshot": data(at("snapshot take --json"))["id"],
         "fault": data(at("fault add --kind reset --json"))["id"],
         "request": data(at("requests --json"))[0]["requestId"],
         "run": run["id"],
@@ -407,9 +408,57 @@ def test_the_workspace_of_the_key_is_marked(at: Run) -> None:
     assert second.split()[:4] == ["*", own["id"], "manual", "7"]
 
 
+def test_a_bare_group_does_nothing(at: Run, server: Running, key: str) -> None:
+    with server.client(key) as client:
+        for group in ("snapshot", "clock", "scenarios", "workspace", "fault", "bundle"):
+            run(group, INVOICE_SANDBOX_URL=server.url, INVOICE_SANDBOX_KEY=key)
+        assert data_of(client.get("/sandbox/snapshots")) == []
+        assert data_of(client.get("/sandbox/faults")) == []
+    assert at("clock").stdout == f"{START}\n"
+
+
+def test_lists_have_a_limit(at: Run, server: Running, key: str) -> None:
+    with server.client(key) as client:
+        url = data_of(client.get("/sandbox/inbox"))["url"]
+        client.post("/api/webhooks", json={"url": url, "events": ["*"]})
+        for _ in range(3):
+            client.post("/sandbox/events", json={"type": "invoice.verified"})
+        until(lambda: len(data(at("inbox --json"))["messages"]) == 3, "three messages")
+    assert at("inbox --limit 2").stdout.endswith("2 of 3; --limit shows more.\n")
+    shown = at("deliveries --limit 2").stdout.splitlines()
+    assert (len(shown), shown[-1]) == (4, "2 of 3; --limit shows more.")
+    assert len(at("deliveries").stdout.splitlines()) == 4
+    assert len(data(at("deliveries --json"))) == 3
+
+
+TABLE = Table({"id": "id", "what happens": "what", "reason": "why"}, "None.")
+ROWS = [
+    {"id": "inv_sandbox_cjbpucqs_0001", "what": "It is verified and gets an offer.", "why": "x"},
+    {"id": "inv_sandbox_cjbpucqs_0002", "what": "It waits.", "why": "The seller is in review."},
+]
+
+
+@pytest.mark.parametrize("width", [300, 80, 60, 55, 20])
+def test_a_table_fits_the_terminal_and_breaks_no_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    monkeypatch.setattr(output, "_terminal_width", lambda: width)
+    output.print_table(TABLE, ROWS)
+    lines = capsys.readouterr().out.splitlines()
+    words = {word for row in ROWS for text in row.values() for word in text.split()}
+    assert words <= {word for line in lines for word in line.split()}
+    if width >= 55:
+        assert max(map(len, lines)) <= width
+    assert (len(lines) == 3) is (width == 300)
+
+
+def test_a_table_for_a_program_has_a_line_for_each_row(at: Run) -> None:
+    assert len(at("scenarios").stdout.splitlines()) == 1 + len(data(at("scenarios --json")))
+
+
 def test_a_snapshot_is_gone_back_to(at: Run) -> None:
     assert at("snapshot list").stdout == "No snapshots.\n"
-    taken = at("snapshot").stdout
+    taken = at("snapshot take").stdout
     snapshot = taken.split()[0]
     assert taken == f"{snapshot}  taken at {NOW}\n"
     assert at("snapshot list").stdout.splitlines()[1].split() == [snapshot, NOW]

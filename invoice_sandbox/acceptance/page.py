@@ -23,6 +23,9 @@ from invoice_sandbox.base.clock import parse_instant
 
 _FOLDER: Final = Path(__file__).parent
 _TEMPLATE: Final = "report.template.html"
+TOKENS: Final = _FOLDER.parent / "console" / "static" / "tokens.css"
+"""The colours of the console, which reports share."""
+
 _GROUP: Final = 200
 """Entries of a timeline that are shown at once; the next ones are in folded groups of as many."""
 _MAX_BODY: Final = 500
@@ -74,6 +77,7 @@ def as_html(run: RunReport, subject: Subject) -> str:
     )
     return environment.get_template(_TEMPLATE).render(
         run=run,
+        tokens=TOKENS.read_text(),
         subject=subject,
         conclusion=_conclusion(run),
         timeline=timeline,

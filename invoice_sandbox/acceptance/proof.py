@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox import __version__
+from invoice_sandbox.acceptance.page import TOKENS
 from invoice_sandbox.acceptance.reports import TOOL
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base import jsonio
@@ -81,7 +82,9 @@ def proof_page(proof: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(_TEMPLATE).render(proof=proof, sides=SIDES)
+    return environment.get_template(_TEMPLATE).render(
+        proof=proof, sides=SIDES, tokens=TOKENS.read_text()
+    )
 
 
 def signature(content: bytes, key: bytes) -> str:

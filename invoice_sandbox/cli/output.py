@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any, Final
 
 import click
@@ -75,9 +79,57 @@ def print_table(table: Table, rows: Sequence[Row]) -> None:
     columns = zip(table.columns, zip(*map(table.cells, rows), strict=True), strict=True)
     filled = {title: cells for title, cells in columns if set(cells) != {NOTHING}}
     widths = [max(map(len, (title, *cells))) for title, cells in filled.items()]
-    click.secho(_line(filled, widths), bold=True)
+    fitted = _fitted(filled, widths, _terminal_width())
+    if fitted is None:
+        _print_blocks(filled)
+        return
+    click.secho(_line(filled, fitted), bold=True)
     for row in zip(*filled.values(), strict=True):
-        click.echo(_line(row, widths))
+        wrapped = [_wrapped(text, width) for text, width in zip(row, fitted, strict=True)]
+        for texts in zip_longest(*wrapped, fillvalue=""):
+            click.echo(_line(texts, fitted))
+
+
+def _terminal_width() -> int | None:
+    """The columns of the terminal; None: the output goes elsewhere, and lines are not wrapped."""
+    return get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _fitted(
+    columns: Mapping[str, Sequence[str]], widths: Sequence[int], most: int | None
+) -> Sequence[int] | None:
+    """The widths of columns in a table of ``most`` characters, in which no word is broken; None:
+    it does not fit."""
+    fitted = list(widths)
+    words = [
+        max(_longest_word(text) for text in (title, *cells)) for title, cells in columns.items()
+    ]
+    while most is not None and sum(fitted) + len(_GAP) * (len(fitted) - 1) > most:
+        room = [width - word for width, word in zip(fitted, words, strict=True)]
+        if max(room) <= 0:
+            return None
+        fitted[room.index(max(room))] -= 1
+    return fitted
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split(" ")))
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The lines of a cell."""
+    if len(text) <= width:
+        return [text]
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _print_blocks(columns: Mapping[str, Sequence[str]]) -> None:
+    """Print each row as lines of a title and a value."""
+    widest = max(map(len, columns))
+    for row in zip(*columns.values(), strict=True):
+        for title, text in zip(columns, row, strict=True):
+            click.echo(f"{click.style(title.ljust(widest), bold=True)}{_GAP}{text}")
+        click.echo()
 
 
 def _line(texts: Iterable[str], widths: Iterable[int]) -> str:

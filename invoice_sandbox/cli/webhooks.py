@@ -122,24 +122,41 @@ def _show_triggered(triggered: Row) -> None:
         print_table(_TRIGGERED, deliveries)
 
 
+_LIMIT: Final = click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=20,
+    help="Maximum number of rows of the table; --json prints all. Default: 20.",
+)
+
+
 @click.command()
+@_LIMIT
 @with_connection
-def inbox() -> None:
+def inbox(limit: int) -> None:
     """Show the inbox.
 
     The first line is the URL of the inbox. Register it as a webhook endpoint.
     """
-    print_data(client().ask("GET", "/inbox"), _show_inbox)
+    print_data(client().ask("GET", "/inbox"), lambda found: _show_inbox(found, limit))
 
 
-def _show_inbox(inbox: Row) -> None:
+def _show_inbox(inbox: Row, limit: int) -> None:
     click.echo(plain(inbox["url"]))
-    print_table(_INBOX, inbox["messages"])
+    _print_newest(_INBOX, inbox["messages"], limit)
+
+
+def _print_newest(table: Table, rows: Sequence[Row], limit: int) -> None:
+    print_table(table, rows[:limit])
+    if len(rows) > limit:
+        click.echo(f"{limit} of {len(rows)}; --limit shows more.")
 
 
 @click.command()
+@_LIMIT
 @with_connection
-def deliveries() -> None:
+def deliveries(limit: int) -> None:
     """List webhook deliveries, newest first.
 
     Prints the last attempt of each: its instant, and the status or error of the receiver.
@@ -151,7 +168,7 @@ def deliveries() -> None:
             f"the project at {sandbox.url} does not name the operation that lists deliveries; "
             "name it in 'webhooks' of its conventions.yaml"
         )
-    print_data(rows[::-1], lambda rows: print_table(_DELIVERIES, rows))
+    print_data(rows[::-1], lambda rows: _print_newest(_DELIVERIES, rows, limit))
 
 
 @click.command()

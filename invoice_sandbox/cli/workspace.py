@@ -124,23 +124,27 @@ def delete_workspace(workspace_id: str) -> None:
     print_data(client().ask("DELETE", path("/workspaces/{id}", id=workspace_id)), show_deleted)
 
 
-@click.group(cls=Commands, invoke_without_command=True)
-@with_connection
-@click.pass_context
-def snapshot(context: click.Context) -> None:
+@click.group(cls=Commands)
+def snapshot() -> None:
     """Save the workspace and restore it.
 
-    Without a command, it takes a snapshot: state, clock, agenda, scenario, faults, API keys and
-    counters. It waits up to 2 s for deliveries in flight; a restored workspace sends those that are
-    still without a response again. The number of snapshots of a workspace is limited.
-
     \b
-    invoice-sandbox snapshot
+    invoice-sandbox snapshot take
     invoice-sandbox snapshot list
     invoice-sandbox snapshot restore snp_sandbox_k2v5q7xa_0001
     """
-    if context.invoked_subcommand is None:
-        print_data(client().ask("POST", "/snapshots"), _show_snapshot)
+
+
+@snapshot.command("take")
+@with_connection
+def take_snapshot() -> None:
+    """Take a snapshot.
+
+    It has state, clock, agenda, scenario, faults, API keys and counters. It waits up to 2 s for
+    deliveries in flight; a restored workspace sends those that are still without a response again.
+    The number of snapshots of a workspace is limited.
+    """
+    print_data(client().ask("POST", "/snapshots"), _show_snapshot)
 
 
 @snapshot.command("list")

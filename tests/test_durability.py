@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -312,6 +313,20 @@ def test_wrong_content_is_an_error_at_start_that_shows_none_of_it(file: Path, na
     reason = f" ({problem})" if problem else ""
     message = f"--store: '{file}' is damaged{reason}; restore a copy of it"
     assert problem_of_start(file) == message
+
+
+@pytest.mark.parametrize(("place", "bit"), [(0, 0x80), (-1, 0x01), (8, 0x20)])
+def test_one_flipped_bit_is_an_error_at_start_that_shows_no_record(
+    file: Path, place: int, bit: int
+) -> None:
+    """In the text of a number, which is no UTF-8 then, and in the quotes around it."""
+    with kept(file, scenario="auto-progress") as running, running.client() as client:
+        created(client, "Secret-1")
+    content = bytearray(file.read_bytes())
+    content[content.index(b"Secret-1") + place] ^= bit
+    file.write_bytes(content)
+    message = problem_of_start(file)
+    assert re.fullmatch(rf"--store: '{file}' is damaged \(\w+\); restore a copy of it", message)
 
 
 def test_another_program_may_read_the_file_for_as_long_as_it_likes(file: Path) -> None:

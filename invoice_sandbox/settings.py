@@ -64,7 +64,7 @@ SETTINGS: Final = (
     Setting("rate-limit", "120", "Requests a minute per key, or 'off'.", "N|off"),
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
     Setting("scenarios", None, "Folder with your own scenarios.", "DIR"),
-    Setting("contract", None, "OpenAPI 3.0 or 3.1 file to serve without a project.", "FILE"),
+    Setting("contract", None, "OpenAPI 3.0, 3.1 or 3.2 file to serve without a project.", "FILE"),
     Setting("stateful", "off", "Keep what is posted to collections of that file.", FLAG),
     Setting("strict", "off", "Warnings about the contract are errors.", FLAG),
     Setting("max-workspaces", "1000", "Maximum number of workspaces.", "N"),

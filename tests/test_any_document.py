@@ -59,7 +59,7 @@ NO_OPENAPI: dict[str, tuple[str, str]] = {
         "info: {}\nswagger: '2.0'",
         "api.yaml:1:1: Swagger 2.0 is not served (convert it to OpenAPI 3, as",
     ),
-    "OpenAPI 3.2": ("openapi: 3.2.0", "api.yaml:1:1: OpenAPI 3.2.0 is not served (3.0 and 3.1 are"),
+    "OpenAPI 3.3": ("openapi: 3.3.0", "api.yaml:1:1: OpenAPI 3.3.0 is not served (3.0 to 3.2 are"),
     "OpenAPI 4": ("x: 1\nopenapi: 4.0.0", "api.yaml:2:1: OpenAPI 4.0.0 is not served"),
     "a number for a version": (
         "openapi: 3.1",

@@ -44,7 +44,7 @@ def test_an_earlier_dialect_is_read_as_2020_12_with_a_warning(tmp_path: Path) ->
             "'https://toy.example/dialect' is not supported: read as JSON Schema 2020-12",
             id="unknown dialect of one schema",
         ),
-        pytest.param({"openapi": "3.2.0"}, "OpenAPI 3.2.0 is not served", id="OpenAPI 3.2"),
+        pytest.param({"openapi": "3.3.0"}, "OpenAPI 3.3.0 is not served", id="OpenAPI 3.3"),
         pytest.param({"openapi": "3.1.0"}, "info", id="not valid OpenAPI"),
     ],
 )

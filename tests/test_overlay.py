@@ -40,6 +40,11 @@ def remove(target: str) -> Action:
     return {"target": target, "remove": True}
 
 
+def copied(target: str, source: str) -> Action:
+    """An action that merges what ``source`` names into what ``target`` names."""
+    return {"target": target, "copy": source}
+
+
 APPLIED: dict[str, tuple[Any, list[Action], Any]] = {
     "a new member is added": ({"a": 1}, [update("$", {"b": 2})], {"a": 1, "b": 2}),
     "null is a value like any other": ({"a": 1}, [update("$", {"a": None})], {"a": None}),
@@ -73,6 +78,22 @@ APPLIED: dict[str, tuple[Any, list[Action], Any]] = {
     "an array item is removed": ({"a": [1, 2, 3]}, [remove("$.a[1]")], {"a": [1, 3]}),
     "remove wins over update": ({"a": 1}, [{**remove("$.a"), "update": {}}], {}),
     "remove: false leaves the update": ({}, [{**update("$", {"a": 1}), "remove": False}], {"a": 1}),
+    "an object is copied": (
+        {"a": {"x": [1]}, "b": {"y": 2}},
+        [copied("$.b", "$.a")],
+        {"a": {"x": [1]}, "b": {"y": 2, "x": [1]}},
+    ),
+    "what is around is copied": (
+        {"a": {"b": {}}},
+        [copied("$.a.b", "$")],
+        {"a": {"b": {"a": {"b": {}}}}},
+    ),
+    "a value is copied into an array": (
+        {"a": [1], "b": 2},
+        [copied("$.a", "$.b")],
+        {"a": [1, 2], "b": 2},
+    ),
+    "update wins over copy": ({"a": 1}, [{**copied("$", "$"), **update("$", {"a": 2})}], {"a": 2}),
     "the last of two updates wins": (
         {},
         [update("$", {"a": 1}), update("$", {"a": 2})],
@@ -97,6 +118,12 @@ def test_the_documents_that_come_in_are_left_as_they_were() -> None:
     assert (document, changes) == before
 
 
+def test_copies_share_nothing() -> None:
+    merged = apply_overlay({"x": {}, "y": {"list": [1]}}, overlay(copied("$.x", "$.y")))
+    merged["x"]["list"].append(2)
+    assert merged["y"] == {"list": [1]}
+
+
 def test_two_targets_of_one_update_share_nothing() -> None:
     merged = apply_overlay({"x": {}, "y": {}}, overlay(update("$.*", {"list": [1]})))
     merged["x"]["list"].append(2)
@@ -110,6 +137,9 @@ REJECTED: dict[str, tuple[Any, str]] = {
     "unfinished JSONPath": (update("$.a[", {}), "not an RFC 9535 JSONPath"),
     "root removal": (remove("$"), "the root of the contract cannot be removed"),
     "a primitive cannot be updated": (update("$.s", 2), "must be an object or an array"),
+    "a copy of nothing": (copied("$.o", "$.none"), "'copy' selects 0 values of the contract"),
+    "a copy of several values": (copied("$.o", "$.*"), "'copy' selects 4 values of the contract"),
+    "a copy that is not JSONPath": (copied("$.o", "a"), "or 'copy', is not an RFC 9535 JSONPath"),
     "an object takes only an object": (update("$.o", 2), "must be an object or an array"),
 }
 

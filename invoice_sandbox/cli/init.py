@@ -34,7 +34,7 @@ from invoice_sandbox.project.stateful import ROLES, SHOW, Collection
     metavar="FILE",
     required=True,
     type=FILE,
-    help="OpenAPI 3.0 or 3.1 document, YAML or JSON.",
+    help="OpenAPI 3.0, 3.1 or 3.2 document, YAML or JSON.",
 )
 @click.option("--stateful", is_flag=True, help="Name the collections that keep what is posted.")
 def init(folder: Path, file: Path, stateful: bool) -> None:

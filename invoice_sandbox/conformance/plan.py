@@ -32,7 +32,7 @@ NONE: Final = "none"
 
 _PLANS: Final = "acceptance"
 _WINDOW: Final = "PT60S"
-_METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+_METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _GIVEN: Final = ("endpoint", "secret")
 """Names that the runner gives a value, beside those of the plan and those that steps keep."""
 

@@ -10,6 +10,7 @@ from flask import abort, render_template, request
 
 from invoice_sandbox.console.common import client, contents, pages
 from invoice_sandbox.console.topics import REQUESTS
+from invoice_sandbox.openapi.load.operations import named_operations
 from invoice_sandbox.openapi.load.overlay import ASSUMPTION
 from invoice_sandbox.openapi.load.pointers import at_pointer
 
@@ -22,8 +23,9 @@ def contract() -> str:
     engine = contents().engine
     served = engine.project.contract
     groups: dict[str, list[Any]] = {}
+    raw_operations = named_operations(served.document)
     for operation in served.operations.values():
-        declared = served.document["paths"][operation.path][operation.method.lower()]
+        *_, declared = raw_operations[operation.id]
         tag = next(iter(declared.get("tags", [])), "default")
         link = f"{engine.public_path}/docs#/{quote(tag)}/{quote(operation.id)}"
         assumed = list(dict.fromkeys(_assumptions(declared)))

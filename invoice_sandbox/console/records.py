@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.openapi.load.operations import named_operations
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import Project
@@ -39,8 +40,7 @@ class Address:
     @property
     def declared(self) -> Mapping[str, Any]:
         """The operation as the document declares it."""
-        found: Mapping[str, Any] = self.document["paths"][self.operation.path][self.method.lower()]
-        return found
+        return named_operations(self.document)[self.operation.id][2]
 
     def fits(self, method: str, path: str) -> bool:
         """True if a request to that path is one to the operation."""

@@ -29,11 +29,12 @@ from invoice_sandbox.openapi.operation import Contract, Operation
 with warnings.catch_warnings():
     # Connexion imports what Starlette and jsonschema deprecate, which we cannot fix here.
     warnings.simplefilter("ignore")
+    from connexion.http_facts import METHODS
     from connexion.middleware.routing import RoutingAPI, RoutingMiddleware, RoutingOperation
     from connexion.resolver import Resolver
     from connexion.spec import OpenAPISpecification
 
-_METHODS: Final = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE")
+_METHODS: Final = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "QUERY")
 """In the order of ``Allow``."""
 
 
@@ -133,6 +134,13 @@ class _API(RoutingAPI):  # type: ignore[misc]  # Connexion ships no types
     ) -> None:
         self._leaf, self._routes, self._endpoint_of = leaf, routes, endpoint_of
         super().__init__(specification, next_app=leaf, **options)
+
+    def add_paths(self) -> None:
+        """Add all operations, also those of methods that Connexion leaves out."""
+        super().add_paths()
+        for path, item in self.specification["paths"].items():
+            for method in item.keys() - METHODS - {"parameters"}:
+                self.add_operation(path, method)
 
     def make_operation(self, operation: Any) -> RoutingOperation:
         """Return Connexion's operation, whose next application is the leaf with the endpoint."""
@@ -447,7 +455,8 @@ def _allowed(methods: set[str]) -> tuple[str, ...]:
     if not methods:
         return ()
     every = methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())
-    return tuple(sorted(every, key=_METHODS.index))
+    known = [method for method in _METHODS if method in every]
+    return (*known, *sorted(every.difference(known)))
 
 
 def without_target(request: Request, target: Unrouted) -> Reply:

@@ -18,11 +18,12 @@ import jsonschema_rs
 from jsonschema_rs.canonical import Containment
 
 from invoice_sandbox.openapi.load.documents import Note
-from invoice_sandbox.openapi.load.model import METHODS, SCHEMA, Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import (
     base_path,
     named_examples,
     named_operations,
+    operations_of,
     parameter_key,
     path_names,
     without_names,
@@ -221,15 +222,16 @@ def _events(
     label: str, subject: str, above: tuple[str, ...], item: Part, *, is_sent: bool
 ) -> Iterator[Row]:
     """Yield the operations of the path item of a webhook or callback, and what they declare."""
-    for method in [method for method in METHODS if method in item.value]:
-        pointer, shown = (*item.pointer, method), label if method == "post" else f"{label} {method}"
+    for steps, _ in operations_of(item.value):
+        method, pointer = steps[-1], (*item.pointer, *steps)
+        shown = label if method == "post" else f"{label} {method}"
         own = Row("operation", subject, shown, (*above, f"{label} {method}"), pointer, is_sent)
         yield from _operation(own.title.replace(": ", ", "), own, item, method, "")
 
 
 def _operation(name: str, own: Row, item: Part, method: str, path: str) -> Iterator[Row]:
     """Yield an operation and all that it declares of its requests, responses and callbacks."""
-    operation = item.get(method)
+    operation = item.at({steps[-1]: steps for steps, _ in operations_of(item.value)}[method])
     yield replace(own, operation=operation, deprecated=operation.value.get("deprecated") is True)
     for parameter in _declared(item, operation):
         location, lower_name = parameter_key(parameter.value)
@@ -433,6 +435,13 @@ class Part:
         missing = isinstance(self.value, Mapping) and key not in self.value
         value = {} if missing else self.value[key]
         return Part(self.document, value, (*self.pointer, key)).resolved()
+
+    def at(self, steps: Iterable[str]) -> Part:
+        """The part at the end of ``steps``."""
+        part = self
+        for step in steps:
+            part = part.get(step)
+        return part
 
     def resolved(self) -> Part:
         """Return the part that the references here lead to."""

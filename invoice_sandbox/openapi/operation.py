@@ -12,7 +12,12 @@ from typing import Any, Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.documents import Note, pointer_text
 from invoice_sandbox.openapi.load.model import Pointer
-from invoice_sandbox.openapi.load.operations import base_path, named_operations, parameter_key
+from invoice_sandbox.openapi.load.operations import (
+    base_path,
+    named_operations,
+    operations_of,
+    parameter_key,
+)
 from invoice_sandbox.openapi.load.pointers import ContractError, dereference, located
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
 from invoice_sandbox.openapi.message.media_types import JSON, concrete, is_json, json_first
@@ -243,7 +248,8 @@ class _Compiler:
         """Yield the parameters of an operation, those of its path first, and where they are."""
         document = self._document
         pointer, item = located(document, ("paths", path), document["paths"][path])
-        for place, holder in ((pointer, item), ((*pointer, method), raw)):
+        steps = {steps[-1]: steps for steps, _ in operations_of(item)}[method]
+        for place, holder in ((pointer, item), ((*pointer, *steps), raw)):
             for index, declared in enumerate(holder.get("parameters", [])):
                 yield located(document, (*place, "parameters", index), declared)
 

@@ -34,7 +34,10 @@ SECTIONS: Final[Mapping[str, str]] = {
 }
 """The section of ``components`` for each type that every version of OpenAPI keeps there."""
 
-METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+"""The methods that have a member of their own; QUERY since OpenAPI 3.2."""
+
+ADDITIONAL: Final = "additionalOperations"
 _ONE: Final = ("not", "if", "then", "else", "items", "contains", "contentSchema", "propertyNames")
 _REST: Final = ("additionalItems", "additionalProperties", "unevaluatedItems")
 _LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -59,9 +62,9 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "x-webhooks": "{pathItem}",
     },
     "components": {section: f"{{{type_}}}" for type_, section in SECTIONS.items()}
-    | {"pathItems": "{pathItem}"},
+    | {"pathItems": "{pathItem}", "mediaTypes": "{mediaType}"},
     "pathItem": dict.fromkeys(METHODS, "operation")
-    | {"parameters": "[parameter]", "servers": "[server]"},
+    | {ADDITIONAL: "{operation}", "parameters": "[parameter]", "servers": "[server]"},
     "operation": {
         "servers": "[server]",
         "security": _SECURITY,

@@ -22,8 +22,8 @@ _VERSION: Final = "3.1.0"
 
 
 def as_31(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the 3.1 form of a valid ``document``; one that is OpenAPI 3.1 stays as it is."""
-    if document["openapi"].startswith("3.1."):
+    """Return the 3.1 form of a valid ``document``; one of a later version stays as it is."""
+    if not document["openapi"].startswith("3.0."):
         return dict(document)
     return {**_converted(node(document)), "openapi": _VERSION}
 

@@ -8,7 +8,7 @@ from itertools import chain, count
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
-from invoice_sandbox.openapi.load.model import METHODS
+from invoice_sandbox.openapi.load.model import ADDITIONAL, METHODS
 from invoice_sandbox.openapi.load.pointers import dereference
 
 
@@ -53,9 +53,17 @@ def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict
     """Yield ``path, method, operation object`` for every operation, in document order."""
     for path, item in document.get("paths", {}).items():
         resolved = dereference(document, item)
-        for method in METHODS:
-            if method in resolved:
-                yield path, method, resolved[method]
+        for steps, operation in operations_of(resolved):
+            yield path, steps[-1], operation
+
+
+def operations_of(item: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Yield the operations of a path item, and the steps to each; the last is its method."""
+    others = item.get(ADDITIONAL)
+    rows: list[tuple[tuple[str, ...], Any]] = [((name,), item.get(name)) for name in METHODS]
+    if isinstance(others, Mapping):
+        rows += [((ADDITIONAL, name), operation) for name, operation in others.items()]
+    yield from ((steps, operation) for steps, operation in rows if isinstance(operation, dict))
 
 
 def parameter_key(declared: Mapping[str, Any]) -> tuple[str, str]:

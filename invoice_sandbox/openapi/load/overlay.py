@@ -1,6 +1,7 @@
-"""Apply an OpenAPI Overlay 1.0.0 document to an OpenAPI document.
+"""Apply an OpenAPI Overlay 1.0 or 1.1 document to an OpenAPI document.
 
 Targets are RFC 9535 JSONPath. ``update`` merges objects recursively and appends to arrays;
+``copy`` does so with what it selects (1.1), if there is no ``update``;
 ``remove: true`` deletes what the target names. Stricter than the Overlay specification in one
 point: a target that matches nothing is an error, because an assumption that no longer fits the
 contract must be seen and not skipped.
@@ -80,15 +81,20 @@ def _apply_action(document: dict[str, Any], action: Mapping[str, Any]) -> str | 
 
     try:
         nodes = list(jsonpath.find(action["target"], document))
+        is_copy = "copy" in action and "update" not in action
+        copied = jsonpath.find(action["copy"], document) if is_copy else []
     except jsonpath.JSONPathError as error:
-        return f"the target is not an RFC 9535 JSONPath: {error}"
+        return f"the target, or 'copy', is not an RFC 9535 JSONPath: {error}"
     if not nodes:
         return "the target matches nothing in the contract"
     if action.get("remove") is True:
         return _remove(document, [found.location for found in nodes])
+    values = [copy.deepcopy(found.value) for found in copied] or [action.get("update")]
+    if is_copy and len(copied) != 1:
+        return f"'copy' selects {len(copied)} values of the contract, and must select one"
     changed: list[Pointer] = []
     for found in nodes:
-        problem = _update(found.value, action["update"], tuple(found.location), changed)
+        problem = _update(found.value, values[0], tuple(found.location), changed)
         if problem:
             return problem
     _mark(document, action, changed)

@@ -1,4 +1,4 @@
-"""From the file of a contract to the one document that is served, which is OpenAPI 3.1."""
+"""From the file of a contract to the one document that is served: OpenAPI 3.1, or 3.2."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from invoice_sandbox.openapi.load.bundling import bundle, lost_references
 from invoice_sandbox.openapi.load.documents import Note, load_document
 from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.openapi_30 import as_31
+from invoice_sandbox.openapi.load.openapi_32 import with_local_references
 from invoice_sandbox.openapi.load.repairs import repair, repair_valid
 from invoice_sandbox.openapi.load.text import DocumentError, reject_all
 from invoice_sandbox.openapi.load.validate import check_version, invalid_places
@@ -32,9 +33,9 @@ class ReadContract:
 
 
 def read_contract(file: Path, folder: Path | None = None) -> ReadContract:
-    """Return the document of ``file``, OpenAPI 3.0 or 3.1, as 3.1 with everything that it refers
-    to.
+    """Return the document of ``file``, OpenAPI 3.0 to 3.2, with everything that it refers to.
 
+    OpenAPI 3.0 becomes 3.1.
     Files are read in the ``folder``, by default that of ``file``. Raises DocumentError, with every
     place that is wrong.
     """
@@ -52,6 +53,7 @@ def _read(
     try:
         document = load_document(file)
         check_version(document, file)
+        with_local_references(document)
         bundled = bundle(document, file, folder)
         repairs = list(repair(bundled.document))
         document = version(bundled.document)

@@ -19,9 +19,10 @@ from typing import Any, Final
 import jsonschema_rs
 
 from invoice_sandbox.openapi.load.documents import Note, place_of
-from invoice_sandbox.openapi.load.model import METHODS, Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import (
     base_path,
+    operations_of,
     parameter_key,
     path_names,
     without_names,
@@ -30,29 +31,30 @@ from invoice_sandbox.openapi.load.pointers import ContractError, dereference, lo
 from invoice_sandbox.openapi.load.text import DocumentError
 
 DRAFT_2020_12: Final = "https://json-schema.org/draft/2020-12/schema"
-OAS_DIALECT: Final = "https://spec.openapis.org/oas/3.1/dialect/"
+_OAS_DIALECTS: Final = tuple(f"https://spec.openapis.org/oas/3.{n}/dialect/" for n in (1, 2))
 
 _NOT: Final = "not an OpenAPI document"
 _MAX_MESSAGE_LENGTH: Final = 240
 """Letters of a message: the validator puts whole objects into some."""
 
-_VERSION: Final = re.compile(r"v?3(?:\.(?P<minor>[01])(?:\.[\dx*]+)?)?")
+_VERSION: Final = re.compile(r"v?3(?:\.(?P<minor>[012])(?:\.[\dx*]+)?)?")
 
 
 def check_version(document: Any, file: Path) -> None:
-    """Raise DocumentError, with what to do, unless ``document`` says it is OpenAPI 3.0 or 3.1."""
+    """Raise DocumentError, with what to do, unless ``document`` says it is OpenAPI 3.0 to 3.2."""
     problem, advice = _NOT, "it must have 'openapi: 3.1.0' or 'openapi: 3.0.3'"
     members = document if isinstance(document, Mapping) else {}
     version = members.get("openapi")
-    if isinstance(version, str) and version.startswith(("3.0.", "3.1.")):
+    if isinstance(version, str) and version.startswith(("3.0.", "3.1.", "3.2.")):
         return
     meant = _VERSION.fullmatch(str(version).strip())
     if meant is not None:
         problem = "the version in 'openapi' must be text of three numbers"
-        advice = f"write openapi: '{'3.1.0' if meant['minor'] == '1' else '3.0.3'}'"
+        minor = meant["minor"] or "0"
+        advice = f"write openapi: '3.{minor}.{3 if minor == '0' else 0}'"
     elif version is not None:
         problem = f"OpenAPI {version} is not served"
-        advice = "3.0 and 3.1 are: a document that uses nothing newer may have 'openapi: 3.1.0'"
+        advice = "3.0 to 3.2 are: a document that uses nothing newer may have 'openapi: 3.2.0'"
     elif "swagger" in members:
         problem = f"Swagger {members['swagger']} is not served"
         advice = "convert it to OpenAPI 3, as 'npx swagger2openapi FILE' or editor.swagger.io do"
@@ -65,11 +67,11 @@ def check_version(document: Any, file: Path) -> None:
 def is_supported(uri: Any) -> bool:
     """True for JSON Schema 2020-12 and for the dialect of OpenAPI, which adds annotations."""
     known = str(uri).removesuffix("#")
-    return known.startswith(OAS_DIALECT) or known == DRAFT_2020_12
+    return known.startswith(_OAS_DIALECTS) or known == DRAFT_2020_12
 
 
 def invalid_places(document: dict[str, Any]) -> Iterator[Note]:
-    """Yield every place where ``document`` is not valid OpenAPI 3.1.
+    """Yield every place where ``document`` is not valid OpenAPI 3.1 or 3.2.
 
     Nothing is fetched. Undeclared names in ``required`` are not errors, nor are invalid defaults,
     which are annotations (JSON Schema Validation 9.2).
@@ -87,15 +89,16 @@ def invalid_places(document: dict[str, Any]) -> Iterator[Note]:
 
 def _in_form(document: dict[str, Any]) -> Iterator[Note]:
     """Yield where the document does not have the form of OpenAPI."""
-    for error in _form().iter_errors(document):
+    version = "v3.2" if document["openapi"].startswith("3.2.") else "v3.1"
+    for error in _form(version).iter_errors(document):
         yield from _as_invalid((), error)
 
 
 @cache
-def _form() -> Any:
+def _form(version: str) -> Any:
     """Return the official schema without three rules that OpenAPI 3.0 does not have: components
     have any names, and a link has a server and any parameters."""
-    schema = _official_schema("v3.1")
+    schema = _official_schema(version)
     components, link = schema["$defs"]["components"], schema["$defs"]["link"]
     components = {key: part for key, part in components.items() if key != "patternProperties"}
     link = {**link, "properties": {**link["properties"], "parameters": True, "server": True}}
@@ -219,16 +222,14 @@ def _in_paths(document: dict[str, Any]) -> Iterator[Note]:
         item = _named(document, declared)
         with suppress(ContractError):
             place, _ = located(document, ("paths", path), declared)
-            for method in METHODS:
-                if not isinstance(item.get(method), Mapping):
-                    continue
-                text = _wrong_in_path(document, path, item, item[method])
+            for steps, operation in operations_of(item):
+                text = _wrong_in_path(document, path, item, operation)
                 if text:
-                    yield Note((*place, method), text)
-                name = item[method].get("operationId")
+                    yield Note((*place, *steps), text)
+                name = operation.get("operationId")
                 names.update([name] if isinstance(name, str) else ())
                 if isinstance(name, str) and names[name] > 1:
-                    at = (*place, method, "operationId")
+                    at = (*place, *steps, "operationId")
                     yield Note(at, f"'{name}' is the operationId of another operation")
 
 

@@ -13,13 +13,16 @@ from msgspec import Struct
 from invoice_sandbox.base.errors import InputProblem
 from invoice_sandbox.base.jsonio import dumps
 from invoice_sandbox.openapi.message.coercion import Shape, TextError, read_json, read_text
-from invoice_sandbox.openapi.message.media_types import is_json
+from invoice_sandbox.openapi.message.media_types import URLENCODED, is_json
 from invoice_sandbox.openapi.message.styles import DEEP, FORM, Decode, Given, Pair, Style, bracketed
 from invoice_sandbox.openapi.schema.compile import Checker, Schema, SchemaError, Schemas
 from invoice_sandbox.openapi.schema.problems import Problem
 
 IGNORED_HEADERS: Final = frozenset({"accept", "content-type", "authorization"})
 """A header parameter of such a name has no effect (OpenAPI 3.1, Parameter Object, ``name``)."""
+
+_QUERY_STRING: Final = "querystring"
+"""The location of a parameter that is the whole query (OpenAPI 3.2)."""
 
 _STYLES: Final = {"path": "simple", "query": FORM, "header": "simple", "cookie": FORM}
 _ALLOWED: Final = {
@@ -98,9 +101,12 @@ def compile_parameter(
     Raises SchemaError for a style that its location does not have.
     """
     location, name = raw["in"], raw["name"]
+    if location == _QUERY_STRING:
+        return _query_string(raw, schemas, place)
     if "content" in raw:
         return _with_content(raw, schemas, place)
     style = raw.get("style", _STYLES[location])
+    style = FORM if (location, style) == ("cookie", "cookie") else style  # since OpenAPI 3.2
     if style not in _ALLOWED[location] or "schema" not in raw:
         raise SchemaError(f"{place}: the style '{style}' is not one of a parameter in {location}")
     schema = raw["schema"]
@@ -295,6 +301,22 @@ def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Param
         checker=schemas.checker(schema if is_checked else True, place),
         candidates=candidates,
     )
+
+
+def _query_string(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Parameter:
+    """The parameter that is the whole query: the members of a form, or a text."""
+    media_type, media = next(iter(raw["content"].items()))
+    if media_type.lower() == URLENCODED:
+        own = {"name": raw["name"], "in": "query", "required": raw.get("required", False)}
+        schema = media.get("schema", {"type": "object"})
+        return compile_parameter({**own, "style": FORM, "schema": schema}, schemas, place)
+    read = _with_content({**raw, "in": "query"}, schemas, place)
+
+    def candidates(given: Given) -> list[Any]:
+        texts = (f"{name}={unquote(text)}" if text else name for name, text in given.pairs)
+        return read.candidates(Given([(read.name, quote("&".join(texts)))]))
+
+    return replace(read, candidates=candidates, other_names=True, members=None)
 
 
 def _decode(location: str, reserved: bool) -> Decode:

@@ -64,7 +64,7 @@ SETTINGS: Final = (
     Setting("rate-limit", "120", "Requests a minute per key, or 'off'.", "N|off"),
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
     Setting("scenarios", None, "Folder with your own scenarios.", "DIR"),
-    Setting("contract", None, "OpenAPI 3.0, 3.1 or 3.2 file to serve without a project.", "FILE"),
+    Setting("contract", None, "OpenAPI document to serve without a project.", "FILE|URL"),
     Setting("stateful", "off", "Keep what is posted to collections of that file.", FLAG),
     Setting("strict", "off", "Warnings about the contract are errors.", FLAG),
     Setting("max-workspaces", "1000", "Maximum number of workspaces.", "N"),
@@ -219,7 +219,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         else _integer(given, "rate-limit", 1, 10**9, " or 'off'"),
         project=_existing(given, "project", folder=True),
         scenarios=_existing(given, "scenarios", folder=True),
-        contract=_existing(given, "contract", folder=False),
+        contract=_contract(given),
         stateful=_flag(given, "stateful"),
         strict=_flag(given, "strict"),
         max_workspaces=_integer(given, "max-workspaces", 1, 10**6),
@@ -351,6 +351,20 @@ def _url(url: str | None) -> str | None:
         typed = "" if set(url) & set("@?#") else f", not '{url}'"
         raise SettingError(f"--public-url looks like https://sandbox.example:8443{typed}")
     return url
+
+
+def _contract(given: Mapping[str, str | None]) -> Path | None:
+    """Return the file of a contract; what is named by its address is downloaded."""
+    text = given["contract"]
+    if text is None or not text.startswith(("http://", "https://")):
+        return _existing(given, "contract", folder=False)
+    from invoice_sandbox.openapi.load.remote import downloaded  # a client alone does not have it
+    from invoice_sandbox.openapi.load.text import DocumentError
+
+    try:
+        return downloaded(text)
+    except DocumentError as error:
+        raise SettingError(f"--contract: {error}") from None
 
 
 def _existing(given: Mapping[str, str | None], name: str, *, folder: bool) -> Path | None:

@@ -16,7 +16,7 @@ import click
 
 from invoice_sandbox.acceptance.reports import printable
 from invoice_sandbox.base.errors import UserError
-from invoice_sandbox.cli.options import FAILED, FILE, OFFLINE
+from invoice_sandbox.cli.options import FAILED, OFFLINE, Document
 from invoice_sandbox.cli.output import Table, print_json, print_table
 from invoice_sandbox.openapi.diff import BREAKS, CHANGES, MAY, bad_examples, differences
 from invoice_sandbox.openapi.load.documents import Places
@@ -59,8 +59,8 @@ from invoice_sandbox.project.loader import project_errors
 @click.option(
     "--check",
     "version",
-    metavar="FILE",
-    type=FILE,
+    metavar="FILE|URL",
+    type=Document(),
     help="Compare another version of the published contract, and check the project with it; "
     "status 1 if anything breaks.",
 )

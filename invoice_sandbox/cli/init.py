@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.cli.options import FILE
+from invoice_sandbox.cli.options import Document
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.message.media_types import is_json
@@ -31,9 +31,9 @@ from invoice_sandbox.project.stateful import ROLES, SHOW, Collection
 @click.option(
     "--contract",
     "file",
-    metavar="FILE",
+    metavar="FILE|URL",
     required=True,
-    type=FILE,
+    type=Document(),
     help="OpenAPI 3.0, 3.1 or 3.2 document, YAML or JSON.",
 )
 @click.option("--stateful", is_flag=True, help="Name the collections that keep what is posted.")

@@ -23,6 +23,8 @@ from invoice_sandbox.control.client import (
     checked_key,
     checked_url,
 )
+from invoice_sandbox.openapi.load.remote import downloaded, is_remote
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.settings import ENVIRONMENT_PREFIX, default_project
 from invoice_sandbox.state.credentials import DEMO_KEY
 
@@ -114,6 +116,22 @@ NULL: Final = object()
 JSON: Final = _Json()
 FOLDER: Final = click.Path(exists=True, file_okay=False, path_type=Path)
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class Document(click.Path):
+    """A file, or the address of one over http or https, which is downloaded."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path of the file."""
+        if not is_remote(str(value)):
+            return super().convert(value, param, ctx)
+        try:
+            return downloaded(str(value))
+        except DocumentError as error:
+            self.fail(str(error), param, ctx)
 
 
 # Options that several commands have

@@ -25,7 +25,7 @@ _OPTIONS: Final = {
     "url": ("URL", "Use the running sandbox at this URL instead of starting one."),
     "key": ("KEY", "API key of that sandbox. Default: the demo key."),
     "project": ("DIR", "Serve this project folder instead of the bundled one."),
-    "contract": ("FILE", "Serve this OpenAPI document instead of a project."),
+    "contract": ("FILE|URL", "Serve this OpenAPI document instead of a project."),
     "scenarios": ("DIR", "Folder with scenarios of your own, in addition to those of the project."),
 }
 _MARKER: Final = (

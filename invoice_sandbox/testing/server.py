@@ -113,10 +113,16 @@ def _settings(options: Options, key: str) -> dict[str, str | None]:
         "rate-limit": "off",
         "max-workspaces": "10000",
         "key": key,
-        **{name: text and str(Path(text).absolute()) for name, text in files.items()},
+        **{name: _absolute(text) for name, text in files.items()},
         "stateful": options.stateful,
         **options.settings,
     }
+
+
+def _absolute(text: str | None) -> str | None:
+    """Return the path of a file or folder from the root; an address as it is."""
+    is_path = text and not text.startswith(("http://", "https://"))
+    return str(Path(text).absolute()) if text and is_path else text
 
 
 @contextmanager

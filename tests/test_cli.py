@@ -559,6 +559,20 @@ def test_a_request_that_a_stop_cuts_off_gets_a_503_and_no_traceback() -> None:
 
 
 @pytest.mark.process
+def test_a_request_under_way_is_carried_out_after_a_hang_up() -> None:
+    body = json.dumps(INVOICE).encode()
+    head = f"POST /api/invoices HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {DEMO_KEY}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    with started(SERVE) as server, Wire(urlsplit(server.url).port or 0, PATIENCE) as wire:
+        wire.send(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert wire.socket.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        server.process.send_signal(signal.SIGHUP)
+        wire.send(body)
+        assert wire.response().status == 201
+        assert server.process.wait(PATIENCE) == 0
+
+
+@pytest.mark.process
 def test_a_line_per_request_shows_no_secret_and_what_is_no_http_has_one_too() -> None:
     with started([*SERVE, "--log", "requests"]) as server, server.client() as client:
         client.get("/api/invoices", params={"api_key": "secret-of-mine"})

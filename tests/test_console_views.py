@@ -417,7 +417,7 @@ def test_a_delivery_is_explained_byte_for_byte(visitor: httpx.Client, api: httpx
     shown = text_of(page)
     assert f"current (new) whsec_…{secret[-4:]}" in shown
     assert f"previous (old) whsec_…{made['secret'][-4:]}" in shown
-    assert "These are other bytes than those that were signed." in shown
+    assert "The body was changed after signing." in shown
     assert data(api.get(f"/sandbox/deliveries/{delivery['id']}"))["body"] in unescape(page.text)
     assert secret not in page.text
     for language in ("Python", "Node.js", "Java", "Go"):

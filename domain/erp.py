@@ -10,6 +10,7 @@ from typing import Any, Final
 from invoice_sandbox.project.api import Context, Step, dump_json
 
 from .audit import Target, audit
+from .einvoices import CREDIT_NOTE_CODES
 from .invoices import limit_problems, register_invoice
 
 PROCESS_ITEMS: Final = "process-erp-items"
@@ -33,12 +34,7 @@ _OPEN: Final = frozenset({"OPEN", "SUBMITTED", _PARTLY_PAID})
 """ERP statuses of an invoice that can be financed. Any other counts as open, because ERP systems
 have words of their own; the result of the item says so."""
 
-_CREDIT_NOTES: Final = frozenset(
-    {
-        *("CREDITNOTE", "CREDITMEMO", "81", "83", "261", "262", "296", "308", "381", "396"),
-        *("420", "458", "532"),
-    }
-)
+_CREDIT_NOTES: Final = frozenset({"CREDITNOTE", "CREDITMEMO"}) | CREDIT_NOTE_CODES
 """Document types of credit notes: words, and the codes of UNTDID 1001 that EN 16931 reads so."""
 
 _INVOICES: Final = frozenset(

@@ -19,6 +19,7 @@ from invoice_sandbox.project.api import (
 )
 
 from .audit import audit
+from .documents import compare_document
 from .errors import BAD_UPLOAD
 from .findings import pass_findings
 from .invoices import INVOICES, seller_of
@@ -89,15 +90,25 @@ def receive_file(call: Call) -> Record:
     stored = {**upload, "status": "Stored", "bytes": len(file), "sha256": digest}
     call.state.put(UPLOADS, upload["id"], stored)
     close_capability(call.state, call.query["signature"])
-    audit(call, "upload.stored", ("upload", upload["id"]), bytes=stored["bytes"])
+    document = _document(call, upload, file)
+    audit(call, "upload.stored", ("upload", upload["id"]), bytes=stored["bytes"], **document)
     if upload["invoiceId"] is not None:
         pass_findings(call, upload["invoiceId"], "ActionRequired", "DocumentReceived")
     return {
+        **document,
         "uploadId": upload["id"],
         "status": stored["status"],
         "bytes": stored["bytes"],
         "sha256": digest,
     }
+
+
+def _document(call: Call, upload: Record, file: bytes) -> Record:
+    """Return what an XML file has to do with its invoice, as a member; nothing of other files."""
+    invoice = call.state.get(INVOICES, upload["invoiceId"] or "")
+    if invoice is None or upload["contentType"] != "application/xml":
+        return {}
+    return {"document": compare_document(call, invoice, file)}
 
 
 def _signature(upload: Record) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from invoice_sandbox.project.api import Context, Record, conflict
 
 from .audit import audit
+from .documents import document_findings, is_difference
 from .findings import Finding, load_findings, prepare_finding
 from .fingerprint import canonical_party, is_blank, is_money, registry_keys
 from .invoices import (
@@ -79,7 +80,8 @@ State = Literal[
 @dataclass(frozen=True)
 class Facts:
     """The facts for a verification besides the invoice: the instant and the day, the most serious
-    other registration of the invoice, the debtor's country and whether claims are assignable there.
+    other registration of the invoice, the debtor's country and whether claims are assignable there,
+    and what was found out about its document.
     """
 
     at: str
@@ -87,6 +89,7 @@ class Facts:
     duplicate: Match | None
     country: str
     assignable: str
+    document: tuple[str, ...] = ()
 
 
 ACTION_REQUIRED: Final = "invoice.action_required"
@@ -215,6 +218,7 @@ def _facts_of(context: Context, invoice: Record) -> Facts:
         duplicate=find_duplicate(context.state, registry_keys(invoice), invoice["id"]),
         country=country,
         assignable=rule["assignable"] if rule else "Unknown",
+        document=document_findings(context, invoice),
     )
 
 
@@ -245,7 +249,10 @@ def _data(invoice: Mapping[str, Any], facts: Facts) -> Finding:
         "IssuedInFuture": bool(issued and issued > facts.today.isoformat()),
     }
     problems = [problem for problem, is_found in wrong.items() if is_found]
-    return ("Failed", ", ".join(problems)) if problems else ("Passed", None)
+    if problems:
+        return "Failed", ", ".join(problems)
+    stops = any(map(is_difference, facts.document)) and invoice["status"] in _UNVERIFIED
+    return "ManualReview" if stops else "Passed", ", ".join(facts.document) or None
 
 
 def _duplicate(invoice: Mapping[str, Any], facts: Facts) -> Finding:
@@ -323,4 +330,5 @@ _RULES: Final[Mapping[str, Callable[[Mapping[str, Any], Facts], Finding]]] = {
 
 
 def _summary(verification: Record) -> list[object]:
-    return [verification["status"], [row["state"] for row in verification["checklist"]]]
+    rows = verification["checklist"]
+    return [verification["status"], [(row["state"], row.get("detail")) for row in rows]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ import pytest
 from tests.scenario_run import data
 from tests.test_console import api, key, status_of, visitor
 from tests.test_console_actions import panel
+from tests.toy import contract, serving_contract
 
 pytestmark = pytest.mark.slow
 
@@ -96,6 +98,34 @@ def test_a_member_of_the_address_fills_its_field(visitor: httpx.Client) -> None:
     page = visitor.get("/console/new/testWebhook", params={"endpointId": '"><script>'})
     assert typed(page)["endpointId"] == '"><script>'
     assert "<script>" not in page.text.replace("<script src", "")
+
+
+ODD = {
+    "type": ["object", "null"],
+    "properties": {
+        "any": True,
+        "none": False,
+        "choice": {"enum": [1, None, True, {"a": 1}]},
+        "list": {"type": "array", "items": True},
+        "text": {"type": ["string", "null"], "examples": []},
+        "self": {"$ref": "#/components/schemas/Odd"},
+        "other": {"examples": [["a"], 1]},
+    },
+}
+
+
+def test_any_schema_has_a_form(tmp_path: Path) -> None:
+    document = contract({"$ref": "#/components/schemas/Odd"})
+    [(_, item)] = document["paths"].items()
+    body = item["post"].pop("requestBody")
+    body["content"]["application/json"]["examples"] = {"first": {"value": [1, 2]}}
+    item["post"]["requestBody"] = {"$ref": "#/components/requestBodies/Odd"}
+    document["components"] = {"requestBodies": {"Odd": body}, "schemas": {"Odd": ODD}}
+    with serving_contract(tmp_path, document) as client:
+        path = "/console/new/check"
+        assert typed(client.get(path)).keys() >= {"any", "none", "choice", "text", "self"}
+        sent = {"choice": "{", "self": "{", "list": "a b", "any": "\u202e"}
+        assert client.post(path, data=sent).status_code < 500
 
 
 @pytest.mark.parametrize(

@@ -748,6 +748,7 @@ def test_a_request_that_the_journal_has_not_whole_is_not_sent_again(
 def test_a_run_shows_what_it_waits_for(visitor: httpx.Client, api: httpx.Client) -> None:
     check = {"level": "must", "proves": "It works.", "summary": None, "verdict": None}
     checks = [
+        {**check, "id": "zero", "state": "finished", "verdict": "PASS", "summary": "It did."},
         {**check, "id": "one", "state": "finished", "verdict": "FAIL", "summary": "It did not."},
         {**check, "id": "two", "state": "running"},
     ]
@@ -761,11 +762,13 @@ def test_a_run_shows_what_it_waits_for(visitor: httpx.Client, api: httpx.Client)
     run = {"plan": "partner", "state": "running", "verdict": None, "checks": checks}
     body = {**run, "waitingFor": waiting, "report": report}
     made = data(api.post("/sandbox/acceptance/runs", json=body), 201)["id"]
-    assert "1 of 2" in text_of(visitor.get("/console/acceptance"))
+    assert "2 of 3" in text_of(visitor.get("/console/acceptance"))
     page = visitor.get(f"/console/acceptance/{made}")
     shown = text_of(page)
-    for text in ("Waiting for you: register an invoice", "1 of 2 checks", "a key", "Retries"):
+    for text in ("Waiting for you: register an invoice", "2 of 3 checks", "a key", "Retries"):
         assert text in shown
+    listed = re.findall(r'<details id="(\w+)"', page.text)
+    assert listed == ["one", "two", "zero"], "failures first"
     path = f"/sandbox/acceptance/runs/{made}/task"
     assert f'PUT {path} {{"state":"done","task":6}}' in buttons(page)
     assert status_of(act(visitor, "PUT", path, body='{"state": "done", "task": 6}')) == 200

@@ -59,6 +59,7 @@ def one_run(run_id: str) -> str:
         run=run,
         path=f"{RUNS}/{run_id}",
         progress=_progress(run),
+        ordered=sorted(run["checks"], key=_place),
         verdicts=Counter(check["verdict"] for check in run["checks"] if check["verdict"]),
         checks=checks,
     )
@@ -114,6 +115,14 @@ def _file(content: bytes, media_type: str, name: str) -> Response:
     shown = Response(content, mimetype=media_type)
     shown.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return shown
+
+
+def _place(check: Mapping[str, Any]) -> int:
+    """The place of a check in its list: what failed is first, what passed is last."""
+    verdict = check["verdict"]
+    if verdict in {"FAIL", "ERROR"}:
+        return 0
+    return 2 if verdict == "PASS" else 1
 
 
 def _progress(run: Mapping[str, Any]) -> tuple[int, int]:

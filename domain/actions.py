@@ -47,6 +47,7 @@ Role = Literal["seller", "debtor"]
 """A party of an invoice."""
 
 _ALL: Final = Percent(WHOLE)
+_NO_INVOICE: Final = ""
 _ALL_PARTNERS: Final[list[str]] = []
 
 
@@ -209,7 +210,18 @@ def misdirect_payment(step: Step, *, percent: Percent = _ALL) -> None:
     """Let the debtor pay a part of the debt, by default all, to the seller. Raises ApiError."""
     invoice = load_invoice(step, step.subject)
     if not _waits_for_bank(step, invoice, "misdirect-payment"):
-        payments.misdirect_payment(step, invoice, percent)
+        payments.misdirect_payment(step, invoice, percent, {"paidTo": receipts.SELLER})
+
+
+@scenario_action(events=(payments.UNAPPLIED,))
+def receive_unallocated_payment(step: Step, *, percent: Percent = _ALL) -> None:
+    """Let the debtor pay a part of the debt, by default all, without naming the invoice.
+
+    Raises ApiError.
+    """
+    invoice = load_invoice(step, step.subject)
+    if not _waits_for_bank(step, invoice, "receive-unallocated-payment"):
+        payments.misdirect_payment(step, invoice, percent, {"reference": _NO_INVOICE})
 
 
 @scenario_action("pay-partially", "pay")

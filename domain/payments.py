@@ -142,12 +142,13 @@ def receive_payment(context: Context, invoice: Record, percent: int, excess: int
     return book_payment(context, invoice, offer, ledger, payment)
 
 
-def misdirect_payment(context: Context, invoice: Record, percent: int) -> Record:
-    """Return the invoice after the debtor paid ``percent`` of it to the seller. ApiError 409."""
+def misdirect_payment(context: Context, invoice: Record, percent: int, details: Record) -> Record:
+    """Return the invoice after a payment of ``percent`` of the debt that does not lower it, because
+    of its ``details``: it is to the seller, or for another invoice. Raises ApiError 409."""
     check_trigger(context, INVOICE, invoice, "pay")
     offer = accepted_offer(context, invoice)
     ledger = load_ledger(context, invoice, offer)
-    amount, details = books.part_of_debt(ledger, percent), {"paidTo": receipts.SELLER}
+    amount = books.part_of_debt(ledger, percent)
     payment = receipts.new_payment(context, invoice, amount, details)
     return book_payment(context, invoice, offer, ledger, payment)
 

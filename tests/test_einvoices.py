@@ -108,6 +108,8 @@ def test_what_a_document_or_the_metadata_do_not_have_is_no_difference(client: ht
     invoice = register(client)
     document = ubl(due="", currency="", amount="many", issued="soon")
     assert upload(client, invoice, document)["document"]["findings"] == ["DocumentMatches"]
+    twice = ubl().replace(b"</b:ID>", b"</b:ID><b:ID>another</b:ID>", 1)
+    assert upload(client, invoice, twice)["document"]["findings"] == ["DocumentMatches"]
     note = ubl(code="").replace(b"<b:InvoiceTypeCode></b:InvoiceTypeCode>", b"")
     note = note.replace(b":Invoice-2", b":CreditNote-2").replace(b"Invoice ", b"CreditNote ")
     note = note.replace(b"</Invoice>", b"</CreditNote>")

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -455,3 +456,24 @@ def test_a_push_says_what_of_it_was_not_read(
     said = accepted.get("warnings", [])
     assert len(said) == len(warnings)
     assert all(part in sentence for part, sentence in zip(warnings, said, strict=True))
+
+
+ALONE = """\
+name: {name}
+purpose: This scenario starts with no other one.
+begins: {{debtorId: {debtor}}}
+steps: []
+"""
+
+
+def test_a_scenario_that_cannot_be_combined_is_reported(tmp_path: Path) -> None:
+    for name, debtor in (("mine", "sim_debtor_mine"), ("other", "sim_debtor_other")):
+        (tmp_path / f"{name}.yaml").write_text(ALONE.format(name=name, debtor=debtor))
+    both = {**ITEM, "sellerId": "sim_seller_kyb_hold", "debtorId": "sim_debtor_mine"}
+    composed = {**both, "debtorId": "sim_debtor_sanctions"}
+    with serving(replace(FROZEN, scenarios=tmp_path)) as server, server.client() as client:
+        pushed = [
+            push_items(client, item, system=str(n)) for n, item in enumerate([both, composed])
+        ]
+        audited = [dict(reported(client, one))["invoice.registered"] for one in pushed]
+    assert [one.get("scenariosNotStarted") for one in audited] == [["mine"], None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from invoice_sandbox.webhooks.outbox import DELIVER
 
 _ADVANCE: Final = "/sandbox/clock/advance"
 _RETRY: Final = "next attempt"
+_MANY: Final = 10
+"""Steps of an instant that are not tried out: that would take too long for every page."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,14 @@ def bar_page() -> str:
 
 def bar() -> Bar | None:
     """The bar for the visitor; None for one who may not look at the workspace."""
-    agenda = client().get("/sandbox/agenda", {"deliveries": "false", "limit": 1})
+    agenda = client().get("/sandbox/agenda", {"deliveries": "false", "limit": _MANY})
     if not agenda.is_success or "clock" not in g or not g.clock.is_success:
         return None
     due = g.clock.data["nextDue"]
     faults = client().get("/sandbox/faults").rows
     return Bar(
         due,
-        _preview(due) if due else "",
+        _preview(due, agenda.data["due"]) if due else "",
         named_instants(agenda.data["next"]),
         agenda.data["count"]["due"],
         agenda.data["scenario"],
@@ -60,14 +62,18 @@ def named_instants(following: Mapping[str, str]) -> dict[str, str]:
     return {name: at for at, name in known}
 
 
-def _preview(due: str) -> str:
-    """What the next step does, in words; empty for a visitor who may not move the clock."""
+def _preview(due: str, steps: Sequence[Mapping[str, Any]]) -> str:
+    """What happens next, in words; only the names of the ``steps`` where many run at once, or for a
+    visitor who may not move the clock."""
+    next_ = [step for step in steps if step["at"] == due]
+    if len(next_) == _MANY:
+        return f"{', '.join(dict.fromkeys(step['do'] for step in next_))} and more"
     found = client().preview(_ADVANCE, {"to": due, "dryRun": True})
     if not found.is_success:
-        return ""
-    steps = Counter(step["do"] for step in found.data["happened"])
+        return ", ".join(step["do"] for step in next_)
+    names = Counter(step["do"] for step in found.data["happened"])
     events = dict.fromkeys(event for step in found.data["happened"] for event in step["events"])
-    parts = [name if count == 1 else f"{count} times {name}" for name, count in steps.items()]
+    parts = [name if count == 1 else f"{count} times {name}" for name, count in names.items()]
     parts += [f"records {', '.join(events)}"] if events else []
     return "; ".join([*parts, *_webhooks(found.data.get("pending", ()))])
 

@@ -68,7 +68,6 @@ _DELIVERIES: Final = 8
 """Deliveries of the overview: the newest ones, and the newest ones that failed."""
 
 _DUE: Final = 8
-_VERDICTS: Final = ("broken", "not-seen", "kept")
 _INBOX: Final = "/sandbox/inbox"
 _FAILED: Final = ("Failed", "Exhausted")
 
@@ -187,7 +186,6 @@ def overview() -> str:
         failures=failures,
         errors=errors.most_common(20),
         verdicts=verdicts,
-        judgements=sorted(verdicts.rows, key=lambda row: _VERDICTS.index(row["verdict"])),
         judged=Counter(verdict["verdict"] for verdict in verdicts.rows),
         counts=[
             (records, received.headers.get("x-total-count", "")) for records, received in listed

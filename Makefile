@@ -33,7 +33,7 @@ install: $(READY)  ## make .venv with exactly the files whose hashes are in requ
 $(SERVING): pyproject.toml requirements.txt requirements/editable.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
-	@echo "Installing 93 MB into .venv, which takes up to a minute"
+	@echo "Installing 97 MB into .venv, which takes up to a minute"
 	$(PYTHON) -m venv .venv
 	$(INSTALL) -r requirements.txt -r requirements/editable.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -41,7 +41,7 @@ $(SERVING): pyproject.toml requirements.txt requirements/editable.txt
 	@touch $@
 
 $(READY): $(SERVING) requirements/dev.txt
-	@echo "Installing 557 MB more for tests, lint, types and docs: playwright 165, zensical 90, PostgreSQL 73, mypy 56"
+	@echo "Installing 562 MB more for tests, lint, types and docs: playwright 165, zensical 90, PostgreSQL 73, mypy 56"
 	$(INSTALL) -r requirements/dev.txt
 	@touch $@
 
@@ -127,7 +127,7 @@ interop: $(NODE) $(if $(BOUNDED),,$(GENERATORS))  ## receivers, clients, proxies
 	$(BIN)/python -m tests.foreign --bounded
 
 $(NODE): $(READY) requirements/interop.txt tests/interop/package-lock.json
-	@echo "Installing 515 MB more for Node.js and what it runs, into .venv and tests/interop/node_modules"
+	@echo "Installing 640 MB more for Node.js and what it runs, into .venv and tests/interop/node_modules"
 	$(INSTALL) -r requirements/interop.txt
 	$(BIN)/python -m tests.interop.node
 	@touch $@

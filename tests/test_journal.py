@@ -165,7 +165,9 @@ class TestOwner:
         with serving() as running, running.client(None) as nobody:
             response = nobody.get("/api/offers", headers=EXPLAIN)
         reason = response.json()["error"]["message"]
-        assert response.headers["x-sandbox-explain"] == f'operation="listOffers", reason="{reason}"'
+        explained = f'operation="listOffers", reason="{reason}"'
+        help_page = 'help="/help/errors.html#no_credential"'
+        assert response.headers["x-sandbox-explain"] == f"{explained}, {help_page}"
 
     def test_a_bad_key_s_requests_are_nobody_s_where_no_key_is_needed(self) -> None:
         with serving() as running, running.client() as owner, running.client(None) as nobody:

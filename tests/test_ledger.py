@@ -220,3 +220,41 @@ def test_a_credit_note_may_come_before_the_pay_out_and_lower_it() -> None:
     paid_out = books.pay_out(diluted)
     assert (paid_out.figures["amount"], paid_out.figures["fees"]) == (3900, 100)
     assert paid_out.ledger.left_to_draw == 0
+
+
+AMOUNT = st.integers(1, 10**12)
+
+
+@given(purchase=purchases(), unapplied=AMOUNT, collected=AMOUNT, part=PERCENT)
+def test_what_is_returned_to_the_debtor_leaves_the_books_as_they_were(
+    purchase: Purchase, unapplied: int, collected: int, part: int
+) -> None:
+    """A payment that is not applied, one to the seller, and one that lowered the debt."""
+    unit = D(1).scaleb(-minor_units(purchase.currency))
+    funded = books.pay_out(books.open_ledger(purchase)).ledger
+    ledger = books.collect(funded, unapplied * unit, D(0)).ledger
+    ledger = books.misdirect(ledger, collected * unit).ledger
+    assert (ledger["receivable"], ledger.dilution) == (funded["receivable"], funded.dilution)
+    paid = books.part_of_debt(ledger, part)
+    ledger = books.collect(ledger, paid, paid).ledger
+    assert ledger.applied == paid
+    assert not ledger.dilution
+    assert sum(ledger[name] for name in DEBITS) == sum(ledger[name] for name in CREDITS)
+    ledger = books.give_back(ledger, paid, unapplied * unit, by_seller=False).ledger
+    ledger = books.give_back(ledger, D(0), collected * unit, by_seller=True).ledger
+    assert {name: value for name, value in ledger.balances.items() if value} == {
+        name: value for name, value in funded.balances.items() if value
+    }
+
+
+@given(purchase=purchases(), collected=PERCENT)
+def test_money_that_the_seller_passes_on_is_a_payment_of_the_debtor(
+    purchase: Purchase, collected: int
+) -> None:
+    funded = books.pay_out(books.open_ledger(purchase)).ledger
+    amount = books.part_of_debt(funded, collected)
+    direct = books.collect(funded, amount, amount).ledger
+    misdirected = books.misdirect(funded, amount).ledger
+    passed_on = books.apply_unapplied(misdirected, amount, from_seller=True).ledger
+    for name in (*DEBITS, *CREDITS):
+        assert passed_on[name] == direct[name]

@@ -191,7 +191,7 @@ def keywords(schema: Mapping[str, Any]) -> Iterator[str]:
             yield from keywords(value)
         elif key == "allOf":
             for part in value:
-                if part.keys() - ANNOTATIONS != {"type"}:  # as the referenced schema has it
+                if part.get("additionalProperties") is not True:  # an object of any members
                     yield from keywords(part)
         elif key not in ANNOTATIONS:
             yield key

@@ -231,7 +231,7 @@ def test_a_file_is_uploaded(caller: Caller) -> None:
     sent: dict[str, Any] = {"id": address.path.rpartition("/")[2], **address.params}
     file = caller.clients.controls.types.File(payload=io.BytesIO(b"\xff\xd8\xff"))
     stored = caller.control("put_upload", body=file, **sent)
-    assert stored.data["status"] == "Stored"
+    assert stored.data.status == "Stored"
 
 
 # --- errors are models too

@@ -110,7 +110,9 @@ def test_find_why_an_invoice_is_stuck(
     with task(browser, running, "find why an invoice is stuck") as visit:
         visit.link("Invoices")
         visit.link(invoice["invoiceNumber"])
-        expect(visit.page.get_by_role("button", name="start-verification")).to_be_visible()
+        why = visit.page.locator("#why")
+        expect(why).to_contain_text("Why is it Registered")
+        expect(why.get_by_role("button", name="start-verification")).to_be_visible()
 
 
 def test_make_an_offer_expire(browser: Browser, running: Running, api: httpx.Client) -> None:

@@ -260,6 +260,7 @@ def test_a_key_that_may_look_changes_nothing(server: Running, client: httpx.Clie
         *("listDeliveries", "listEndpoints"),
         *("listEvents", "listFaults", "listRequests", "listScenarios", "listSnapshots"),
         *("listTransitions", "listVerdicts"),
+        *("getAssignmentNotice", "getParty", "getStatement", "listPayments"),
         *("getAcceptanceBundle", "streamRequests"),
     }
 

@@ -274,12 +274,11 @@ def _no_evidence(_invoice: Mapping[str, Any], _facts: Facts) -> Finding:
 
 
 def _eligibility(invoice: Mapping[str, Any], facts: Facts) -> Finding:
-    if invoice["status"] not in _UNVERIFIED:  # checked once, before the invoice was verified
-        return "Passed", None
-    if tenor_days(invoice, facts.today) < 0:
-        return "Failed", "PastDue"
-    if Decimal(invoice["amount"]) <= 0:
-        return "Failed", "AmountNotPositive"
+    if invoice["status"] in _UNVERIFIED:  # checked once, before the invoice is verified
+        if tenor_days(invoice, facts.today) < 0:
+            return "Failed", "PastDue"
+        if Decimal(invoice["amount"]) <= 0:
+            return "Failed", "AmountNotPositive"
     return "Passed", ", ".join(_unusual(invoice, facts)) or None
 
 

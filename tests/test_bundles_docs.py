@@ -21,8 +21,9 @@ def test_the_page_shows_what_its_commands_print_and_every_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    first, *lines, last = re.findall(r"^(?:\$ )?invoice-sandbox (.*)", PAGE, re.MULTILINE)
+    first, *lines, compared, last = re.findall(r"^(?:\$ )?invoice-sandbox (.*)", PAGE, re.MULTILINE)
     assert first == "serve --clock frozen --seed 7"  # which is SERVED
+    assert compared == "bundle compare before.zip after.zip"  # as test_alignment.py does
     with serving(SERVED) as server:
         runner = CliRunner(env={"INVOICE_SANDBOX_URL": server.url})
         ran = [runner.invoke(main, line.split()) for line in lines]

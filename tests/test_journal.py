@@ -653,7 +653,7 @@ class TestWhy:
         [
             (
                 {"for": "P1D"},
-                "the body must have by or to; undeclared member 'for' (known: by, to, wait).",
+                "by or to; undeclared member 'for' (known: by, to, wait, dryRun).",
             ),
             ({"by": "P1D", "wiat": True}, "undeclared member 'wiat' (did you mean wait?)."),
             (

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 import httpx
+import httpx2
 import pytest
 
 from invoice_sandbox.acceptance.runner import CheckReport
@@ -82,7 +83,7 @@ def test_repetitions_are_judged_by_their_keys(sandbox: InvoiceSandbox) -> None:
     register("one")
     sandbox.verdicts.assert_kept("stable-keys")
     assert "reset" in sandbox.verdicts.provoke("stable-keys")["armed"]
-    with pytest.raises(httpx.TransportError):
+    with pytest.raises(httpx2.TransportError):
         register("two")
     register("three")
     with pytest.raises(AssertionError, match="with another Idempotency-Key"):

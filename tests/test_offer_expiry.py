@@ -21,6 +21,7 @@ from tests.scenario_run import (
     move,
     new_invoice,
     offers,
+    replace_runs,
     restore,
     snapshot,
     status,
@@ -57,7 +58,7 @@ def test_an_offer_expires_at_its_valid_until_in_every_scenario(
 ) -> None:
     choose(client, scenario)
     invoice_id = requested(client)
-    choose(client, "manual")
+    replace_runs(client, "manual")
     made = offer(client, invoice_id)
     advance(client, to="2026-11-26T09:29:59Z")
     assert offers(client, invoice_id)[0]["status"] == "Received"

@@ -46,8 +46,9 @@ class Lanes:
 
 def lanes_of(marks: Sequence[Mark], last: Sequence[str]) -> Lanes:
     """The lanes of the marks that are in one; those with the titles ``last`` come last, and are
-    there also if they are empty."""
-    placed = [mark for mark in marks if mark.lane]
+    there also if they are empty. A mark without an instant, such as an opening balance, is in
+    none."""
+    placed = [mark for mark in marks if mark.lane and _is_dated(mark)]
     past = _slots([mark for mark in placed if not mark.is_ahead], _MOST_PAST, is_ahead=False)
     ahead = _slots([mark for mark in placed if mark.is_ahead], _MOST_AHEAD, is_ahead=True)
     between = [mark.lane for mark in placed if mark.lane not in last]
@@ -96,6 +97,13 @@ def _gap(end: datetime | None, start: datetime) -> str:
         if gap >= length:
             return f"{gap // length} {unit}"
     return f"{gap // timedelta(minutes=1)} min"
+
+
+def _is_dated(mark: Mark) -> bool:
+    try:
+        return _instant(mark).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _instant(mark: Mark) -> datetime:

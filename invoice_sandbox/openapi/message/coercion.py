@@ -140,7 +140,7 @@ class Shape:
         """The names of the members; none if some are declared otherwise than by their names."""
         others = [*self._values(_OTHERS), *self._values("unevaluatedProperties")]
         is_open = any(isinstance(schema, Mapping) and schema for schema in others)
-        is_conditional = any(_CONDITIONAL & schema.keys() for schema in self._applicable)
+        is_conditional = any(map(_declares_elsewhere, self._applicable))
         return () if is_open or is_conditional else tuple(self.members)
 
     def _values(self, keyword: str) -> list[Any]:
@@ -171,6 +171,9 @@ _CONDITIONAL: Final = frozenset(
 )
 """Keywords that may declare more members."""
 
+_PATTERNS: Final = "patternProperties"
+"""The one of them that ``additionalProperties`` beside it knows of."""
+
 MAX_UNDECLARED: Final = 5
 _LONGEST: Final = 60
 _FEW: Final = 5
@@ -179,6 +182,12 @@ which all are listed."""
 
 _MAX_ITEMS: Final = 100
 """Items of a list that are looked into."""
+
+
+def _declares_elsewhere(schema: Mapping[str, Any]) -> bool:
+    """True if members may be declared by a condition, and not only by their names."""
+    is_closed = schema.get(_OTHERS) is False
+    return _PATTERNS in schema if is_closed else bool(_CONDITIONAL & schema.keys())
 
 
 def advice(name: str, known: tuple[str, ...]) -> str:

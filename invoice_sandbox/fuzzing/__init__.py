@@ -2,5 +2,5 @@
 
 ``command`` starts a server and runs Schemathesis, which loads ``hooks``. Nothing here depends on a
 particular API: the contract has what a fuzzer must know about an operation, in ``x-fuzz-setup``,
-``x-fuzz-unreachable`` and ``x-fuzz-forgets``.
+``x-fuzz-unreachable``, ``x-fuzz-forgets`` and ``x-fuzz-shared``.
 """

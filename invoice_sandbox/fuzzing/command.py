@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from invoice_sandbox.control.client import ControlClient, SandboxError
 from invoice_sandbox.openapi.security import carried
@@ -26,7 +26,6 @@ _MISSING: Final = "fuzzing needs Schemathesis; install it with: pip install 'sch
 _DEFAULTS: Final = (
     "--seed=7",
     "--max-examples=30",
-    "--checks=all",
     "--mode=all",
     "--continue-on-failure",
     # The hooks restore the workspace before each request.
@@ -41,6 +40,14 @@ _DEFAULTS: Final = (
     "--output-sanitize=false",
 )
 """Options of every run, which the user's arguments may replace."""
+
+
+_SHARED: Final = "x-fuzz-shared"
+_NOBODYS: Final = """[[operations]]
+include-operation-id = {}
+checks.object_level_authorization.enabled = false
+"""
+"""In the configuration: records that all users have alike belong to none of them."""
 
 
 def fuzz(options: Options, contract: str, arguments: Sequence[str]) -> int:
@@ -65,7 +72,7 @@ def _workspace(server: ControlClient, seed: int) -> ControlClient:
 
 def _configured(folder: Path, workspaces: Sequence[ControlClient], contract: str) -> Path:
     """Write the configuration of Schemathesis: a user of each workspace, and none may read the data
-    of another. No cache, which would influence the next run."""
+    of another. All checks, and no cache, which would influence the next run."""
     names = [f"workspace-{number}" for number, _ in enumerate(workspaces, 1)]
     users = [
         {"name": name, "fixedHeaders": _headers(workspace, contract)}
@@ -74,10 +81,20 @@ def _configured(folder: Path, workspaces: Sequence[ControlClient], contract: str
     (folder / "users.json").write_text(json.dumps({"auth": users}))
     config = folder / "schemathesis.toml"
     path = json.dumps(str(folder / "users.json"))
+    shared = _shared(workspaces[0].whole("GET", contract))
     config.write_text(
-        f"[cache]\nenabled = false\n[auth.wfc]\npath = {path}\npeers = {json.dumps(names)}\n"
+        "[cache]\nenabled = false\n[checks]\nenabled = true\n"
+        f"[auth.wfc]\npath = {path}\npeers = {json.dumps(names)}\n"
+        + "".join(map(_NOBODYS.format, map(json.dumps, shared)))
     )
     return config
+
+
+def _shared(contract: Mapping[str, Any]) -> list[str]:
+    """Return the ids of operations whose records begin the same in every workspace."""
+    operations = [one for item in contract["paths"].values() for one in item.values()]
+    marked = [one for one in operations if isinstance(one, dict) and _SHARED in one]
+    return [operation["operationId"] for operation in marked]
 
 
 def _headers(workspace: ControlClient, contract: str) -> list[Mapping[str, str]]:

@@ -1,4 +1,4 @@
-"""What a build adds: the README that package indexes show, and the site that ``/help`` serves.
+"""Additions of a build: the README that package indexes show, and the site that ``/help`` serves.
 
 ``python hatch_build.py FOLDER`` writes the site of a checkout, as ``make docs`` does.
 """

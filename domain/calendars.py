@@ -62,7 +62,7 @@ def calendar_of(
         return None
     calendars = context.state.page(_CALENDARS, oldest_first=True).records
     currency = invoice["currency"].strip().upper()
-    found = [one for one in calendars if currency in one.get("currencies", [currency])]
+    found = [entry for entry in calendars if currency in entry.get("currencies", [currency])]
     return _calendar(found[0]) if found else None
 
 

@@ -20,7 +20,7 @@ from .fingerprint import canonical_party, is_blank
 PARTIES: Final = "parties"
 
 KYB_PERIOD: Final = timedelta(days=365)
-"""How long a KYB is valid after a review."""
+"""The validity of a KYB after a review."""
 
 HITS: Final = frozenset({"Hit", "Confirmed"})
 """The results of a screening that freeze the money."""
@@ -88,7 +88,7 @@ def with_parties(
 def is_declined(context: Context, invoice: Mapping[str, Any]) -> bool:
     """True if a party of the invoice was declined, so that there is nothing to correct."""
     parties = [load_party(context, invoice[member]) for member in _MEMBERS]
-    return any(one["kyb"] == "Declined" or one["screening"] == "Confirmed" for one in parties)
+    return any(party["kyb"] == "Declined" or party["screening"] == "Confirmed" for party in parties)
 
 
 def check_parties(context: Context, invoice: Mapping[str, Any], trigger: str) -> None:
@@ -155,9 +155,8 @@ def _items_in_review(context: Context, invoice: Record) -> set[str]:
 
 def _screened(context: Context, invoice: Record) -> list[str]:
     """Return the parties that a screening hit is about: those with a hit, else the debtor."""
-    hit = [
-        invoice[one] for one in _MEMBERS if load_party(context, invoice[one])["screening"] == "Hit"
-    ]
+    parties = [invoice[name] for name in _MEMBERS]
+    hit = [party for party in parties if load_party(context, party)["screening"] == "Hit"]
     return hit or [invoice["debtorId"]]
 
 

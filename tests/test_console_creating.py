@@ -21,7 +21,7 @@ __all__ = ["api", "key", "visitor"]  # fixtures
 
 
 def typed(page: httpx.Response) -> dict[str, Any]:
-    """What a form would send if nobody changed it."""
+    """The body that a form sends if nobody changes it."""
     form = re.findall(r'<form method="post"[^>]* class="create">(.*?)</form>', page.text, re.DOTALL)
     fields: dict[str, Any] = {}
     for name, text in re.findall(

@@ -32,7 +32,7 @@ MARKUP = "<script>ran = 1</script><img src=x onerror='ran = 1'>\u202e\"'>"
 """What must stay text. It sets a variable if it runs."""
 
 VISITING = {"/console/sign-in", "/console/switch", "/console/sign-out"}
-"""What the forms of a visitor lead to, which change nothing in the workspace."""
+"""The pages that the forms of a visitor lead to, which change nothing in the workspace."""
 
 ONLY_VIOLATIONS = {"resultTypes": ["violations"]}
 HOSTILE = MARKUP + "W" * 64_000

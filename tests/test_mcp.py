@@ -38,7 +38,7 @@ class Agent:
         return {tool.name: tool.description or "" for tool in listed.tools}
 
     async def use(self, tool: str, **arguments: Any) -> Any:
-        """What the tool returns."""
+        """The result of the tool."""
         result = await self._client.call_tool(tool, arguments)
         assert not result.is_error, result.content
         return result.structured_content

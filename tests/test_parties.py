@@ -1,4 +1,4 @@
-"""What a review found out about a party holds for all of its invoices, also after funding."""
+"""The findings of a review of a party hold for all of its invoices, also after funding."""
 
 from __future__ import annotations
 

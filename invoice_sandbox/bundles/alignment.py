@@ -84,7 +84,7 @@ class Aligned:
 
     @property
     def summary(self) -> str:
-        """What differs, and whether the environment may be the reason."""
+        """The differences, and if the environment may be their reason."""
         others = [name for name, is_equal in self.equal.items() if not is_equal]
         counted = f"{self.changed} of {len(self.rows)} exchanges differ."
         if others:
@@ -238,7 +238,7 @@ def _webhooks(*bundles: Bundle | None) -> list[tuple[str, str, str]]:
 def _results(bundle: Bundle) -> Iterator[tuple[str, str]]:
     for delivery in bundle.json(DELIVERIES):
         attempts = delivery.get("attempts", ())
-        results = [str(one.get("responseStatus") or one.get("error")) for one in attempts]
+        results = [str(made.get("responseStatus") or made.get("error")) for made in attempts]
         yield delivery.get("eventType", ""), ", ".join(results) or "not sent"
 
 

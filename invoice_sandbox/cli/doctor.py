@@ -58,7 +58,7 @@ class Finding(NamedTuple):
 
 
 class _Served(NamedTuple):
-    """What the server at --url responds to the key; ``status`` None: no sandbox responds."""
+    """The response of the server at --url to the key; ``status`` None: no sandbox responds."""
 
     url: str
     status: int | None

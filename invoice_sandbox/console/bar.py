@@ -63,8 +63,8 @@ def named_instants(following: Mapping[str, str]) -> dict[str, str]:
 
 
 def _preview(due: str, steps: Sequence[Mapping[str, Any]]) -> str:
-    """What happens next, in words; only the names of the ``steps`` where many run at once, or for a
-    visitor who may not move the clock."""
+    """The next thing to happen, in words; only the names of the ``steps`` where many run at once,
+    or for a visitor who may not move the clock."""
     next_ = [step for step in steps if step["at"] == due]
     if len(next_) == _MANY:
         return f"{', '.join(dict.fromkeys(step['do'] for step in next_))} and more"

@@ -91,7 +91,7 @@ def _workspaces() -> Iterator[tuple[str, Client]]:
 
 
 def _choices(names: list[str]) -> Iterator[tuple[str, str]]:
-    """What can be compared, with its label; also what the address names."""
+    """All that can be compared, with labels; also the two that the address names."""
     known = dict(_known_choices())
     for name in names:
         if name:

@@ -68,7 +68,7 @@ def _has_form(address: Address) -> bool:
 
 @pages.get("/new")
 def all_creations() -> str:
-    """What can be created."""
+    """The page with a form for each of these operations."""
     return render_template("creations.html", page="new", creations=creations())
 
 

@@ -338,7 +338,7 @@ def record(name: str, record_id: str) -> str:
         legal=legal,
         drawing=drawing_of(records.machine, status, legal) if records.machine else None,
         timeline=timeline,
-        lanes=lanes_of(timeline, [one.title for one in records.timeline if one.member]),
+        lanes=lanes_of(timeline, [source.title for source in records.timeline if source.member]),
         chosen=next((mark for mark in timeline if mark.key and mark.key == chosen), None),
         why=why_of(records, received.data, agenda, legal, g.clock.data["mode"]),
         scenarios=agenda["scenarios"].get(record_id, []),

@@ -63,7 +63,7 @@ def advance_clock(call: ControlCall) -> Later | Record:
 
 
 def _previewed(call: ControlCall, *, by: timedelta | None, to: datetime | None) -> Record:
-    """What an advance would do, as its response shows it."""
+    """The effect that an advance would have, as its response shows it."""
     start = _now(call)
     end = _target(start, by=by, to=to)
     preview = call.engine.agenda.preview(call.workspace.id, end, MAX_PENDING)
@@ -95,7 +95,7 @@ def get_agenda(call: ControlCall) -> Record:
         lanes = store.due_times(call.workspace.id)
         steps = state.steps(*(lanes if has_deliveries else [None]))
         resolver = resolver_of(call.engine.project.scenarios, state.workspace())
-        running = {name: [one.name for one in resolver.running(state, name)] for name in subjects}
+        running = {name: [run.name for run in resolver.running(state, name)] for name in subjects}
     due = [step for step in map(step_summary, steps) if _is_about(step, subjects)]
     steps_log = store.log(call.workspace.id, STEPS_LOG).entries  # in order
     entries = finished(store, call.workspace.id) if has_deliveries else steps_log

@@ -92,8 +92,8 @@ def _configured(folder: Path, workspaces: Sequence[ControlClient], contract: str
 
 def _shared(contract: Mapping[str, Any]) -> list[str]:
     """Return the ids of operations whose records begin the same in every workspace."""
-    operations = [one for item in contract["paths"].values() for one in item.values()]
-    marked = [one for one in operations if isinstance(one, dict) and _SHARED in one]
+    operations = [entry for item in contract["paths"].values() for entry in item.values()]
+    marked = [entry for entry in operations if isinstance(entry, dict) and _SHARED in entry]
     return [operation["operationId"] for operation in marked]
 
 

@@ -29,7 +29,7 @@ _OPEN: Final = "document.querySelectorAll('details').forEach((it) => (it.open = 
 
 
 def violations(page: Page) -> list[str]:
-    """What axe finds, and a page that is wider than its window."""
+    """The findings of axe, and a page that is wider than its window."""
     found: Any = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     wrong = [f"{one['id']}: {one['nodes'][0]['html'][:120]}" for one in found]
     width = page.evaluate("document.documentElement.scrollWidth - innerWidth")

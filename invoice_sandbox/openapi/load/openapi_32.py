@@ -1,4 +1,4 @@
-"""What OpenAPI 3.2 adds to 3.1, in the form that the rest of the loader reads.
+"""Additions of OpenAPI 3.2 to 3.1, in the form that the rest of the loader reads.
 
 - References that begin with the document's own address (``$self``) are references within it.
 - Media types by reference (``components.mediaTypes``) stand where they are used.

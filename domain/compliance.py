@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Condition, Context, Record
+from invoice_sandbox.project.api import Context, Record
 
 from .audit import audit
+from .fingerprint import canonical_party
 from .invoices import INVOICE, INVOICES, public_invoice
 from .lifecycle import allows_trigger, is_financed
 from .parties import HITS, change_party, load_party
@@ -40,9 +41,8 @@ def set_party(context: Context, party_id: str, **changes: Any) -> Record:
 
 def _financed_invoices(context: Context, party_id: str, *members: str) -> Iterator[Record]:
     """Yield the financed invoices of a party that have not ended, oldest first."""
-    ended = context.lifecycle.machines[INVOICE].terminal
-    for member in members:
-        where = (Condition(member, "=", party_id),)
-        for invoice in context.state.page(INVOICES, where=where, oldest_first=True).records:
-            if is_financed(invoice) and invoice["status"] not in ended:
-                yield invoice
+    ended, party = context.lifecycle.machines[INVOICE].terminal, canonical_party(party_id)
+    for invoice in context.state.page(INVOICES, oldest_first=True).records:
+        is_of_party = any(canonical_party(invoice[member]) == party for member in members)
+        if is_of_party and is_financed(invoice) and invoice["status"] not in ended:
+            yield invoice

@@ -233,6 +233,24 @@ def test_a_person_attests_what_the_sandbox_cannot_see(server: Running, tmp_path:
     )
 
 
+@pytest.mark.process
+def test_a_client_that_declares_effects_fails_without_one(server: Running, tmp_path: Path) -> None:
+    """In the run, and whenever its bundle is judged."""
+    plan = tmp_path / "orders.yaml"
+    effect = "{that: It requests financing., request: createFinancingRequest, atLeast: 1}"
+    demanded = f"effects: [{effect}]\n        demands: effects\n"
+    text = REVIEWED.replace("level: should", "level: must")
+    text = text.replace("review: {that: The client shows every offer.}\n", demanded)
+    plan.write_text(text + "capabilities: {effects: It acts.}\n")
+    bundle, words = tmp_path / "bundle.zip", ["--plan", str(plan)]
+    undeclared = run(server, tmp_path, *words)
+    again = CliRunner().invoke(main, ["acceptance", "judge", str(bundle)])
+    declared = run(server, tmp_path, *words, "--declare", "effects")
+    judged = CliRunner().invoke(main, ["acceptance", "judge", str(bundle)])
+    verdicts = [result.stdout.split()[0] for result in (undeclared, again, declared, judged)]
+    assert verdicts == ["REVIEW", "REVIEW", "FAIL", "FAIL"]
+
+
 def test_a_problem_before_the_client_starts_is_an_error_and_no_fail(tmp_path: Path) -> None:
     from dataclasses import replace
 

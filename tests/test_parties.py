@@ -119,6 +119,12 @@ def test_a_hit_freezes_the_money_until_it_is_cleared(client: httpx.Client) -> No
     ]
 
 
+def test_a_party_is_the_same_with_spaces_around_its_id(client: httpx.Client) -> None:
+    invoice = funded(client, debtorId=" org_debtor_globex ")
+    change(client, "org_debtor_globex", screening="Hit")
+    assert "invoice.screening_hit" in actions(client, invoice)
+
+
 def test_a_screening_hit_after_funding_is_an_event_of_every_financed_invoice(
     client: httpx.Client,
 ) -> None:

@@ -342,8 +342,8 @@ class Messages:
     def _is_genuine(self, headers: Mapping[str, str], body: bytes) -> bool:
         if fault("accepts-unsigned-messages") and "webhook-signature" not in headers:
             return True
-        age = abs(time.time() - int(headers["webhook-timestamp"]))
-        if age > (1800 if fault("accepts-old-timestamps") else 300):
+        age = time.time() - int(headers["webhook-timestamp"])
+        if age < -300 or age > (1800 if fault("accepts-old-timestamps") else 300):
             return False
         if fault("accepts-any-signature"):
             return True

@@ -99,7 +99,7 @@ def scopes(document: Document) -> str:
 
 def _scopes_of(raw: Document) -> list[str]:
     """The scopes that an operation needs, which its schemes share."""
-    return next((list(next(iter(one.values()))) for one in raw.get("security", []) if one), [])
+    return next((list(next(iter(item.values()))) for item in raw.get("security", []) if item), [])
 
 
 # Errors
@@ -107,7 +107,7 @@ def _scopes_of(raw: Document) -> list[str]:
 
 def errors() -> str:
     """A section for each code, with each of its errors under its name."""
-    project = [one for one in vars(domain_errors).values() if isinstance(one, ErrorType)]
+    project = [item for item in vars(domain_errors).values() if isinstance(item, ErrorType)]
     by_code: defaultdict[str, list[ErrorType]] = defaultdict(list)
     for error in (*ERRORS.values(), *project):
         by_code[error.code or code_for(error.code_status or error.status)].append(error)
@@ -174,9 +174,9 @@ def _inputs(
     document: Document, path: str, method: str, raw: Document
 ) -> Iterator[tuple[str, str, str, str]]:
     base = _PUBLISHED["paths"][path][method]
-    known = {dereference(_PUBLISHED, one)["name"] for one in base.get("parameters", [])}
-    for one in raw.get("parameters", []):
-        declared = dereference(document, one)
+    known = {dereference(_PUBLISHED, item)["name"] for item in base.get("parameters", [])}
+    for item in raw.get("parameters", []):
+        declared = dereference(document, item)
         mark = "" if declared["name"] in known else _MADE_UP
         yield _row(document, declared["name"], declared["in"], declared, mark)
     if "requestBody" in raw:
@@ -207,8 +207,8 @@ def _published_members(base: Document) -> set[str]:
 
 
 def _examples(document: Document, media: Document) -> Iterator[Mapping[str, Any]]:
-    for one in media.get("examples", {}).values():
-        value = dereference(document, one).get("value")
+    for item in media.get("examples", {}).values():
+        value = dereference(document, item).get("value")
         if isinstance(value, Mapping):
             yield value
     if isinstance(media.get("example"), Mapping):

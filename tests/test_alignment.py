@@ -101,7 +101,7 @@ def test_the_console_compares_workspaces_and_requests(server: Running) -> None:
                 play(client, number=number)
             visitor.post("/console/sign-in", data={"key": key})
         choices = re.findall(r'<option value="(\w+:\w+)"', visitor.get("/console/compare").text)
-        spaces = [one for one in dict.fromkeys(choices) if one.startswith("workspace:")]
+        spaces = [item for item in dict.fromkeys(choices) if item.startswith("workspace:")]
         assert len(spaces) == 2
         selected = re.findall(
             r'value="(workspace:[^"]*)" selected', visitor.get("/console/compare").text
@@ -113,7 +113,7 @@ def test_the_console_compares_workspaces_and_requests(server: Running) -> None:
         assert "GET /api/partners" not in page.text.split("<h2>Exchanges</h2>")[1]
         whole = visitor.get("/console/compare", params={"a": spaces[0], "b": spaces[1], "all": "1"})
         assert "GET /api/partners" in whole.text.split("<h2>Exchanges</h2>")[1]
-        asked = [one for one in dict.fromkeys(choices) if one.startswith("request:")]
+        asked = [item for item in dict.fromkeys(choices) if item.startswith("request:")]
         pair = visitor.get("/console/compare", params={"a": asked[0], "b": asked[1]})
         assert "2 exchanges differ" in pair.text
         for wrong in ("workspace:x", "run:x", "request:x", "x", "run:../../clock"):

@@ -104,7 +104,7 @@ def test_what_a_request_does_happens_when_its_body_has_arrived() -> None:
         raw.sendall(body)
         assert raw.recv(65536).startswith(b"HTTP/1.1 201 ")
         logged = client.get("/api/audit-log").json()["data"]
-    assert {one["occurredAt"] for one in logged} == {"2026-11-23T09:30:03Z"}
+    assert {item["occurredAt"] for item in logged} == {"2026-11-23T09:30:03Z"}
 
 
 def test_json_is_parsed_up_to_2_mib_whatever_the_document_says(tmp_path: Path) -> None:

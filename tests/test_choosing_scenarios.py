@@ -282,7 +282,7 @@ def test_runs_under_way_go_on_with_the_scenario_that_began_them(client: httpx.Cl
     assert (status(client, invoice), status(client, later)) == ("Offered", "Offered")
     assert in_store(client) == ["offer-expires"]
     run_to_end(client)
-    assert [one["status"] for one in offers(client, invoice)] == ["Expired"]
+    assert [item["status"] for item in offers(client, invoice)] == ["Expired"]
 
 
 def test_events_go_on_to_schedule_steps_of_the_scenario_that_began_a_run(
@@ -295,7 +295,7 @@ def test_events_go_on_to_schedule_steps_of_the_scenario_that_began_a_run(
     [offer] = offers(client, invoice)
     assert client.post(f"/sandbox/offers/{offer['id']}/accept").is_success
     due = client.get("/sandbox/agenda").json()["data"]["due"]
-    assert ("pay-out", "partial-funding") in [(one["do"], one["scenario"]) for one in due]
+    assert ("pay-out", "partial-funding") in [(item["do"], item["scenario"]) for item in due]
 
 
 def test_ended_runs_leave_cancelled_steps_with_the_reason_and_the_request(
@@ -307,12 +307,12 @@ def test_ended_runs_leave_cancelled_steps_with_the_reason_and_the_request(
     ended = put(client, "manual", endRuns=True)
     assert in_store(client) == []
     done = client.get("/sandbox/agenda").json()["data"]["done"]
-    found = [one for one in done if one["outcome"] == "cancelled"]
+    found = [item for item in done if item["outcome"] == "cancelled"]
     assert found
-    for one in found:
-        assert one["requestId"] == ended.headers["x-request-id"]
-        assert one["reason"].startswith("manual was chosen. The step was due at 202")
-        assert (one["at"], one["subject"]) == (now(client), invoice["id"])
+    for item in found:
+        assert item["requestId"] == ended.headers["x-request-id"]
+        assert item["reason"].startswith("manual was chosen. The step was due at 202")
+        assert (item["at"], item["subject"]) == (now(client), invoice["id"])
     assert run_to_end(client) == []
     assert status(client, invoice) != "Expired"
 
@@ -322,7 +322,7 @@ def test_a_choice_for_an_invoice_shows_the_steps_that_it_cancels(client: httpx.C
     invoice = register(client)
     choose(client, "manual", invoice)
     done = client.get("/sandbox/agenda").json()["data"]["done"]
-    assert {one["outcome"] for one in done} == {"cancelled"}
+    assert {item["outcome"] for item in done} == {"cancelled"}
 
 
 def test_faults_of_deliveries_are_those_of_the_scenario_that_was_chosen(

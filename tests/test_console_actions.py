@@ -134,7 +134,7 @@ def test_runs_are_ended_only_if_that_is_chosen(visitor: httpx.Client, api: httpx
 def press(visitor: httpx.Client, page: httpx.Response, button: str, start: str = "") -> Any:
     """Press a button of a page after ``start``."""
     after = page.text[page.text.index(start) :]
-    form = next(one for one in after.split("<form")[1:] if f">{button}</button>" in one)
+    form = next(item for item in after.split("<form")[1:] if f">{button}</button>" in item)
     fields = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', form)
     return act(visitor, **{name: unescape(text) for name, text in fields})
 

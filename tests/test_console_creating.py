@@ -67,8 +67,8 @@ def test_an_invoice_is_created_twice_with_different_numbers(
         made = visitor.post("/console/new/createInvoice", data=typed(form))
         assert 'href="/console/records/invoices/inv_' in made.text
     newest = data(api.get("/api/invoices", params={"limit": 2}))
-    assert len({one["invoiceNumber"] for one in newest}) == 2
-    assert [one["amount"] for one in newest] == [12500.5, 12500.5]
+    assert len({item["invoiceNumber"] for item in newest}) == 2
+    assert [item["amount"] for item in newest] == [12500.5, 12500.5]
 
 
 def test_a_scoped_key_is_shown_once_and_opens_the_console(
@@ -77,7 +77,9 @@ def test_a_scoped_key_is_shown_once_and_opens_the_console(
     sent = {"name": "CI & more", "scopes": ["invoices:read", "sandbox:read"]}
     page = visitor.post("/console/new/createApiKey", data=sent)
     [secret] = set(re.findall(r"ilk_sandbox_\w{20,}", page.text))
-    [made] = [one for one in data(api.get("/api/developer/api-keys")) if one["name"] == "CI & more"]
+    [made] = [
+        item for item in data(api.get("/api/developer/api-keys")) if item["name"] == "CI & more"
+    ]
     assert made["scopes"] == ["invoices:read", "sandbox:read"]
     visitor.post("/console/sign-in", data={"key": secret})
     assert f"(key …{secret[-4:]})" in visitor.get("/console").text

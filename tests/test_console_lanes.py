@@ -58,8 +58,8 @@ def test_every_page_has_the_clock_and_what_comes_next(
 
 def test_an_invoice_is_shown_in_lanes(visitor: httpx.Client, api: httpx.Client) -> None:
     url = data(api.get("/sandbox/inbox"))["url"]
-    for one in (url, CLOSED):
-        data(api.post("/api/webhooks", json={"url": one, "events": ["invoice.*"]}), 201)
+    for item in (url, CLOSED):
+        data(api.post("/api/webhooks", json={"url": item, "events": ["invoice.*"]}), 201)
     api.put("/sandbox/scenario", json={"name": "full-lifecycle"})
     invoice = register_new(api)
     advance(api, "PT2S")
@@ -70,7 +70,7 @@ def test_an_invoice_is_shown_in_lanes(visitor: httpx.Client, api: httpx.Client) 
     steps = lane(page, "Scenario steps")
     assert steps[:3] == ["start-verification", "finish-verification", "-request-financing"]
     assert "registered 200" in lane(page, "Inbox")
-    assert [one for one in lane(page, "127.0.0.1:9") if one.startswith("+")]
+    assert [item for item in lane(page, "127.0.0.1:9") if item.startswith("+")]
     assert lane(page, "Ledger") == []
     assert "now 09:30:02" in text_of(page)
 

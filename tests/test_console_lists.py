@@ -24,8 +24,10 @@ CLOSED = "http://127.0.0.1:9/hooks"
 def endpoints(api: httpx.Client) -> list[str]:
     """The ids of the inbox as an endpoint, and of one that nobody runs."""
     url = data(api.get("/sandbox/inbox"))["url"]
-    made = [api.post("/api/webhooks", json={"url": one, "events": ["*"]}) for one in (url, CLOSED)]
-    return [data(one, 201)["id"] for one in made]
+    made = [
+        api.post("/api/webhooks", json={"url": item, "events": ["*"]}) for item in (url, CLOSED)
+    ]
+    return [data(item, 201)["id"] for item in made]
 
 
 def rows(page: httpx.Response, kind: str) -> list[str]:
@@ -60,7 +62,7 @@ def test_failures_come_first_on_the_overview(visitor: httpx.Client, api: httpx.C
     register_new(api)
     advance(api, "PT0S")
     page = text_of(visitor.get("/console"))
-    places = [page.index(one) for one in ("Errors", "Failed deliveries", "Your client, judged")]
+    places = [page.index(item) for item in ("Errors", "Failed deliveries", "Your client, judged")]
     assert places == sorted(places)
     assert "1 Failed 1 Delivered" in page
     assert re.search(r"invoice.registered to 127.0.0.1:9 \w+ inv_sandbox_\w+", page), page
@@ -85,7 +87,7 @@ def test_an_id_is_a_link_to_its_object(
         endpoints[1]: f"/console/webhooks?endpointId={endpoints[1]}",
         "inv_sandbox_aaaaaaaa_0001": "/console/requests?text=inv_sandbox_aaaaaaaa_0001",
     }
-    assert {f"/console/find/{one}" for one in (invoice, offer["id"])} <= {*links}
+    assert {f"/console/find/{item}" for item in (invoice, offer["id"])} <= {*links}
     for name, place in places.items():
         assert visitor.get(f"/console/find/{name}").headers["location"] == place
     hostile = visitor.get("/console/requests?text=<b>inv_sandbox_aaaaaaaa_0001")

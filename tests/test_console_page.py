@@ -437,7 +437,7 @@ def test_an_action_shows_its_effect_on_the_page_it_was_made_on(
         expect(panel.get_by_role("textbox")).to_have_accessible_description(re.compile("must look"))
         expect(page.get_by_label("by", exact=True).last).to_have_value("soon")
         found = Axe().run(page, options=ONLY_VIOLATIONS).response["violations"]
-        assert [one["id"] for one in found] == []
+        assert [item["id"] for item in found] == []
         panel.get_by_role("textbox").fill("PT1M")
         panel.get_by_role("button", name="Send again").click()
         expect(panel).to_contain_text("Moved to 20")
@@ -447,6 +447,6 @@ def test_an_action_shows_its_effect_on_the_page_it_was_made_on(
         page.get_by_role("button", name="Reset the workspace").click()
         expect(page.get_by_role("alertdialog").get_by_role("button")).to_be_focused()
         found = Axe().run(page, options=ONLY_VIOLATIONS).response["violations"]
-        assert [one["id"] for one in found] == []
+        assert [item["id"] for item in found] == []
         page.get_by_role("alertdialog").get_by_role("link", name="No").click()
         expect(page.get_by_role("alertdialog")).to_have_count(0)

@@ -140,7 +140,7 @@ NOT_OF_A_WORKSPACE = {"coverage", "doctor", "listen", "mcp"}
 
 @pytest.mark.parametrize(
     "example",
-    [one for one in EXAMPLES if one.split()[1] not in NOT_OF_A_WORKSPACE and ".zip" not in one],
+    [item for item in EXAMPLES if item.split()[1] not in NOT_OF_A_WORKSPACE and ".zip" not in item],
 )
 def test_every_example_is_understood(server: Running, key: str, example: str) -> None:
     """The identifiers in them are made up, which is for the server to say."""

@@ -128,9 +128,9 @@ class TestServed:
         """Many code generators ignore what does."""
         own = httpx.get(f"{server.url}/openapi.json", timeout=PATIENCE).json()
         objects = [*_objects(own), *_objects(document)]
-        references = [one for one in objects if isinstance(one.get("$ref"), str)]
+        references = [item for item in objects if isinstance(item.get("$ref"), str)]
         assert len(references) > 500
-        assert [one for one in references if len(one) > 1] == []
+        assert [item for item in references if len(item) > 1] == []
 
     def test_no_schema_is_named_like_a_constructor_of_another(
         self, document: dict[str, Any]

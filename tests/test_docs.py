@@ -44,7 +44,7 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
 @pytest.mark.parametrize("folder", [DOCS, INTERNALS], ids=lambda one: one.name)
 def test_the_index_lists_every_page(folder: Path) -> None:
     index = (folder / "README.md").read_text()
-    left_out = [one.name for one in folder.glob("*.md") if f"]({one.name})" not in index]
+    left_out = [item.name for item in folder.glob("*.md") if f"]({item.name})" not in index]
     assert left_out == ["README.md"]
 
 

@@ -66,7 +66,7 @@ def upload(client: httpx.Client, invoice: Any, file: bytes) -> Any:
 def checked(client: httpx.Client, invoice: Any) -> tuple[str, str | None]:
     """State and detail of the item about the data, after a verification."""
     run = data(client.post("/api/verification/run", json={"invoiceId": invoice["id"]}))
-    [row] = [one for one in run["checklist"] if one["code"] == "invoice_data_complete"]
+    [row] = [item for item in run["checklist"] if item["code"] == "invoice_data_complete"]
     return row["state"], row.get("detail")
 
 

@@ -475,5 +475,5 @@ def test_a_scenario_that_cannot_be_combined_is_reported(tmp_path: Path) -> None:
         pushed = [
             push_items(client, item, system=str(n)) for n, item in enumerate([both, composed])
         ]
-        audited = [dict(reported(client, one))["invoice.registered"] for one in pushed]
-    assert [one.get("scenariosNotStarted") for one in audited] == [["mine"], None]
+        audited = [dict(reported(client, item))["invoice.registered"] for item in pushed]
+    assert [item.get("scenariosNotStarted") for item in audited] == [["mine"], None]

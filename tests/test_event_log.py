@@ -186,7 +186,7 @@ def test_deliveries_are_filtered_and_paged_with_their_total(client: httpx.Client
     advance(client, "PT0S")
     endpoints = data(client.get("/sandbox/webhooks"))
     assert endpoints[0]["url"] == CLOSED
-    assert not [one for one in endpoints if "secret" in one]
+    assert not [item for item in endpoints if "secret" in item]
     listed = pages(client, "/sandbox/deliveries", limit=2)
     assert [len(page) - 1 for page in listed] == [2, 2, 1]
     assert {page[0] for page in listed} == {5}
@@ -215,12 +215,12 @@ def test_requests_are_paged_and_the_failed_ones_are_found(client: httpx.Client) 
     for path in ("partners", "invoices/a", "partners", "invoices/b", "invoices/c"):
         client.get(f"/api/{path}")
     listed = pages(client, "/sandbox/requests", limit=2, failed=True)
-    assert [[page[0], *(one["path"] for one in page[1:])] for page in listed] == [
+    assert [[page[0], *(item["path"] for item in page[1:])] for page in listed] == [
         [3, "/api/invoices/c", "/api/invoices/b"],
         [3, "/api/invoices/a"],
     ]
     [[total, *fine]] = pages(client, "/sandbox/requests", failed=False, method="GET")
-    assert (total, [one["path"] for one in fine]) == (2, ["/api/partners", "/api/partners"])
+    assert (total, [item["path"] for item in fine]) == (2, ["/api/partners", "/api/partners"])
     dropped = client.get("/sandbox/requests", params={"cursor": "req_unknown"})
     assert data(dropped) == []
 

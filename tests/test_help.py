@@ -57,7 +57,7 @@ def anyone(helped: Running) -> Iterator[httpx.Client]:
 
 def test_every_page_of_the_docs_is_served(anyone: httpx.Client) -> None:
     names = {file.relative_to(DOCS).with_suffix(".html") for file in DOCS.rglob("*.md")}
-    for name in {str(one).replace("README", "index") for one in names} | {"start.html", ""}:
+    for name in {str(item).replace("README", "index") for item in names} | {"start.html", ""}:
         page = anyone.get(f"/help/{name}")
         assert page.status_code == 200, name
         assert page.headers["content-type"].startswith("text/html")

@@ -114,7 +114,7 @@ def test_a_new_workspace_is_the_one_of_all_tools(play: Callable[[Steps], None]) 
 
 def test_scenarios_and_faults_are_chosen_and_listed(play: Callable[[Steps], None]) -> None:
     async def steps(agent: Agent) -> None:
-        assert "happy-path" in [one["name"] for one in (await agent.use("scenario"))["scenarios"]]
+        assert "happy-path" in [item["name"] for item in (await agent.use("scenario"))["scenarios"]]
         assert (await agent.use("scenario", name="kyb-hold"))["name"] == "kyb-hold"
         fault = {"operation": "createInvoice", "kind": "status", "status": 503}
         await agent.use("faults", inject=fault)

@@ -27,8 +27,8 @@ def inbox(client: httpx.Client) -> Any:
 def bodies(client: httpx.Client, endpoint: Any) -> dict[str, str]:
     """The newest body of each type that the inbox got for an endpoint."""
     advance(client, "PT0S")  # until everything is delivered
-    messages = [one for one in inbox(client)["messages"] if one["endpointId"] == endpoint["id"]]
-    return {one["type"]: one["body"] for one in reversed(messages)}
+    messages = [item for item in inbox(client)["messages"] if item["endpointId"] == endpoint["id"]]
+    return {item["type"]: item["body"] for item in reversed(messages)}
 
 
 def drive(client: httpx.Client) -> list[Any]:
@@ -54,7 +54,7 @@ def test_an_endpoint_that_includes_money_gets_what_was_posted(client: httpx.Clie
     rich = subscribe(client, address, events=["invoice.*"], include=["money"])
     assert ("include" in plain, rich["include"]) == (False, ["money"])
     invoices = drive(client)
-    posted = {one["id"] for invoice in invoices for one in ledger(client, invoice)["postings"]}
+    posted = {item["id"] for invoice in invoices for item in ledger(client, invoice)["postings"]}
     with_money = {kind: json.loads(body) for kind, body in bodies(client, rich).items()}
     found = {kind: event["money"] for kind, event in with_money.items() if "money" in event}
     assert {kind: list(one["amounts"]) for kind, one in found.items()} == amounts_by_event()
@@ -80,7 +80,7 @@ def test_the_other_endpoints_get_the_same_bytes_as_ever(
     rich = subscribe(client, address, events=["invoice.*"], include=["money"])
     drive(client)
     sent, more = bodies(client, plain), bodies(client, rich)
-    recorded = {one["type"]: one for one in recorded_events(server, client)}
+    recorded = {item["type"]: item for item in recorded_events(server, client)}
     assert sent.keys() == more.keys()
     for kind, body in sent.items():
         assert body == jsonio.dumps(recorded[kind]).decode()
@@ -103,7 +103,7 @@ def test_a_delivery_shows_what_its_endpoint_got(client: httpx.Client) -> None:
     assert attempt["request"]["payload"]["money"]["amounts"]["amount"] == 7800
     assert inbox(client)["messages"][0]["type"] == "invoice.funded"
     log = data(client.get("/sandbox/event-log"))
-    (event,) = (one for one in log if one["type"] == "invoice.funded")
+    (event,) = (item for item in log if item["type"] == "invoice.funded")
     assert "money" in event["optional"]
     assert "money" not in event["payload"]
 

@@ -55,7 +55,7 @@ def test_a_notice_is_sent_and_acknowledged_with_an_event_each(client: httpx.Clie
     assert events[-2:] == ["invoice.assignment_notice_sent", "invoice.assignment_acknowledged"]
     logged = data(client.get("/sandbox/event-log", params={"subject": invoice["id"]}))
     assert {"invoice.assignment_notice_sent", "invoice.assignment_acknowledged"} <= {
-        one["type"] for one in logged
+        item["type"] for item in logged
     }
     move(client, invoice, "fund", "pay", "settle")
     assert error(step(client, invoice, "Sent")) == (409, "invalid_request")
@@ -86,7 +86,7 @@ def test_a_payment_to_the_seller_shows_whether_the_debtor_knew(client: httpx.Cli
     assert pay_seller(client, invoice)["assignmentNotice"] == "Sent"
     log = data(client.get("/api/audit-log", params={"targetId": invoice["id"]}))
     known = [row["metadata"].get("assignmentNotice") for row in reversed(log)]
-    assert [one for one in known if one] == ["Pending", "Sent"]
+    assert [item for item in known if item] == ["Pending", "Sent"]
 
 
 def test_a_debtor_that_ignores_the_notice_pays_the_seller(client: httpx.Client) -> None:

@@ -137,9 +137,9 @@ def test_a_screening_hit_after_funding_is_an_event_of_every_financed_invoice(
     assert error(transition(client, another, "pay")) == (409, "invalid_request")
     advance(client, "P90D")
     assert status(client, invoice) == "Settled"
-    for one in (invoice, another):
+    for item in (invoice, another):
         hit = ["invoice.screening_hit", "invoice.screening_cleared"]
-        assert [action for action in actions(client, one) if "screening" in action] == hit
+        assert [action for action in actions(client, item) if "screening" in action] == hit
 
 
 def test_what_an_insolvent_debtor_owes_is_in_default(client: httpx.Client) -> None:

@@ -75,7 +75,7 @@ def test_two_parts_pay_an_invoice(client: httpx.Client) -> None:
     posted = ledger(client, invoice)["postings"][-2]
     assert (posted["paymentId"], posted["valueDate"]) == (first["id"], today(3))
     listed = data(client.get(f"/sandbox/invoices/{invoice['id']}/payments"))
-    assert [one["amount"] for one in listed] == [7499.45, 2500.55]
+    assert [item["amount"] for item in listed] == [7499.45, 2500.55]
 
 
 def today(days: int = 0) -> str:
@@ -102,7 +102,7 @@ def test_what_is_paid_beyond_the_debt_goes_back_when_the_books_close(
         "result": 200,
     }
     listed = data(client.get(f"/sandbox/invoices/{invoice['id']}/payments"))
-    assert [parts(one) for one in listed] == [(0, 0, 10000), (10000, 0, 500)]
+    assert [parts(item) for item in listed] == [(0, 0, 10000), (10000, 0, 500)]
 
 
 ALLOCATION: Mapping[str, tuple[dict[str, Any], bool]] = {
@@ -186,7 +186,7 @@ def test_a_payment_that_is_returned_after_the_due_date_leaves_the_invoice_overdu
         move(client, invoice, "return-payment")
         client.get("/api/invoices")  # what is due now is done before
         assert status(client, invoice) == "Overdue"
-        assert [one.type for one in events_about(server, client, invoice)][-2:] == [
+        assert [item.type for item in events_about(server, client, invoice)][-2:] == [
             "invoice.payment_returned",
             "invoice.overdue",
         ]

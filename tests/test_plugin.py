@@ -482,7 +482,7 @@ def test_scenarios_of_a_folder_may_be_chosen_and_a_run_waits_for_its_server_to_e
 def test_it(invoice_sandbox):
     note(url=invoice_sandbox.url)
     register(invoice_sandbox)
-    assert [one["at"] for one in invoice_sandbox.advance("P3D")["happened"]][0][:10] == "2026-11-25"
+    assert invoice_sandbox.advance("P3D")["happened"][0]["at"][:10] == "2026-11-25"
 """
     run(pytester, text, "--sandbox-scenarios=mine").assert_outcomes(passed=1)
     assert not is_up(notes(pytester.path)[0]["url"])

@@ -140,7 +140,7 @@ def test_an_offer_has_the_reason_for_which_it_was_declined(
         assert shown["declineReason"] == {"code": "AdvanceTooLow"}
         assert client.post(path, json={"reason": {"code": "Whim"}}).status_code == 400
     declined = [e for e in recorded_events(server, client) if e["type"] == "offer.declined"]
-    assert [one["data"]["declineReason"]["code"] for one in declined] == ["AdvanceTooLow"] * 2
+    assert [item["data"]["declineReason"]["code"] for item in declined] == ["AdvanceTooLow"] * 2
 
 
 def test_a_payment_has_the_reason_for_which_it_was_returned(client: httpx.Client) -> None:
@@ -160,7 +160,7 @@ def test_the_debtor_wins_a_part_of_the_debt(server: Running, client: httpx.Clien
     found = balances(client, invoice)
     assert found["receivable"] == 8500
     assert found["held"] == 500
-    assert [one["type"] for one in recorded_events(server, client)][-2:] == [
+    assert [item["type"] for item in recorded_events(server, client)][-2:] == [
         "invoice.dispute_resolved",
         "invoice.credit_note_applied",
     ]

@@ -36,7 +36,7 @@ def camt(client: httpx.Client, **query: str) -> dict[str, Any]:
 
 
 def amounts(statement: Any) -> list[tuple[str, str, float]]:
-    return [(one["direction"], one["step"], one["amount"]) for one in statement["entries"]]
+    return [(item["direction"], item["step"], item["amount"]) for item in statement["entries"]]
 
 
 def test_a_statement_has_the_cash_of_the_ledger(client: httpx.Client) -> None:
@@ -46,7 +46,7 @@ def test_a_statement_has_the_cash_of_the_ledger(client: httpx.Client) -> None:
     move(client, invoice, "pay", "settle")
     [statement] = statements(client)
     ledger = data(client.get(f"/sandbox/invoices/{invoice['id']}/ledger"))["balances"]
-    assert [one[:2] for one in amounts(statement)] == [
+    assert [item[:2] for item in amounts(statement)] == [
         ("Debit", "pay-out"),
         ("Credit", "payment"),
         ("Debit", "settlement"),
@@ -54,7 +54,7 @@ def test_a_statement_has_the_cash_of_the_ledger(client: httpx.Client) -> None:
     closing = ledger["debtorPaid"] + ledger["sellerRepaid"] - ledger["sellerReceived"]
     assert statement["closingBalance"] == pytest.approx(closing)
     assert closing == pytest.approx(ledger["result"])
-    parties = [one["counterparty"] for one in statement["entries"]]
+    parties = [item["counterparty"] for item in statement["entries"]]
     assert parties == [DATED["sellerId"], DATED["debtorId"], DATED["sellerId"]]
     assert (statement["from"], statement["to"]) == ("2026-11-23", "2026-11-24")
 
@@ -79,9 +79,9 @@ def test_each_partner_and_currency_has_an_account(client: httpx.Client) -> None:
     for number, currency in enumerate(["EUR", "USD", "jpy", "KWD"]):
         invoice = register(client, currency=currency, invoiceNumber=f"S-{number}")
         move(client, invoice, *TO_FUNDED)
-    names = [one["accountId"].rpartition("-")[2] for one in statements(client)]
+    names = [item["accountId"].rpartition("-")[2] for item in statements(client)]
     assert names == ["EUR", "USD", "JPY", "KWD"]
-    assert [one["Acct"]["Ccy"] for one in camt(client)["Stmt"]] == names
+    assert [item["Acct"]["Ccy"] for item in camt(client)["Stmt"]] == names
 
 
 def test_a_statement_of_iso_20022_says_the_same(client: httpx.Client) -> None:
@@ -97,13 +97,13 @@ def test_a_statement_of_iso_20022_says_the_same(client: httpx.Client) -> None:
         "CRDT",
     )
     shown = [
-        (one["Amt"]["$"], one["CdtDbtInd"], one["ValDt"]["Dt"], one["NtryRef"])
-        for one in formal["Ntry"]
+        (item["Amt"]["$"], item["CdtDbtInd"], item["ValDt"]["Dt"], item["NtryRef"])
+        for item in formal["Ntry"]
     ]
     sides = {"Credit": "CRDT", "Debit": "DBIT"}
     assert shown == [
-        (Decimal(str(one["amount"])), sides[one["direction"]], one["valueDate"], one["id"])
-        for one in plain["entries"]
+        (Decimal(str(item["amount"])), sides[item["direction"]], item["valueDate"], item["id"])
+        for item in plain["entries"]
     ]
     assert len(shown) == 6
 
@@ -113,7 +113,7 @@ def test_money_that_the_seller_passes_on_comes_from_the_seller(client: httpx.Cli
     register(client, **DATED)
     advance(client, "P90D")
     [statement] = statements(client)
-    [received] = [one for one in statement["entries"] if one["direction"] == "Credit"]
+    [received] = [item for item in statement["entries"] if item["direction"] == "Credit"]
     assert (received["step"], received["counterparty"]) == ("application", DATED["sellerId"])
 
 
@@ -121,7 +121,7 @@ def test_an_opening_balance_of_a_fixture_is_before_all_days(client: httpx.Client
     move(client, {"id": "inv_sandbox_0006"}, "pay")
     [statement] = statements(client)
     assert statement["openingBalance"] < 0
-    assert [one["step"] for one in statement["entries"]] == ["payment"]
+    assert [item["step"] for item in statement["entries"]] == ["payment"]
     camt(client)
 
 

@@ -348,7 +348,7 @@ def examples() -> Iterator[tuple[str, Any]]:
 def test_every_example_of_the_contract_works_on_the_starting_data(server: Running) -> None:
     with server.client(server.new_workspace()) as fresh:
         responses = [fresh.post(path, json=body) for path, body in examples()]
-    assert [one.status_code for one in responses] == [200] * 10
+    assert [item.status_code for item in responses] == [200] * 10
 
 
 # What belongs to the invoice --------------------------------------------------------------------

@@ -428,7 +428,7 @@ def test_sessions_are_listed_and_ended(place: Place, client: httpx.Client) -> No
     logins = [log_in(client), log_in(client)]
     listed = client.get(SESSIONS).json()["data"]
     assert [one["user"]["id"] for one in listed] == [user["id"]] * 2
-    assert {one["createdAt"] for one in listed} == {"2026-11-23T09:30:00Z"}
+    assert {item["createdAt"] for item in listed} == {"2026-11-23T09:30:00Z"}
     secrets = [next(iter(SimpleCookie(one.headers["Set-Cookie"]).values())) for one in logins]
     assert not any(one.value in json.dumps(listed) for one in secrets)
     ended = client.delete(f"{SESSIONS}/{listed[1]['id']}").json()["data"]

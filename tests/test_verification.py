@@ -63,7 +63,7 @@ def test_the_checklist_has_eleven_items_in_a_fixed_order(client: httpx.Client) -
     register(client)
     rows = run(client)["checklist"]
     assert [(one["code"], one["label"], one["mandatory"], one["state"]) for one in rows] == ITEMS
-    assert {one["checkedAt"] for one in rows} == {"2026-11-23T09:30:00Z"}
+    assert {item["checkedAt"] for item in rows} == {"2026-11-23T09:30:00Z"}
 
 
 def test_a_run_reports_which_invoice_it_verified_when_and_with_which_result(

@@ -219,7 +219,7 @@ def test_an_advance_waits_until_every_lane_has_come_to_rest(
     moved = advance(quick, by="PT1S")
     assert [one["status"] for one in deliveries(quick)] == ["Failed"] * 2
     assert [one["attempt"] for one in deliveries(quick)] == [2, 2]
-    assert len([one for one in moved["happened"] if one["at"] == "2026-11-23T09:30:01Z"]) == 2
+    assert len([item for item in moved["happened"] if item["at"] == "2026-11-23T09:30:01Z"]) == 2
 
 
 def test_an_advance_that_does_not_wait_responds_at_once_and_the_lanes_go_on(

@@ -31,7 +31,7 @@ _OPEN: Final = "document.querySelectorAll('details').forEach((it) => (it.open = 
 def violations(page: Page) -> list[str]:
     """The findings of axe, and a page that is wider than its window."""
     found: Any = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-    wrong = [f"{one['id']}: {one['nodes'][0]['html'][:120]}" for one in found]
+    wrong = [f"{item['id']}: {item['nodes'][0]['html'][:120]}" for item in found]
     width = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     return [*wrong, *([f"{width} px too wide"] if width > 0 else [])]
 

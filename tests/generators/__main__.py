@@ -106,7 +106,7 @@ def redocly(contract: Contract) -> str:
     """Redocly: no error, and docs/clients.md has the reason of every warning"""
     command = [*_npm("redocly"), "lint", "--format=json", "--max-problems=1000", contract.file]
     problems = json.loads(_printed(command, contract.folder))["problems"]
-    return _explained((one["ruleId"], one["severity"] == "error") for one in problems)
+    return _explained((item["ruleId"], item["severity"] == "error") for item in problems)
 
 
 def spectral(contract: Contract) -> str:
@@ -114,7 +114,7 @@ def spectral(contract: Contract) -> str:
     (contract.folder / ".spectral.yaml").write_text('extends: ["spectral:oas"]\n')
     command = [*_npm("spectral"), "lint", "--quiet", "--format", "json", contract.file]
     problems = json.loads(_printed(command, contract.folder))
-    return _explained((one["code"], one["severity"] == 0) for one in problems)
+    return _explained((item["code"], item["severity"] == 0) for item in problems)
 
 
 def _openapi_generator(contract: Contract, generator: str, output: str, *options: str) -> None:
@@ -172,7 +172,7 @@ def main(bounded: bool) -> None:
             file.parent.mkdir()
             file.write_bytes(httpx.get(url + path, timeout=PATIENCE).raise_for_status().content)
             contract = Contract(title, file)
-            passed += [one.is_passed() for one in _checks(contract, bounded=bounded)]
+            passed += [item.is_passed() for item in _checks(contract, bounded=bounded)]
     click.echo(f"{passed.count(True)} of {len(passed)} checks passed")
     sys.exit(0 if all(passed) else 1)
 
